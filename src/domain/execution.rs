@@ -228,6 +228,11 @@ impl Execution {
         failing.or(self.ending)
     }
 
+    /// Whether its end began, and is not a good one: that one stays.
+    fn is_ending_badly(&self) -> bool {
+        self.ending().is_some_and(|to| to != State::Completed)
+    }
+
     /// The visits whose effects could not be taken back, in the order in which that was found out.
     pub fn not_compensated(&self) -> &[NotCompensated] {
         &self.not_compensated

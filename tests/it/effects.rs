@@ -6,6 +6,7 @@ mod attachments;
 mod children;
 mod compensation;
 mod control;
+mod corners;
 mod crash;
 mod fence;
 mod hooks;

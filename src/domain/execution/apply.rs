@@ -225,7 +225,10 @@ impl Execution {
             return;
         }
         let work = visit_id.work();
-        self.compensations.retain(|left| left.visit_id != work);
+        let mut left = self.compensations.iter();
+        if let Some(at) = left.rposition(|left| left.visit_id == work) {
+            self.compensations.remove(at);
+        }
         if let Outcome::Failed(failure) = outcome {
             self.not_compensated.push(NotCompensated {
                 visit_id: work,
@@ -245,8 +248,8 @@ impl Execution {
         self.state = to;
         self.failure = failure.cloned();
         self.completed_at = to.is_final().then_some(at);
-        // Why its end began is why it came to that.
-        if self.ending != Some(to) {
+        // What somebody said as its end began is why it ended.
+        if !(to.is_final() && self.ending().is_some()) {
             self.reason = None;
         }
         if to.is_final() && to != State::Completed {

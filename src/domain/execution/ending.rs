@@ -1,8 +1,12 @@
 //! The end of an execution: open work is void, what runs nevertheless runs, effects are taken back, hooks of the workflow
 //! run, and then comes the final state.
 
+use std::sync::Arc;
+
+use serde_json::Value;
+
 use super::{
-    Body, Compensation, Event, Failure, Need, Skipped, State, StepStatus, VisitId,
+    Awaiting, Body, Compensation, Event, Failure, Need, Skipped, State, StepStatus, VisitId,
     decision::{DecideResult, Interrupt},
     scope::EvalContext,
     transition::TransitionBuilder,
@@ -22,7 +26,8 @@ impl TransitionBuilder<'_> {
     pub(super) fn check_compensations(&self, step: &Step, count: usize) -> DecideResult<()> {
         let most = limits::COMPENSATIONS_MAX;
         let is_kept = step.bodies.contains_key(&Body::Compensation);
-        if !is_kept || self.next.compensations.len() + count <= most {
+        if !is_kept || self.next.compensations.len() + self.compensations_to_come() + count <= most
+        {
             return Ok(());
         }
         let message = format!(
@@ -31,6 +36,36 @@ impl TransitionBuilder<'_> {
         );
         let code = FailureCode::LimitExceeded;
         Err(Interrupt::fails(step, code, message))
+    }
+
+    /// How many more visits are to be remembered where whatever is open comes to a good end.
+    fn compensations_to_come(&self) -> usize {
+        let is_kept = |step: &Step| step.bodies.contains_key(&Body::Compensation);
+        let open = self.next.open();
+        let works = open.filter(|(.., visit)| visit.body == Body::Work && visit.item.is_none());
+        let counts = works.map(|(position, state, visit)| {
+            let step = self.step(position);
+            let items = match visit.awaiting {
+                Some(Awaiting::Items { total, .. }) if is_kept(step.acting()) => {
+                    let ended = state.items.len() - state.items.open_count();
+                    total as usize - ended
+                }
+                _ => 0,
+            };
+            items + usize::from(is_kept(step))
+        });
+        counts.sum()
+    }
+
+    /// A visit ended: where a step came to a good end its effect may be taken back from now on, whatever follows.
+    pub(super) fn keep_done(&mut self, visit_id: &VisitId) {
+        let is_step = visit_id.body == Body::Work && visit_id.item.is_none();
+        let Some((position, state, _)) = self.next.visit(visit_id).filter(|_| is_step) else {
+            return;
+        };
+        if state.status == StepStatus::Completed && !self.rehearses {
+            self.keep_compensation(self.step(position), visit_id, None);
+        }
     }
 
     /// A visit is done whose effect `step` knows how to take back.
@@ -60,7 +95,8 @@ impl TransitionBuilder<'_> {
             self.come_to_output()?;
         }
         // Time goes on with what one transition has no room for.
-        let is_full = self.row.events.len() > limits::EVENTS_PER_ROW_MAX / 2;
+        let is_full = self.row.events.len() > limits::EVENTS_PER_ROW_MAX / 2
+            || self.done_at_once >= limits::ITEMS_AT_ONCE_MAX;
         if is_full && self.has_at_end(to) {
             return Ok(false);
         }
@@ -123,7 +159,7 @@ impl TransitionBuilder<'_> {
     }
 
     fn compensate(&mut self, left: &Compensation) -> DecideResult<()> {
-        let output = left.output.map(|need| self.wanted(need)).transpose()?;
+        let output = self.output_taken_back(left)?;
         let here = EvalContext {
             own: output.as_deref(),
             item: self.item_compensated(left)?,
@@ -132,6 +168,21 @@ impl TransitionBuilder<'_> {
         let position = self.facts.definition.graph().position(left.visit_id.step());
         let visit_id = left.visit_id.beside(Body::Compensation);
         self.enter_beside(position.unwrap_or_default(), &visit_id, here)
+    }
+
+    /// The output of the visit that is taken back next. A decision begins anew for each look-up: with this one come those of
+    /// as many more as this transition has taken back already.
+    fn output_taken_back(&self, left: &Compensation) -> DecideResult<Option<Arc<Value>>> {
+        let Some(need) = left.output else {
+            return Ok(None);
+        };
+        self.value(need).map(Some).map_err(|_| {
+            let next = self.next.compensations.iter().rev();
+            let needs = next
+                .take(self.done_at_once + 1)
+                .filter_map(|left| left.output);
+            Interrupt::Needs(needs.filter(|need| self.value(*need).is_err()).collect())
+        })
     }
 
     fn item_compensated(&self, left: &Compensation) -> DecideResult<Option<Item>> {
@@ -151,7 +202,7 @@ impl TransitionBuilder<'_> {
             .state
             .check(to)
             .map_err(|error| self.next.placed(error))?;
-        if self.next.ending().is_some() {
+        if self.next.is_ending_badly() {
             return self.end_now(to, None);
         }
         self.void();

@@ -226,10 +226,11 @@ impl TransitionBuilder<'_> {
         }
         let visit_id = visit_id.clone();
         self.push(Event::StepDone { visit_id, outcome });
-        self.queue_dependents(position);
         if self.is_late(position) {
+            self.go(position, None);
             return Ok(());
         }
+        self.queue_dependents(position);
         self.fail(failure)
     }
 

@@ -161,6 +161,7 @@ impl<'a> TransitionBuilder<'a> {
             visit_id: visit_id.clone(),
             outcome: outcome.clone(),
         });
+        self.keep_done(visit_id);
         if visit_id.body == Body::Work && visit_id.item.is_some() {
             return self.item_done(position, visit_id, outcome);
         }
@@ -182,6 +183,8 @@ impl<'a> TransitionBuilder<'a> {
             format!("more than {most} steps of the server followed each other without a pause");
         let step = visit_id.step.as_ref();
         self.fail(Failure::new(FailureCode::StepsAtOnce, message, step))?;
+        // What runs nevertheless is counted anew.
+        self.done_at_once = 0;
         Ok(false)
     }
 
@@ -192,39 +195,37 @@ impl<'a> TransitionBuilder<'a> {
         failure: Option<&Failure>,
     ) -> DecideResult<()> {
         let step = self.step(position);
-        if self.is_late(position) {
-            self.come_late(position);
-            return Ok(());
-        }
         let Some(failure) = failure else {
             self.go(position, step.next.as_ref());
             return Ok(());
         };
         match &step.on_error {
             OnError::Step(target) => self.go(position, Some(&Next::Step(target.clone()))),
-            OnError::Continue => self.go(position, None),
-            OnError::Fail if step.optional => self.go(position, None),
-            OnError::Fail => {
+            OnError::Fail if !step.optional && !self.is_late(position) => {
                 self.queue_dependents(position);
                 self.fail(failure.clone())?;
             }
+            OnError::Fail | OnError::Continue => self.go(position, None),
         }
         Ok(())
     }
 
+    /// Control leaves a step that has come to its end.
     pub(super) fn go(&mut self, from: usize, next: Option<&Next>) {
+        // An execution that is failing goes nowhere but to its end, and the steps of `on_failure` are its way there.
+        let is_provision = self.step(from).run_when == RunWhen::Failing;
+        let next = next.filter(|_| is_provision || self.next.failing.is_none());
         match next {
-            // An execution that is failing goes nowhere but to its end.
-            Some(next) if self.next.failing.is_none() => self.jump(from, next),
-            _ => self.queue_dependents(from),
+            _ if self.is_late(from) => self.come_late(from, next),
+            Some(next) => self.jump(from, next),
+            None => self.queue_dependents(from),
         }
     }
 
     /// A required step failed: whatever else is open is void, and the execution fails; what is to run nevertheless
     /// runs first.
     pub(super) fn fail(&mut self, failure: Failure) -> DecideResult<()> {
-        let has_begun = self.next.ending().is_some_and(|to| to != State::Completed);
-        if has_begun || self.next.state.is_final() {
+        if self.next.is_ending_badly() || self.next.state.is_final() {
             return Ok(());
         }
         self.fails = true;
@@ -258,13 +259,14 @@ impl<'a> TransitionBuilder<'a> {
     }
 
     /// Passes what can be reached only through what a jump goes past.
-    fn bypass(&mut self, from: usize, target: Option<usize>) {
+    pub(super) fn bypass(&mut self, from: usize, target: Option<usize>) {
         let graph = self.facts.definition.graph();
         let kept = target
             .map(|target| graph.downstream(target))
             .unwrap_or_default();
         // What is not gone past may have waited for this step alone.
         self.queue_dependents(from);
+        let is_failing = self.next.failing.is_some();
         let mut past = BTreeSet::from([from]);
         for position in graph.in_order_after(from) {
             let goes_past = graph
@@ -272,7 +274,7 @@ impl<'a> TransitionBuilder<'a> {
                 .iter()
                 .all(|at| past.contains(at))
                 && self.next.steps[position].status == StepStatus::Pending
-                && self.step(position).run_when != RunWhen::Failing
+                && (self.step(position).run_when != RunWhen::Failing || is_failing)
                 && !kept.contains(&position);
             if goes_past {
                 past.insert(position);
@@ -294,6 +296,10 @@ impl<'a> TransitionBuilder<'a> {
         self.push(Event::StepsReset { steps });
         self.queue.retain(|position| !again.contains(position));
         self.targets.retain(|position| !again.contains(position));
+        // A join among them may have enough by what is not done again.
+        let steps = &self.facts.definition.workflow.steps;
+        let is_join = |at: &&usize| steps[**at].join != Join::All;
+        self.queue.extend(again.iter().filter(is_join));
         // A step beside the loop that it left waits for nobody else.
         if !again.contains(&from) {
             self.bypass(from, Some(target));

@@ -34,9 +34,6 @@ impl TransitionBuilder<'_> {
         if self.step(position).bodies.is_empty() || self.rehearses {
             return self.follow(position, failure);
         }
-        if failure.is_none() {
-            self.keep_compensation(self.step(position), visit_id, None);
-        }
         self.next_hook(position, visit_id, None)
     }
 

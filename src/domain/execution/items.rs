@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{
-    Awaiting, Body, Failure, Need, Outcome, StepState, StepStatus, VisitId,
+    Awaiting, Body, Event, Failure, Need, Outcome, StepState, StepStatus, VisitId,
     decision::{DecideResult, Interrupt},
     scope::EvalContext,
     transition::TransitionBuilder,
@@ -133,9 +133,19 @@ impl TransitionBuilder<'_> {
             ..EvalContext::of(visit_id)
         };
         if !self.applies(body, compiled, &here)? {
-            return self.done_with(position, visit_id, Value::Null);
+            return self.pass_item(visit_id);
         }
         self.act(position, body, compiled, visit_id, &here)
+    }
+
+    /// An item whose condition does not hold counts as done, with null; nothing was done that could be taken back.
+    fn pass_item(&mut self, visit_id: &VisitId) -> DecideResult<()> {
+        let null = self.keep(Value::Null, limits::OUTPUT_BYTES_MAX, "output")?;
+        self.push(Event::StepDone {
+            visit_id: visit_id.clone(),
+            outcome: Outcome::Completed(null),
+        });
+        self.gather(visit_id)
     }
 
     /// The list that an item is of, and how many items that has.

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::domain::{
     FailureCode,
-    definition::{Join, Losers, RunWhen},
+    definition::{Join, Losers, Next, RunWhen},
     event::Failure,
 };
 
@@ -28,7 +28,8 @@ impl TransitionBuilder<'_> {
             (ended + 1, counted + u32::from(counts))
         });
         let is_failing = self.next.failing.is_some();
-        if counted < wanted && ended < before.len() {
+        let is_for_failure = run_when == RunWhen::Failing && !is_failing;
+        if is_for_failure || counted < wanted && ended < before.len() {
             return Readiness::Waits;
         }
         match run_when {
@@ -88,7 +89,11 @@ impl TransitionBuilder<'_> {
         losers.remove(&position);
         loop {
             let leads_elsewhere = |at: &&usize| {
-                let mut dependents = graph.dependents(**at).iter();
+                let dependents = graph.dependents(**at).iter();
+                // Nothing leads from the others to the steps of `on_failure`, which may refer to any of them.
+                let is_provision = |at: usize| self.step(at).run_when == RunWhen::Failing;
+                let mut dependents =
+                    dependents.filter(|next| is_provision(**at) || !is_provision(**next));
                 dependents
                     .any(|next| *next != position && !losers.contains(next) && !self.went_on(*next))
             };
@@ -105,13 +110,25 @@ impl TransitionBuilder<'_> {
             && self.next.steps[position].status != StepStatus::Pending
     }
 
-    /// A step came to its end too late: those that it leads to alone come too late with it.
-    pub(super) fn come_late(&mut self, position: usize) {
+    /// A step came to its end too late: those that it leads to alone come too late with it. It goes its own way to the join,
+    /// and no other: what is beside that way is passed.
+    pub(super) fn come_late(&mut self, position: usize, next: Option<&Next>) {
         let state = &self.next.steps[position];
         if let Some(visit_id) = state.visit().map(|visit| visit.visit_id(&state.id)) {
             self.push(Event::CameLate { visit_id });
         }
-        self.queue_dependents(position);
+        let Some(next) = next else {
+            return self.queue_dependents(position);
+        };
+        let target = match next {
+            Next::End => None,
+            Next::Step(id) => self.facts.definition.graph().position(id),
+        };
+        // Control that goes back would enter the join again.
+        let is_ahead = |at: &usize| self.next.steps[*at].status == StepStatus::Pending;
+        let target = target.filter(|at| is_ahead(at) && self.is_late(*at));
+        self.bypass(position, target);
+        self.queue.extend(target);
     }
 
     /// Whether the step comes too late for the join that it leads to: its end moves nothing.

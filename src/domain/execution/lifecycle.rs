@@ -32,7 +32,7 @@ impl Execution {
     }
 
     fn fail(&self, builder: &mut TransitionBuilder<'_>, change: &Change) -> DecideResult<()> {
-        if self.state != State::Running || self.ending().is_some() {
+        if self.state != State::Running || self.is_ending_badly() {
             return builder.end_now(State::Failed, Some(requested(change)));
         }
         builder.fail(requested(change))?;

@@ -103,7 +103,8 @@ impl Execution {
         let reported = match &resolution.verdict {
             Verdict::Retry => None,
             Verdict::Failed(message) => {
-                let failure = Failure::new(FailureCode::StepFailed, message, Some(&step.id));
+                let failure =
+                    Failure::new(FailureCode::StepFailed, message, visit_id.step.as_ref());
                 Some(Reported::Failure(failure))
             }
             Verdict::Output(output) => {

@@ -189,6 +189,7 @@ impl<'a> TransitionBuilder<'a> {
             consumed,
             duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
         })));
+        self.keep_done(visit_id);
     }
 
     /// Nobody waits any more for what the server, or a child, does in this visit.

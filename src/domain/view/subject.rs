@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::domain::{
     definition::Definition,
     document::Digest,
-    event::{Event, Payload, Row},
+    event::{Body, Event, Payload, Row},
     execution::{Closed, Execution},
     id::StepId,
     truncate::truncate,
@@ -131,10 +131,14 @@ pub fn decided(execution: &Execution, position: usize) -> Option<&Closed> {
     closed.find(|closed| closed.output.is_some())
 }
 
-/// The output with which a visit of `step` was completed in `row`.
+/// The output with which the latest visit of `step` was completed in `row`: what else was done for the step there, as by its
+/// hooks, is another matter.
 pub fn output_in<'a>(row: &'a Row, step: &StepId) -> Option<&'a Payload> {
     let mut outputs = row.events.iter().filter_map(Event::output);
     outputs
-        .find(|(visit_id, _)| visit_id.step() == step && visit_id.item.is_none())
+        .rfind(|(visit_id, _)| {
+            let is_whole = visit_id.body == Body::Work && visit_id.item.is_none();
+            is_whole && visit_id.step() == step
+        })
         .map(|(_, payload)| payload)
 }

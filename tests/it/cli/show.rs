@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::{OUTPUTS, Place, assert_has, lines};
+use crate::support::Client;
 
 #[test]
 fn show_tells_where_an_execution_stands_and_what_came_of_its_steps() {

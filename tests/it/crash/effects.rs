@@ -2,6 +2,7 @@
 //! again on the same directory. Each activity writes into a log that midex knows nothing of; held against the histories
 //! it shows that no effect is lost, and that none is done twice unless it may be.
 
+mod taken_back;
 mod tale;
 mod worker;
 
@@ -31,6 +32,7 @@ const MOVES_MAX: usize = 100;
 /// All executions, over all processes.
 struct Drill {
     home: TempDir,
+    workflows: &'static [(&'static str, &'static str)],
     process: u32,
     executions: BTreeMap<String, Started>,
 }
@@ -43,15 +45,16 @@ struct Started {
 }
 
 impl Drill {
-    fn new() -> Self {
+    fn new(all: &'static [(&'static str, &'static str)]) -> Self {
         let home = tempfile::tempdir().unwrap();
         let workflows = home.path().join("workflows");
         std::fs::create_dir(&workflows).unwrap();
-        for (name, text) in tale::WORKFLOWS {
+        for (name, text) in all {
             std::fs::write(workflows.join(format!("{name}.yaml")), text).unwrap();
         }
         Self {
             home,
+            workflows: all,
             process: 0,
             executions: BTreeMap::new(),
         }
@@ -71,7 +74,7 @@ impl Drill {
     fn start(&mut self, server: &mut Server, starts: usize) -> BTreeMap<u64, String> {
         for _ in 0..starts {
             let number = self.executions.len();
-            let (workflow, _) = tale::WORKFLOWS[number % tale::WORKFLOWS.len()];
+            let (workflow, _) = self.workflows[number % self.workflows.len()];
             let id = format!("{workflow}-{number:03}");
             self.executions.insert(id, Started::default());
         }
@@ -100,12 +103,16 @@ impl Drill {
         started.is_acknowledged = true;
     }
 
+    fn kill_one(&mut self, dice: &mut Dice) {
+        let server = self.serve();
+        self.kill(server, dice);
+    }
+
     #[expect(
         clippy::disallowed_methods,
         reason = "the kill comes at a random moment"
     )]
-    fn kill_one(&mut self, dice: &mut Dice) {
-        let mut server = self.serve();
+    fn kill(&mut self, mut server: Server, dice: &mut Dice) {
         let mut waiting = self.start(&mut server, STARTS);
         for _ in 0..=dice.roll(waiting.len() as u64) {
             if !waiting.is_empty() {
@@ -165,6 +172,17 @@ fn rest(server: &mut Server, id: &str) {
     panic!("{id} never rests: {status}");
 }
 
+/// The arguments that name what is waited for.
+fn meant(id: &str, wait: &Value) -> Value {
+    let mut arguments = json!({ "execution_id": id });
+    for name in ["step_name", "visit", "attempt", "item"] {
+        if let Some(value) = wait.get(name) {
+            arguments[name] = value.clone();
+        }
+    }
+    arguments
+}
+
 /// Says what came of everything that was cut off, until the execution is completed: nothing, so that it is done again, or
 /// an output.
 fn resolve(server: &mut Server, id: &str, is_nothing: bool) -> BTreeSet<tale::Site> {
@@ -179,12 +197,7 @@ fn resolve(server: &mut Server, id: &str, is_nothing: bool) -> BTreeSet<tale::Si
         };
         let step = wait["step_name"].as_str().unwrap().to_owned();
         sites.insert((step, wait["visit"].as_u64().unwrap(), wait["item"].as_u64()));
-        let mut arguments = json!({ "execution_id": id });
-        for name in ["step_name", "visit", "attempt", "item"] {
-            if let Some(value) = wait.get(name) {
-                arguments[name] = value.clone();
-            }
-        }
+        let mut arguments = meant(id, wait);
         if is_nothing {
             arguments["verdict"] = json!("retry");
         } else {
@@ -201,7 +214,7 @@ fn resolve(server: &mut Server, id: &str, is_nothing: bool) -> BTreeSet<tale::Si
 )]
 fn survive(kills: usize, seed: u64) {
     println!("effects under crashes: seed {seed}, {kills} kills");
-    let (mut dice, mut drill) = (Dice(seed), Drill::new());
+    let (mut dice, mut drill) = (Dice(seed), Drill::new(&tale::WORKFLOWS));
     for _ in 0..kills {
         drill.kill_one(&mut dice);
     }

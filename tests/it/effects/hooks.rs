@@ -2,7 +2,7 @@
 
 use super::*;
 
-const STEP: &str = "steps:
+pub(super) const STEP: &str = "steps:
   - id: build
     activity: build
     hooks:

@@ -7,7 +7,10 @@ use midex::{
     domain::{
         Change, Command, Decision, DefaultSources, Definition, Execution, ExecutionId, Facts, Row,
         Token, Transition,
-        execution::{Need, Report, SignalRequest, Start, Submission, Values},
+        body::Body,
+        execution::{
+            Brought, Need, OperationFailure, Report, SignalRequest, Start, Submission, Values,
+        },
         offer::CONTINUE,
         view::{self, Advanced, Asked, Found, ReadyStep, Shortened, StatusView},
     },
@@ -39,6 +42,8 @@ pub(super) trait Subject {
     async fn state(&mut self) -> StatusView;
     async fn change(&mut self, change: Change) -> Result<()>;
     async fn signal(&mut self, name: &str, payload: Value) -> Result<()>;
+    /// The one at this place of what the server works on comes to something.
+    async fn work(&mut self, at: usize, outcome: Result<Brought, OperationFailure>);
     async fn restart(&mut self);
     /// The open turns, in the order in which a model is shown them.
     async fn turns(&mut self) -> Vec<ReadyStep>;
@@ -161,8 +166,8 @@ impl Pure {
         let position = |step| self.definition.graph().position(step).expect("a step");
         let events = rows.flat_map(|row| &row.events);
         let outputs = events.filter_map(|event| event.output());
-        let mut of_step =
-            outputs.filter(|(visit_id, _)| position(visit_id.step()) == asked.position);
+        let works = outputs.filter(|(visit_id, _)| visit_id.body == Body::Work);
+        let mut of_step = works.filter(|(visit_id, _)| position(visit_id.step()) == asked.position);
         let (_, payload) = of_step.next_back()?;
         let value = payload.inline.as_ref()?.value();
         Some(Shortened::of(&value, asked.bytes_max))
@@ -247,6 +252,17 @@ impl Subject for Pure {
 
     async fn change(&mut self, change: Change) -> Result<()> {
         self.command(&Command::Change(change)).map(|_| ())
+    }
+
+    async fn work(&mut self, at: usize, outcome: Result<Brought, OperationFailure>) {
+        let execution = self.execution.as_ref().expect("an execution");
+        let attempt_id = execution.operations().nth(at).expect("it is worked on");
+        let outcome = Arc::new(outcome);
+        let command = Command::Outcome {
+            attempt_id,
+            outcome,
+        };
+        self.command(&command).expect("an outcome is never refused");
     }
 
     async fn restart(&mut self) {
@@ -341,6 +357,10 @@ impl Subject for Whole {
         let status = self.engine.status(&id).await.expect("the execution exists");
         assert_eq!(answered, status, "the answer is the status");
         Ok(())
+    }
+
+    async fn work(&mut self, _: usize, _: Result<Brought, OperationFailure>) {
+        unreachable!("it has no activities")
     }
 
     async fn restart(&mut self) {

@@ -131,6 +131,8 @@ struct Attempt {
     key: String,
     /// `done`, `failed`, or nothing where its process ended before that.
     end: Option<String>,
+    /// Which line of the log says that.
+    ended_at: usize,
 }
 
 /// The log: for each execution and visit the attempts, in the order in which they were begun.
@@ -148,10 +150,10 @@ impl Tale {
             lines: text.lines().count(),
         };
         let mut torn = 0;
-        for line in text.lines().skip(1) {
+        for (at, line) in text.lines().enumerate().skip(1) {
             let words: Vec<_> = line.split(' ').collect();
             match words[..] {
-                [.., "begun" | "done" | "failed"] => tale.take(line, &words),
+                [.., "begun" | "done" | "failed"] => tale.take((at, line), &words),
                 // Whoever wrote it did not come to the end of this very line.
                 _ => torn += 1,
             }
@@ -162,7 +164,7 @@ impl Tale {
         tale
     }
 
-    fn take(&mut self, line: &str, words: &[&str]) {
+    fn take(&mut self, (at, line): (usize, &str), words: &[&str]) {
         let [process, id, step, visit, item, attempt, key, word] = *words else {
             panic!("a line of another kind: {line}")
         };
@@ -184,11 +186,13 @@ impl Tale {
                 number,
                 key: key.to_owned(),
                 end: None,
+                ended_at: 0,
             });
         } else {
             let last = attempts.last_mut().expect("it was begun");
             assert_eq!((last.process, last.number), (process, number), "{line}");
             assert_eq!(last.end.replace(word.to_owned()), None, "{line}");
+            last.ended_at = at;
         }
     }
 
@@ -211,6 +215,25 @@ impl Tale {
     pub(super) fn attempts(&self, id: &str, site: &Site) -> usize {
         let sites = self.executions.get(id);
         sites.and_then(|sites| sites.get(site)).map_or(0, Vec::len)
+    }
+
+    /// Every visit of the execution of which anything was begun.
+    pub(super) fn sites(&self, id: &str) -> BTreeSet<Site> {
+        let sites = self.executions.get(id).map(BTreeMap::keys);
+        sites.into_iter().flatten().cloned().collect()
+    }
+
+    /// The lines that say that an attempt of the visit came to its end, and how many processes began one.
+    pub(super) fn ends(&self, id: &str, site: &Site) -> (Vec<usize>, usize) {
+        let sites = self.executions.get(id);
+        let attempts = sites.and_then(|sites| sites.get(site));
+        let attempts = attempts.map_or(&[][..], Vec::as_slice);
+        let ended = attempts.iter().filter(|attempt| attempt.end.is_some());
+        let processes: BTreeSet<_> = attempts.iter().map(|attempt| attempt.process).collect();
+        (
+            ended.map(|attempt| attempt.ended_at).collect(),
+            processes.len(),
+        )
     }
 
     /// How many lines there are.

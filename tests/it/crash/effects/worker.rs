@@ -49,7 +49,16 @@ async fn serve(home: &Path) -> midex::error::Result<()> {
     let activities = Activities::default()
         .with(noting("once", log.clone(), |_| Ok(json!("done"))))?
         .with(noting("again", log.clone(), |_| Ok(json!("done"))).idempotent())?
-        .with(noting("flaky", log, flaky).idempotent())?;
+        .with(noting("flaky", log.clone(), flaky).idempotent())?
+        .with(
+            noting("broken", log.clone(), |_| {
+                Err(OperationFailure::new("broken", "it broke"))
+            })
+            .idempotent(),
+        )?
+        .with(noting("undo", log.clone(), |_| Ok(json!("done"))))?
+        .with(noting("undo_again", log.clone(), |_| Ok(json!("done"))).idempotent())?
+        .with(noting("mark", log, |_| Ok(json!("done"))))?;
     let app = Arc::new(App::with(Options {
         activities,
         ..options
@@ -72,17 +81,23 @@ type Work = Box<dyn Fn(Context) -> Running + Send + Sync>;
 
 /// An activity that writes down when it begins and when it ends, and takes a while between.
 fn noting(name: &str, log: PathBuf, outcome: fn(&Context) -> Outcome) -> Function<Work> {
+    // What stands beside the work of a step is not that.
+    let beside = match name {
+        "undo" | "undo_again" => "/undo",
+        "mark" => "/mark",
+        _ => "",
+    };
     let work = move |context: Context| -> Running {
         let log = log.clone();
         Box::pin(async move {
-            note(&log, &context, "begun").await;
+            note(&log, &context, beside, "begun").await;
             // The key is as random as the ids of executions, and the same in every run of a seed.
             let spread = u64::from_str_radix(&context.idempotency_key[..4], 16).unwrap();
             let takes = Duration::from_millis(1 + spread % TAKES_MILLISECONDS_MAX);
             tokio::time::sleep(takes).await;
             let outcome = outcome(&context);
             let word = if outcome.is_ok() { "done" } else { "failed" };
-            note(&log, &context, word).await;
+            note(&log, &context, beside, word).await;
             outcome
         })
     };
@@ -91,7 +106,7 @@ fn noting(name: &str, log: PathBuf, outcome: fn(&Context) -> Outcome) -> Functio
 
 /// One line, on the disk before anything else happens. It begins with its line break: a kill may leave half a line, and
 /// that one must not run into the next.
-async fn note(log: &Path, context: &Context, word: &str) {
+async fn note(log: &Path, context: &Context, beside: &str, word: &str) {
     let process = std::env::var(PROCESS).unwrap();
     let item = context
         .item
@@ -105,7 +120,7 @@ async fn note(log: &Path, context: &Context, word: &str) {
         ..
     } = context;
     let line = format!(
-        "\n{process} {execution_id} {step} {visit} {item} {attempt} {idempotency_key} {word}"
+        "\n{process} {execution_id} {step}{beside} {visit} {item} {attempt} {idempotency_key} {word}"
     );
     let log = log.to_owned();
     let written = tokio::task::spawn_blocking(move || {

@@ -3,15 +3,31 @@
 //!
 //! Where the contract is silent a rule is marked *ours*: it is the machine's way, found reasonable.
 
+mod ending;
+mod joins;
+mod rows;
+mod ways;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use midex::limits;
 use serde_json::{Value, json};
 
-use super::manifest::{COUNTERS, Condition, Flow, Foreach, Kind, List, OnError, RunWhen, To, id};
+use self::ending::Kept;
+pub(super) use self::rows::Entry;
+use super::manifest::{COUNTERS, Condition, Flow, Foreach, Kind, List, OnError, RunWhen, To};
 
-/// An open visit: the step, and the item where it is one of a fan-out. In authoring order, a step before its items.
-pub(super) type Place = (usize, Option<usize>);
+/// What of a step is open, in the order in which it is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Part {
+    Work,
+    Item(usize),
+    /// A hook or a compensation by its key; the latter may be of an item.
+    Beside(&'static str, Option<usize>),
+}
+
+/// An open visit: the step, and what of it. In authoring order; the workflow's own stand where the next step would.
+pub(super) type Place = (usize, Part);
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Waits {
@@ -20,6 +36,10 @@ pub(super) enum Waits {
     Timer(u64),
     Signal(usize),
     Items,
+    /// Work of the server.
+    Act,
+    /// The end of a pause: this came meanwhile.
+    Deferred(Outcome),
 }
 
 #[derive(Clone, Debug)]
@@ -34,6 +54,7 @@ pub(super) struct Standing {
     pub(super) status: &'static str,
     pub(super) visits: u32,
     output: Option<Value>,
+    failure: Option<&'static str>,
 }
 
 /// The items of the open visit of a `foreach`.
@@ -44,15 +65,6 @@ struct Fan {
     list: Vec<Value>,
     /// One for each that was begun, in order: its output once it has ended.
     outputs: Vec<Option<Value>>,
-}
-
-/// A row of the history.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Entry {
-    pub(super) step: &'static str,
-    pub(super) visit: u32,
-    pub(super) item: Option<usize>,
-    pub(super) status: &'static str,
 }
 
 /// What a step comes to: an output, or the code of a failure.
@@ -76,6 +88,15 @@ pub(super) struct Interpreter<'a> {
     back: Vec<usize>,
     /// Steps that needed nobody since somebody was last waited for.
     at_once: usize,
+    /// The end that began without a failure.
+    ending: Option<&'static str>,
+    /// What can be taken back, in the order in which it was done.
+    effects: Vec<Kept>,
+    pub(super) not_compensated: Vec<Kept>,
+    /// The step, or the workflow, with its visit, the hook, and what that failed with.
+    pub(super) hook_failures: Vec<(usize, u32, &'static str, &'static str)>,
+    /// Hooks of the workflow that were entered.
+    had: Vec<&'static str>,
 }
 
 impl<'a> Interpreter<'a> {
@@ -84,6 +105,7 @@ impl<'a> Interpreter<'a> {
             status: "pending",
             visits: 0,
             output: None,
+            failure: None,
         };
         let mut begun = Self {
             flow,
@@ -99,13 +121,18 @@ impl<'a> Interpreter<'a> {
             history: Vec::new(),
             back: Vec::new(),
             at_once: 0,
+            ending: None,
+            effects: Vec::new(),
+            not_compensated: Vec::new(),
+            hook_failures: Vec::new(),
+            had: Vec::new(),
         };
         begun.settle();
         begun
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        matches!(self.state, "completed" | "failed")
+        !matches!(self.state, "running" | "paused")
     }
 
     /// A model brought the output of a turn, or said that it could not do it.
@@ -132,14 +159,22 @@ impl<'a> Interpreter<'a> {
         found.map(|(place, _)| *place)
     }
 
-    pub(super) fn pause(&mut self) {
-        self.state = "paused";
-    }
-
-    /// What came during the pause takes its effect: signals, in the order of the waits, then timers. Ours: a timer counts on
-    /// during a pause; all that came is taken in before anything new is entered.
-    pub(super) fn resume(&mut self) {
+    /// What came during the pause takes its effect: work of the server and signals, in the order of the waits, then timers.
+    /// Ours: a timer counts on during a pause; all that came is taken in before anything new is entered.
+    fn resume(&mut self) {
         self.state = "running";
+        let came = self
+            .open
+            .iter()
+            .filter_map(|(place, open)| match &open.waits {
+                Waits::Deferred(outcome) => Some((*place, outcome.clone())),
+                _ => None,
+            });
+        for (place, outcome) in came.collect::<Vec<_>>() {
+            if self.open.contains_key(&place) {
+                self.finish(place, outcome);
+            }
+        }
         let waits: Vec<_> = self
             .open
             .iter()
@@ -193,42 +228,38 @@ impl<'a> Interpreter<'a> {
         }
     }
 
-    /// Enters or passes what has become ready until somebody is waited for, and ends the execution where nobody is.
+    /// Enters or passes what has become ready until somebody is waited for; where nobody is, the end comes.
     fn settle(&mut self) {
+        loop {
+            self.run_steps();
+            self.at_once = 0;
+            self.fans.values_mut().for_each(|fan| fan.is_fresh = false);
+            if self.has_ended() || !self.open.is_empty() {
+                return;
+            }
+            self.come_to_end();
+        }
+    }
+
+    fn run_steps(&mut self) {
         while !self.has_ended() {
             if !self.back.is_empty() {
                 let step = self.back.remove(0);
-                self.enter(step);
-            } else if let Some(step) = self.ready() {
-                if self.may_run(step) {
+                if self.steps[step].status == "pending" {
                     self.enter(step);
-                } else {
-                    self.skip(step);
                 }
+            } else if let Some((step, verdict)) = self.ready() {
+                self.pass_judgement(step, verdict);
             } else {
-                break;
+                return;
             }
         }
-        self.at_once = 0;
-        self.fans.values_mut().for_each(|fan| fan.is_fresh = false);
-        if !self.has_ended() && self.open.is_empty() {
-            (self.state, self.failure) = match self.failing.take() {
-                Some(code) => ("failed", Some(code)),
-                None => ("completed", None),
-            };
-        }
     }
 
-    /// The first step, in authoring order, all of whose predecessors have come to an end, whichever.
-    fn ready(&self) -> Option<usize> {
-        let ended = |step: &usize| !matches!(self.steps[*step].status, "pending" | "running");
-        (0..self.steps.len())
-            .filter(|step| self.steps[*step].status == "pending")
-            .find(|step| self.flow.before[*step].iter().all(ended))
-    }
-
+    /// Whether a step whose predecessors have come to an end is entered.
     fn may_run(&self, step: usize) -> bool {
         match self.flow.steps[step].run_when {
+            _ if step >= self.flow.provisions => true,
             RunWhen::Succeeded => self.failing.is_none(),
             RunWhen::Finished => true,
             // Ours: a failure anywhere before it counts, also one that was passed.
@@ -262,12 +293,7 @@ impl<'a> Interpreter<'a> {
 
     fn skip(&mut self, step: usize) {
         self.steps[step].status = "skipped";
-        self.history.push(Entry {
-            step: id(step),
-            visit: 0,
-            item: None,
-            status: "skipped",
-        });
+        self.note(step, 0, None, "skipped", None);
     }
 
     /// Ours: a step whose `if` does not hold is not entered at all, so this counts as no visit; an entry that may not or
@@ -309,7 +335,11 @@ impl<'a> Interpreter<'a> {
             // It fails the execution, whatever is said of the failures of steps.
             Kind::Fail => {
                 self.visited(step, "failed");
-                self.fail("TOLD");
+                if self.is_late(step) {
+                    self.go_late(step, None);
+                } else {
+                    self.fail("TOLD");
+                }
             }
         }
     }
@@ -371,7 +401,7 @@ impl<'a> Interpreter<'a> {
     fn open_items(&mut self, step: usize, foreach: &Foreach) {
         let visit = self.steps[step].visits;
         while let Some(fan) = self.fans.get_mut(&step) {
-            let is_open = |(at, item): &Place| *at == step && item.is_some();
+            let is_open = |(at, part): &Place| *at == step && matches!(part, Part::Item(_));
             let open = self.open.keys().filter(|place| is_open(place)).count();
             let begun = fan.outputs.len();
             if begun == fan.list.len() || open == foreach.parallel {
@@ -382,17 +412,12 @@ impl<'a> Interpreter<'a> {
                 .above
                 .is_some_and(|above| fan.list[begun].as_i64() <= Some(above));
             let status = if is_passed { "completed" } else { "running" };
-            self.history.push(Entry {
-                step: id(step),
-                visit,
-                item: Some(begun),
-                status,
-            });
+            self.note(step, visit, Some(begun), status, None);
             if is_passed {
                 self.item_ended(step, begun, Value::Null);
             } else {
                 self.open.insert(
-                    (step, Some(begun)),
+                    (step, Part::Item(begun)),
                     Open {
                         visit,
                         waits: Waits::Model,
@@ -407,34 +432,38 @@ impl<'a> Interpreter<'a> {
         fan.outputs[item] = Some(output);
         let ended: Vec<_> = fan.outputs.iter().flatten().cloned().collect();
         if ended.len() == fan.list.len() {
-            self.finish((step, None), Ok(json!(ended)));
+            self.finish((step, Part::Work), Ok(json!(ended)));
         }
     }
 
     fn open(&mut self, step: usize, waits: Waits) {
         self.visited(step, "running");
         let visit = self.steps[step].visits;
-        self.open.insert((step, None), Open { visit, waits });
+        self.open.insert((step, Part::Work), Open { visit, waits });
     }
 
     fn visited(&mut self, step: usize, status: &'static str) {
         let standing = &mut self.steps[step];
         standing.visits += 1;
         standing.status = status;
-        self.history.push(Entry {
-            step: id(step),
-            visit: standing.visits,
-            item: None,
-            status,
-        });
+        let visit = standing.visits;
+        self.note(step, visit, None, status, None);
     }
 
     /// A step needed nobody. There is a limit to how many of those follow each other.
     fn end_at_once(&mut self, step: usize, outcome: Outcome, to: Option<To>) {
         self.visited(step, status(&outcome));
-        self.steps[step].output = outcome.clone().ok();
+        self.keep(step, &outcome);
         if !self.are_too_many_at_once() {
-            self.follow(step, &outcome, to);
+            self.ended(step, to);
+        }
+    }
+
+    fn keep(&mut self, step: usize, outcome: &Outcome) {
+        self.steps[step].output = outcome.clone().ok();
+        self.steps[step].failure = outcome.as_ref().err().copied();
+        if outcome.is_ok() {
+            self.keep_effect(step, None);
         }
     }
 
@@ -443,47 +472,61 @@ impl<'a> Interpreter<'a> {
         let are_too_many = self.at_once > limits::STEPS_AT_ONCE_MAX;
         if are_too_many {
             self.fail("STEPS_AT_ONCE");
+            self.at_once = 0;
         }
         are_too_many
     }
 
     /// An open visit came to its end.
     fn finish(&mut self, place: Place, outcome: Outcome) {
-        let (step, item) = place;
-        let is_at_once = item.is_none() && self.fans.get(&step).is_some_and(|fan| fan.is_fresh);
-        self.close(place, status(&outcome));
-        let Some(item) = item else {
-            self.steps[step].output = outcome.clone().ok();
-            if is_at_once && self.are_too_many_at_once() {
-                return;
+        let (step, part) = place;
+        let is_at_once = self.fans.get(&step).is_some_and(|fan| fan.is_fresh);
+        let visit = self.close(place, status(&outcome));
+        match part {
+            Part::Work => {
+                self.keep(step, &outcome);
+                if !is_at_once || !self.are_too_many_at_once() {
+                    self.ended(step, self.flow.steps[step].next);
+                }
             }
-            return self.follow(step, &outcome, self.flow.steps[step].next);
-        };
+            Part::Item(item) => self.finish_item(step, item, outcome),
+            Part::Beside(body, item) => self.beside_ended(step, body, (visit, item), &outcome),
+        }
+    }
+
+    fn finish_item(&mut self, step: usize, item: usize, outcome: Outcome) {
         let Kind::Foreach(foreach) = &self.flow.steps[step].kind else {
             panic!("only a foreach has items");
         };
         match outcome {
-            Ok(output) => self.item_ended(step, item, output),
+            Ok(output) => {
+                self.keep_effect(step, Some(item));
+                self.item_ended(step, item, output);
+            }
             Err(_) if foreach.forgives != OnError::Fail => self.item_ended(step, item, Value::Null),
             Err(code) => {
-                self.void(|(at, item)| at == step && item.is_some());
-                self.finish((step, None), Err(code));
+                self.void(|(at, part)| at == step && matches!(part, Part::Item(_)));
+                self.finish((step, Part::Work), Err(code));
             }
         }
         self.open_items(step, foreach);
     }
 
-    fn close(&mut self, place: Place, status: &'static str) {
+    /// Gives the number of the visit.
+    fn close(&mut self, place: Place, status: &'static str) -> u32 {
         let closed = self.open.remove(&place).expect("an open visit");
-        let (step, item) = place;
-        let of = |entry: &&mut Entry| {
-            (entry.step, entry.visit, entry.item) == (id(step), closed.visit, item)
+        let (step, part) = place;
+        let (item, body) = match part {
+            Part::Work => (None, None),
+            Part::Item(item) => (Some(item), None),
+            Part::Beside(body, item) => (item, Some(body)),
         };
-        self.history.iter_mut().find(of).expect("its row").status = status;
-        if item.is_none() {
+        self.row(step, closed.visit, item, body).status = status;
+        if part == Part::Work {
             self.steps[step].status = status;
             self.fans.remove(&step);
         }
+        closed.visit
     }
 
     fn void(&mut self, is_meant: impl Fn(Place) -> bool) {
@@ -495,86 +538,6 @@ impl<'a> Interpreter<'a> {
             .collect();
         for place in places {
             self.close(place, "skipped");
-        }
-    }
-
-    /// What follows the end of a step: a jump, a failure, or what depends on it. Ours: `next` is the way of a step that was
-    /// done; one that failed and is passed, or was skipped, goes on to what depends on it.
-    fn follow(&mut self, step: usize, outcome: &Outcome, to: Option<To>) {
-        match (outcome, self.flow.steps[step].on_error) {
-            (Ok(_), _) => self.go(step, to),
-            (Err(_), OnError::Step(target)) => self.go(step, Some(To::Step(target))),
-            (Err(_), OnError::Optional | OnError::Continue) => {}
-            (Err(code), OnError::Fail) => self.fail(code),
-        }
-    }
-
-    fn go(&mut self, from: usize, to: Option<To>) {
-        // An execution that is failing goes nowhere but to its end.
-        match to.filter(|_| self.failing.is_none()) {
-            None => {}
-            Some(To::End) => self.pass_by(from, &BTreeSet::new()),
-            Some(To::Step(target)) => {
-                let reached = self.downstream(target);
-                let goes_back = self.steps[target].status != "pending";
-                if goes_back {
-                    self.reset(&reached);
-                }
-                if !reached.contains(&from) || !goes_back {
-                    self.pass_by(from, &reached);
-                }
-                if goes_back {
-                    self.back.push(target);
-                }
-            }
-        }
-    }
-
-    /// Control went back to a step that was entered or passed before: it and what depends on it will be done again.
-    fn reset(&mut self, again: &BTreeSet<usize>) {
-        self.void(|(step, _)| again.contains(&step));
-        for step in again {
-            (self.steps[*step].status, self.steps[*step].output) = ("pending", None);
-        }
-        self.back.retain(|step| !again.contains(step));
-    }
-
-    /// Skips what can be reached only through `from` and what is so skipped, except for what the jump reaches.
-    fn pass_by(&mut self, from: usize, reached: &BTreeSet<usize>) {
-        let mut past = BTreeSet::from([from]);
-        loop {
-            let is_past = |step: &usize| {
-                let before = &self.flow.before[*step];
-                self.steps[*step].status == "pending"
-                    && !reached.contains(step)
-                    && !before.is_empty()
-                    && before.iter().all(|before| past.contains(before))
-            };
-            let Some(step) = (0..self.steps.len()).find(is_past) else {
-                return;
-            };
-            past.insert(step);
-            self.skip(step);
-        }
-    }
-
-    /// A required step failed: what is open is void, and the execution fails once what is to run nevertheless has run. Ours:
-    /// what was open is void also where it is of those, and is not begun again.
-    fn fail(&mut self, code: &'static str) {
-        if self.failing.is_some() || self.has_ended() {
-            return;
-        }
-        self.void(|_| true);
-        self.back.clear();
-        if self
-            .flow
-            .steps
-            .iter()
-            .any(|step| step.run_when != RunWhen::Succeeded)
-        {
-            self.failing = Some(code);
-        } else {
-            (self.state, self.failure) = ("failed", Some(code));
         }
     }
 }

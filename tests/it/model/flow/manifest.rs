@@ -1,24 +1,37 @@
 //! Random workflows: as data that the interpreter reads, and as the manifest that says the same.
 
+mod beside;
+
 use std::{
+    collections::BTreeSet,
     fmt,
+    ops::Range,
     sync::{Arc, LazyLock},
 };
 
 use midex::{
-    domain::Definition,
+    domain::{Definition, check::Abilities},
     registry::{self, Registry, Sources},
 };
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
+pub(super) use self::beside::{Does, Effect, Join};
+use self::beside::{told_bodies, told_joins};
+
 /// Ids of steps by position: authoring order is not the order of names, and one has a hyphen.
-const IDS: [&str; 8] = [
-    "kiwi", "sour-fig", "pear", "apple", "plum", "lime", "date", "berry",
+pub(super) const IDS: [&str; 11] = [
+    "kiwi", "sour-fig", "pear", "apple", "plum", "lime", "date", "berry", "nut", "fig", "quince",
 ];
 
 /// A registry of nothing but what is shipped: reading that costs more than a case.
-static NONE: LazyLock<Registry> = LazyLock::new(|| Registry::load(&Sources::default()));
+static NONE: LazyLock<Registry> = LazyLock::new(|| {
+    let abilities = Abilities {
+        activities: BTreeSet::from(["act".to_owned()]),
+        ..Abilities::default()
+    };
+    Registry::load_for(&Sources::default(), &abilities)
+});
 
 /// Names of counters in memory.
 pub(super) const COUNTERS: [&str; 2] = ["n", "m"];
@@ -32,6 +45,12 @@ pub(in crate::model) struct Flow {
     pub(super) steps: Vec<Spec>,
     /// What each step waits for: what it says, what the list means, and what its expressions refer to.
     pub(super) before: Vec<Vec<usize>>,
+    /// Where the steps of `on_failure` begin.
+    pub(super) provisions: usize,
+    /// Hooks of the workflow.
+    pub(super) hooks: Vec<Effect>,
+    /// The ends at which effects are taken back.
+    pub(super) taken_back: Vec<&'static str>,
     pub(in crate::model) definition: Arc<Definition>,
     manifest: String,
 }
@@ -52,6 +71,10 @@ pub(super) struct Spec {
     pub(super) on_error: OnError,
     pub(super) run_when: RunWhen,
     pub(super) max_visits: Option<u32>,
+    /// How many of the steps before are waited for, where not for all.
+    pub(super) join: Option<Join>,
+    /// Its hooks, and its compensation.
+    pub(super) beside: Vec<Effect>,
 }
 
 #[derive(Clone, Debug)]
@@ -76,6 +99,8 @@ pub(super) struct Foreach {
     pub(super) above: Option<i64>,
     /// What the failure of one item does: see [`OnError`], without a step.
     pub(super) forgives: OnError,
+    /// Its compensation, where it has one.
+    pub(super) beside: Vec<Effect>,
 }
 
 #[derive(Clone, Debug)]
@@ -115,15 +140,38 @@ pub(super) enum RunWhen {
     Failed,
 }
 
-/// Workflows of three to eight steps that the check accepts. `unit` makes of a timer's position and units how long it
-/// waits, in milliseconds.
-pub(in crate::model) fn flows(unit: fn(usize, u64) -> u64) -> impl Strategy<Value = Flow> {
-    prop::collection::vec(spec(), 3..=8).prop_filter_map("the check finds fault", move |steps| {
-        Flow::checked(steps, unit)
-    })
+/// Workflows of three to eight steps, and up to three of `on_failure`, that the check accepts. `unit` makes of a timer's
+/// position and units how long it waits, in milliseconds; where they act, activities stand in hooks and compensations.
+pub(in crate::model) fn flows(
+    unit: fn(usize, u64) -> u64,
+    act: bool,
+) -> impl Strategy<Value = Flow> {
+    let provisions = prop_oneof![3 => Just(0..=0), 2 => Just(1..=3usize)]
+        .prop_flat_map(move |count| prop::collection::vec(spec(act), count));
+    let steps = prop::collection::vec(spec(act), 3..=8);
+    let hooks = beside::hooks(act);
+    let taken_back = prop_oneof![
+        2 => Just(vec!["failed"]),
+        2 => Just(vec!["failed", "abandoned"]),
+        1 => Just(vec!["abandoned"]),
+    ];
+    (steps, provisions, hooks, taken_back).prop_filter_map(
+        "the check finds fault",
+        move |(mut steps, provided, hooks, taken_back)| {
+            let provisions = steps.len();
+            steps.extend(provided);
+            let draft = Draft {
+                steps,
+                provisions,
+                hooks,
+                taken_back,
+            };
+            draft.checked(unit)
+        },
+    )
 }
 
-fn spec() -> impl Strategy<Value = Spec> {
+fn spec(act: bool) -> impl Strategy<Value = Spec> {
     let after = prop_oneof![
         6 => Just(None),
         4 => prop::collection::vec(0..8usize, 0..3).prop_map(Some),
@@ -142,8 +190,9 @@ fn spec() -> impl Strategy<Value = Spec> {
     ];
     let max_visits = prop_oneof![1 => Just(None), 8 => (1..4u32).prop_map(Some)];
     let condition = prop_oneof![4 => Just(None), 1 => condition().prop_map(Some)];
+    let beside = (beside::joins(), beside::bodies(act));
     let rest = (after, condition, next, on_error, run_when, max_visits);
-    (kind(), rest).prop_map(|(kind, rest)| {
+    (kind(act), rest, beside).prop_map(|(kind, rest, (join, beside))| {
         let (after, condition, next, on_error, run_when, max_visits) = rest;
         Spec {
             kind,
@@ -153,24 +202,26 @@ fn spec() -> impl Strategy<Value = Spec> {
             on_error,
             run_when,
             max_visits,
+            join,
+            beside,
         }
     })
 }
 
-fn kind() -> impl Strategy<Value = Kind> {
+fn kind(act: bool) -> impl Strategy<Value = Kind> {
     let arm = (prop::option::weighted(0.8, condition()), to());
     prop_oneof![
         8 => Just(Kind::Guidance),
         3 => (0..2usize).prop_map(Kind::Count),
         3 => prop::collection::vec(arm, 1..4).prop_map(Kind::Branch),
-        4 => foreach().prop_map(Kind::Foreach),
+        4 => foreach(act).prop_map(Kind::Foreach),
         2 => (0..2usize).prop_map(Kind::Signal),
         2 => (1..4u64).prop_map(Kind::Timer),
         1 => Just(Kind::Fail),
     ]
 }
 
-fn foreach() -> impl Strategy<Value = Foreach> {
+fn foreach(act: bool) -> impl Strategy<Value = Foreach> {
     let list = prop_oneof![
         2 => prop::collection::vec(0..4i64, 0..5).prop_map(List::Literal),
         1 => (0..8usize).prop_map(List::Output),
@@ -181,15 +232,17 @@ fn foreach() -> impl Strategy<Value = Foreach> {
         Just(OnError::Continue)
     ];
     let above = prop_oneof![3 => Just(None), 1 => (0..3i64).prop_map(Some)];
-    (list, 1..5usize, above, forgives).prop_map(|(list, parallel, above, forgives)| Foreach {
+    let rest = (list, 1..5usize, above, forgives, beside::compensations(act));
+    rest.prop_map(|(list, parallel, above, forgives, beside)| Foreach {
         list,
         parallel,
         above,
         forgives,
+        beside,
     })
 }
 
-fn condition() -> impl Strategy<Value = Condition> {
+pub(super) fn condition() -> impl Strategy<Value = Condition> {
     prop_oneof![
         2 => (0..2usize, 1..4i64).prop_map(|(counter, below)| Condition::Counted(counter, below)),
         3 => (0..8usize, 0..3i64).prop_map(|(step, is)| Condition::Output(step, is)),
@@ -205,24 +258,47 @@ pub(super) fn id(step: usize) -> &'static str {
     IDS[step]
 }
 
-impl Flow {
+/// What nobody has checked.
+struct Draft {
+    steps: Vec<Spec>,
+    provisions: usize,
+    hooks: Vec<Effect>,
+    taken_back: Vec<&'static str>,
+}
+
+impl Draft {
     /// The workflow, where its check finds no fault in it.
-    fn checked(mut steps: Vec<Spec>, unit: fn(usize, u64) -> u64) -> Option<Self> {
-        let count = steps.len();
-        for (position, step) in steps.iter_mut().enumerate() {
-            step.fit(position, count);
+    fn checked(mut self, unit: fn(usize, u64) -> u64) -> Option<Flow> {
+        let (count, all) = (self.provisions, self.steps.len());
+        for (position, step) in self.steps.iter_mut().enumerate() {
+            let own = if position < count {
+                0..count
+            } else {
+                count..all
+            };
+            step.fit(position, own);
             if let Kind::Timer(units) = &mut step.kind {
                 *units = unit(position, *units);
             }
         }
-        let told: Vec<_> = steps
+        for hook in &mut self.hooks {
+            hook.fit(count);
+        }
+        let told: Vec<_> = self
+            .steps
             .iter()
             .enumerate()
             .map(|(at, step)| step.told(at))
             .collect();
         let memory = json!({ COUNTERS[0]: 0, COUNTERS[1]: 0 });
-        let manifest =
-            json!({ "workflow": "w", "description": "d", "memory": memory, "steps": told });
+        let mut manifest = json!({
+            "workflow": "w", "description": "d", "memory": memory, "steps": told[..count],
+            "compensate_when": self.taken_back,
+        });
+        if count < all {
+            manifest["on_failure"] = json!(told[count..]);
+        }
+        told_bodies(&mut manifest, &self.hooks);
         let manifest = serde_json::to_string_pretty(&manifest).expect("JSON");
         let (workflow, findings) = registry::check_text("w.json", &manifest, &NONE);
         let workflow = workflow.filter(|_| findings.is_empty())?;
@@ -236,14 +312,17 @@ impl Flow {
                     .collect()
             })
             .collect();
-        for (at, step) in steps.iter().enumerate() {
+        for (at, step) in self.steps[..count].iter().enumerate() {
             step.check_before(at, &before[at]);
         }
         let whole = json!({ "workflow": workflow, "personas": {} });
         let definition = Definition::decode(whole.to_string().as_bytes()).expect("a definition");
-        Some(Self {
-            steps,
+        Some(Flow {
+            steps: self.steps,
             before,
+            provisions: self.provisions,
+            hooks: self.hooks,
+            taken_back: self.taken_back,
             definition: Arc::new(definition),
             manifest,
         })
@@ -252,11 +331,13 @@ impl Flow {
 
 impl Spec {
     /// Makes every mention of a step one of a step that there is, and drops what the kind does not have.
-    fn fit(&mut self, position: usize, count: usize) {
-        let fit = |step: &mut usize| *step %= count;
+    /// `own` are the steps that control may go to from it.
+    fn fit(&mut self, position: usize, own: Range<usize>) {
+        let count = own.end;
+        let fit = |step: &mut usize| *step = own.start + *step % own.len();
         let fit_to = |to: &mut To| {
             if let To::Step(step) = to {
-                *step %= count;
+                fit(step);
             }
         };
         let fit_condition = |condition: &mut Condition| match condition {
@@ -279,6 +360,12 @@ impl Spec {
         if let OnError::Step(step) = &mut self.on_error {
             fit(step);
         }
+        if own.start > 0 {
+            self.run_when = RunWhen::Succeeded;
+        }
+        for effect in &mut self.beside {
+            effect.fit(count);
+        }
         match &mut self.kind {
             Kind::Branch(arms) => {
                 self.next = None;
@@ -291,19 +378,13 @@ impl Spec {
                 }
             }
             Kind::Fail => (self.next, self.on_error) = (None, OnError::Fail),
-            Kind::Foreach(Foreach {
-                list: List::Output(step),
-                above,
-                ..
-            }) => {
-                *step %= position.max(1);
-                // Only numbers can be compared with one, and of an output nobody knows.
-                *above = None;
-            }
+            Kind::Foreach(foreach) => foreach.fit(position, count),
             _ => {}
         }
+        if matches!(self.kind, Kind::Branch(_) | Kind::Fail) {
+            self.beside.clear();
+        }
     }
-
     /// What the check says that the step waits for is what it said, or the step above; and what it refers to.
     fn check_before(&self, position: usize, before: &[usize]) {
         let above: Vec<_> = position.checked_sub(1).into_iter().collect();
@@ -374,7 +455,23 @@ impl Spec {
         if let Some(most) = self.max_visits {
             say("max_visits", json!(most));
         }
-        Value::Object(told)
+        let mut told = Value::Object(told);
+        told_joins(&mut told, self.join.as_ref());
+        told_bodies(&mut told, &self.beside);
+        told
+    }
+}
+
+impl Foreach {
+    fn fit(&mut self, position: usize, count: usize) {
+        if let List::Output(step) = &mut self.list {
+            *step %= position.max(1);
+            // Only numbers can be compared with one, and of an output nobody knows.
+            self.above = None;
+        }
+        for effect in &mut self.beside {
+            effect.fit(count);
+        }
     }
 }
 
@@ -417,12 +514,13 @@ impl Foreach {
         if let Some((key, value)) = self.forgives.told() {
             body[key] = value;
         }
+        told_bodies(&mut body, &self.beside);
         json!({ "in": list, "as": "one", "parallel": self.parallel, "do": body })
     }
 }
 
 impl Condition {
-    fn told(&self) -> String {
+    pub(super) fn told(&self) -> String {
         match self {
             Self::Counted(counter, below) => format!("memory.{} < {below}", COUNTERS[*counter]),
             Self::Output(step, is) => format!("steps.{} == {is}", id(*step)),
