@@ -281,9 +281,10 @@ fn visit_cells(visit: &Value) -> [String; 5] {
     [
         place(visit, "step_name"),
         agent.to_owned(),
-        match visit["late"] == true {
-            true => format!("{status}, late"),
-            false => status,
+        if visit["late"] == true {
+            format!("{status}, late")
+        } else {
+            status
         },
         field(visit, "started_at"),
         took,
@@ -380,10 +381,8 @@ fn end(status: &Value, screen: &Screen) -> String {
             Some(_) => format!(" in step {}", field(error, "step_name")),
             None => String::new(),
         };
-        let verb = match status["completed_at"].is_null() {
-            true => "failing",
-            false => "failed",
-        };
+        let is_over = !status["completed_at"].is_null();
+        let verb = if is_over { "failed" } else { "failing" };
         let title = screen.paint(Style::Bad, &format!("{verb}{step}"));
         return format!("{title}\n{}", screen.block(None, INDENT, &failure(error)));
     }

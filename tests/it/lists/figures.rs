@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Client, Server, has_fields, project::Project};
 
-const SOURCES: [&str; 4] = [
+const SOURCES: [&str; 5] = [
     include_str!("../../../src/limits.rs"),
     include_str!("../../../src/limits/catalog.rs"),
     include_str!("../../../src/limits/cli.rs"),
