@@ -381,11 +381,8 @@ fn end(status: &Value, screen: &Screen) -> String {
             Some(_) => format!(" in step {}", field(error, "step_name")),
             None => String::new(),
         };
-        let verb = if status["completed_at"].is_null() {
-            "failing"
-        } else {
-            "failed"
-        };
+        let is_over = !status["completed_at"].is_null();
+        let verb = if is_over { "failed" } else { "failing" };
         let title = screen.paint(Style::Bad, &format!("{verb}{step}"));
         return format!("{title}\n{}", screen.block(None, INDENT, &failure(error)));
     }

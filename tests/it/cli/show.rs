@@ -2,8 +2,7 @@
 
 use serde_json::json;
 
-use super::{OUTPUTS, Place, assert_has, lines};
-use crate::support::Client;
+use super::{OUTPUTS, Place, assert_has, lines, until};
 
 #[test]
 fn show_tells_where_an_execution_stands_and_what_came_of_its_steps() {
@@ -144,31 +143,46 @@ fn show_tells_what_an_end_left_behind() {
     );
 }
 
-const PARENT: &str = "workflow: parent\ndescription: d\nsteps: [{ id: sub, workflow: bug-fix, with: { task: it } }]\n\
+const LATE: &str = "workflow: late\ndescription: d\nmemory: { a: 0 }\nsteps:\n  \
+    - { id: slow, wait: { for: 1s } }\n  - { id: quick, depends_on: [], set: { a: 1 } }\n  \
+    - { id: go, depends_on: [slow, quick], join: any, set: { a: 2 } }\n";
+
+#[test]
+fn show_tells_which_step_came_too_late_for_its_join() {
+    let place = Place::new();
+    place.file("workflows/late.yaml", LATE);
+    place.done(&["run", "late", "--id", "l"]);
+    let shown = place.done(&["show", "l"]);
+    let late = shown
+        .lines()
+        .filter(|line| line.contains("completed, late"));
+    let late: Vec<_> = late.collect();
+    assert!(late.len() == 1 && late[0].contains("slow"), "{shown}");
+}
+
+const PARENT: &str = "workflow: parent\ndescription: d\nsteps:\n  \
+    - { id: sub, workflow: bug-fix, with: { task: it } }\n  - { id: ask, depends_on: [], guidance: Ask. }\n\
     on_failure: [{ id: look, guidance: Look. }]\n";
 
 #[test]
 fn show_leads_from_a_parent_to_its_child_and_back() {
     let place = Place::new();
     place.file("workflows/parent.yaml", PARENT);
-    let mut server = place.listening();
-    let start =
-        json!({ "workflow_name": "parent", "execution_id": "p", "project": place.project() });
-    server.call("workflow.start", start);
+    place
+        .with_stdin(&["run", "parent", "--id", "p"], "")
+        .ends(1);
     let status = place.json(&["show", "p"])["status"].take();
     let child = status["children"][0]["execution_id"].as_str().unwrap();
-    assert_has(
-        &place.done(&["show", "p"]),
-        &[&format!(
-            "sub waits for its child {child} (midex show {child})"
-        )],
-    );
+    let waits = format!("sub waits for its child {child} (midex show {child})");
+    assert_has(&place.done(&["show", "p"]), &[&waits]);
+    let mut has_begun = || place.midex(&["show", child]).code == Some(0);
+    until(&mut has_begun, "the child has begun");
+    let head = format!("{child}  bug-fix");
     let shown = place.done(&["show", child]);
-    assert_has(
-        &shown,
-        &[&format!("{child}  bug-fix"), "parent   p\n", "diagnose"],
-    );
+    assert_has(&shown, &[&head, "parent   p\n", "diagnose"]);
     place.done(&["abandon", child]);
+    let mut is_failing = || place.json(&["show", "p"])["status"]["ending"] == "failed";
+    until(&mut is_failing, "the parent is failing");
     let shown = place.done(&["show", "p"]);
     assert_has(
         &shown,

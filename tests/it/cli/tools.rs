@@ -366,8 +366,68 @@ fn what_stands_beside_the_order_of_steps_is_drawn_too() {
     let project = Project::new();
     project.write("workflows/beside.yaml", BESIDE);
     insta::assert_snapshot!(project.out(&["graph", "beside"]), @r##"
+    flowchart TD
+        subgraph steps ["beside"]
+            s1["one"]
+            s2["two"]
+            s2b1["on_success#44; required<br/>set"]:::beside
+            s2 -.- s2b1
+            s2b2["compensate<br/>set"]:::beside
+            s2 -.- s2b2
+            s3[["three<br/>bug-fix"]]
+            s4["some<br/>2 of 3#44; the others are cancelled"]
+            s5["first<br/>any of 2"]
+        end
+        subgraph fails ["on_failure"]
+            s6["look"]
+            s7["tell"]
+        end
+        subgraph hooks ["hooks of the workflow"]
+            h1["on_complete<br/>set"]:::beside
+        end
+        s1 --> s4
+        s2 --> s4
+        s3 --> s4
+        s4 --> s5
+        s1 --> s5
+        s6 --> s7
+        steps -.->|"fails"| fails
+        classDef beside stroke-dasharray: 4 3
     "##);
     insta::assert_snapshot!(project.out(&["graph", "beside", "--format", "dot"]), @r##"
+    digraph "beside" {
+        rankdir=TB;
+        node [shape=box, style=rounded];
+        compound=true;
+        subgraph cluster_steps {
+            label="beside";
+            "one" [label="one"];
+            "two" [label="two"];
+            "two.1" [label="on_success, required\nset", style="rounded,dashed"];
+            "two" -> "two.1" [style=dashed, arrowhead=none];
+            "two.2" [label="compensate\nset", style="rounded,dashed"];
+            "two" -> "two.2" [style=dashed, arrowhead=none];
+            "three" [label="three\nbug-fix", peripheries=2];
+            "some" [label="some\n2 of 3, the others are cancelled"];
+            "first" [label="first\nany of 2"];
+        }
+        subgraph cluster_fails {
+            label="on_failure";
+            "look" [label="look"];
+            "tell" [label="tell"];
+        }
+        subgraph cluster_hooks {
+            label="hooks of the workflow";
+            "$hook.1" [label="on_complete\nset", style="rounded,dashed"];
+        }
+        "one" -> "some";
+        "two" -> "some";
+        "three" -> "some";
+        "some" -> "first";
+        "one" -> "first";
+        "look" -> "tell";
+        "first" -> "look" [label="fails", style=dashed, ltail=cluster_steps, lhead=cluster_fails];
+    }
     "##);
     let graph = project.json(&["graph", "beside", "--json"]);
     assert_eq!(
