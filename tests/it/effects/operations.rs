@@ -203,3 +203,44 @@ async fn a_step_that_waits_for_its_catalog_fails_by_its_own_time_limit() {
     let failure = status.error.expect("a failure");
     assert_eq!(failure.code, "STEP_TIMED_OUT");
 }
+
+/// Also at the end of an execution: what is to be taken back is not forgotten because a catalog was removed.
+#[tokio::test(start_paused = true)]
+async fn a_compensation_waits_for_its_catalog() {
+    let (store, closed) = (Arc::<Faulty>::default(), Arc::<Closing>::default());
+    let engine = closing(store, &closed, EPOCH).await;
+    let undo = step(
+        "set",
+        None,
+        json!({ "run": { "catalog": "shop", "operation": "orders.cancel" } }),
+        json!({}),
+    );
+    let entries = json!({ "set": { "entries": { "n": 1 } } });
+    let steps = json!([
+        step(
+            "set",
+            None,
+            entries,
+            json!({ "bodies": { "compensate": undo } })
+        ),
+        step(
+            "stop",
+            Some("set"),
+            json!({ "fail": { "code": "STOP", "message": "stop" } }),
+            json!({})
+        ),
+    ]);
+    begin(&engine, defined(steps, json!({})), json!({})).await;
+    let status = until(&engine, |status| status.state == "paused").await;
+    assert_eq!(status.pause_reasons, [PauseReason::CatalogMissing]);
+    assert_eq!(status.ending.as_deref(), Some("failed"));
+    tokio::time::sleep(seconds(3600)).await;
+    closed.is_open.store(true, Ordering::SeqCst);
+    engine.look_for_catalogs().await.expect("a look");
+    let status = until(&engine, |status| status.state == "failed").await;
+    assert_eq!(
+        (failure(&status).as_str(), status.not_compensated.len()),
+        ("STOP", 0)
+    );
+    assert_eq!(closed.shop.0.lock().expect("a list").len(), 1);
+}
