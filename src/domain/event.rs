@@ -130,6 +130,15 @@ impl VisitId {
         self.step.as_ref().unwrap_or_else(|| StepId::of_workflow())
     }
 
+    /// A text for the visit, which no other visit of any execution has: an id has no control characters.
+    pub(crate) fn text_in(&self, execution: &ExecutionId) -> String {
+        let Self {
+            body, visit, item, ..
+        } = self;
+        let item = item.map_or_else(String::new, |item| item.to_string());
+        format!("{execution}\n{}\n{body:?}\n{visit}\n{item}", self.step())
+    }
+
     /// The visit of the work that this one, of a hook or a compensation, belongs to.
     #[must_use]
     pub fn work(&self) -> Self {

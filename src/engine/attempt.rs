@@ -174,13 +174,7 @@ fn no_activity(name: &str) -> OperationFailure {
 
 /// The same for every attempt of a visit, and of no other.
 fn key(id: &ExecutionId, visit_id: &VisitId) -> String {
-    let VisitId {
-        body, visit, item, ..
-    } = visit_id;
-    let item = item.map_or_else(String::new, |item| item.to_string());
-    // An id has no control characters: no two visits make the same text.
-    let text = format!("{id}\n{}\n{body:?}\n{visit}\n{item}", visit_id.step());
-    Digest::of(text.as_bytes()).to_string()
+    Digest::of(visit_id.text_in(id).as_bytes()).to_string()
 }
 
 /// A panic is a failure of the attempt, and of nothing else.

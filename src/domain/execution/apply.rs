@@ -4,8 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     Awaiting, Body, Closed, Compensation, Event, Execution, Failure, NotCompensated, Offer,
-    Outcome, PauseReason, Row, Signal, State, StepState, StepStatus, children::ordered,
-    visit::Visit,
+    Outcome, PauseReason, Row, Signal, State, StepState, StepStatus, visit::Visit,
 };
 use crate::{
     clock::Timestamp,
@@ -121,7 +120,8 @@ impl Execution {
                 self.enter(visit_id, visit);
                 self.end_step(visit_id, outcome);
             }
-            Event::ChildOrdered(_) | Event::ChildTold(_) => ordered(&mut self.orders, event),
+            Event::ChildOrdered(order) => self.orders.push(order.clone()),
+            Event::ChildTold(order) => self.orders.retain(|left| left != order),
             Event::StepFailed { visit_id, failure } => self.fail_step(visit_id, failure),
             Event::CompensationKept { visit_id, list } => self.keep_compensation(visit_id, *list),
             Event::EndingBegan { to } => self.ending = Some(*to),

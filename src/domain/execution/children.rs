@@ -18,15 +18,7 @@ use crate::domain::{
 impl AttemptId {
     /// The child that this attempt of a parent begins: always the same one, so that beginning it twice begins it once.
     pub fn child(&self, parent: &ExecutionId) -> ExecutionId {
-        let Self { visit_id, attempt } = self;
-        let VisitId {
-            body, visit, item, ..
-        } = visit_id;
-        // An id has no control characters: no two attempts make the same text.
-        let text = format!(
-            "{parent}\n{}\n{body:?}\n{visit}\n{item:?}\n{attempt}",
-            visit_id.step()
-        );
+        let text = format!("{}\n{}", self.visit_id.text_in(parent), self.attempt);
         let digest = Digest::of(text.as_bytes()).to_string();
         let short: String = digest.chars().take(ID_CHARS).collect();
         ExecutionId::parse(&format!("child_{short}")).expect("letters and digits")
@@ -61,18 +53,13 @@ impl Execution {
 
     /// Whether nothing but its children is to come: whoever looks for work finds it there.
     pub fn waits_for_children(&self) -> bool {
-        let mut waits = self
+        let waits = self
             .open()
-            .filter_map(|(_, _, visit)| visit.awaiting.as_ref());
-        let mut seen = false;
-        waits.all(|awaiting| match awaiting {
-            Awaiting::Child { .. } => {
-                seen = true;
-                true
-            }
-            Awaiting::Items { .. } => true,
-            _ => false,
-        }) && seen
+            .filter_map(|(.., visit)| visit.awaiting.as_ref());
+        let mut waits = waits
+            .filter(|awaiting| !matches!(awaiting, Awaiting::Items { .. }))
+            .peekable();
+        waits.peek().is_some() && waits.all(|one| matches!(one, Awaiting::Child { .. }))
     }
 
     /// Why it failed, once it has.
@@ -146,9 +133,7 @@ impl Execution {
         let is_so = match what {
             Ordered::Pause => is_paused,
             Ordered::Resume => !is_paused,
-            Ordered::Abandon | Ordered::Fail => {
-                self.ending().is_some_and(|to| to != State::Completed)
-            }
+            Ordered::Abandon | Ordered::Fail => self.is_ending_badly(),
         };
         if is_so || self.state.is_final() {
             return Ok(Decision::Stay);
@@ -208,15 +193,6 @@ impl TransitionBuilder<'_> {
         for (_, child) in children {
             self.order(child, what);
         }
-    }
-}
-
-/// The execution with an order more, or less.
-pub(super) fn ordered(orders: &mut Vec<Order>, event: &Event) {
-    match event {
-        Event::ChildOrdered(order) => orders.push(order.clone()),
-        Event::ChildTold(order) => orders.retain(|left| left != order),
-        _ => {}
     }
 }
 

@@ -60,10 +60,11 @@ impl TransitionBuilder<'_> {
     /// A visit ended: where a step came to a good end its effect may be taken back from now on, whatever follows.
     pub(super) fn keep_done(&mut self, visit_id: &VisitId) {
         let is_step = visit_id.body == Body::Work && visit_id.item.is_none();
-        let Some((position, state, _)) = self.next.visit(visit_id).filter(|_| is_step) else {
+        let position = is_step.then(|| self.facts.definition.graph().position(visit_id.step()));
+        let Some(position) = position.flatten().filter(|_| !self.rehearses) else {
             return;
         };
-        if state.status == StepStatus::Completed && !self.rehearses {
+        if self.next.steps[position].status == StepStatus::Completed {
             self.keep_compensation(self.step(position), visit_id, None);
         }
     }

@@ -24,9 +24,7 @@ use crate::{
 impl TransitionBuilder<'_> {
     /// Enters a step. What goes wrong in that is the step's own failure.
     pub(super) fn enter(&mut self, position: usize) -> DecideResult<()> {
-        let state = &self.next.steps[position];
-        let number = state.visits.last().map_or(1, |visit| visit.number + 1);
-        let visit_id = VisitId::of_work(state.id.clone(), number, None);
+        let visit_id = self.next.steps[position].next_visit();
         let entered = self.try_enter(position, &visit_id);
         self.entered(position, &visit_id, entered)
     }

@@ -242,13 +242,17 @@ impl<'a> TransitionBuilder<'a> {
         Ok(())
     }
 
+    /// Where control goes; `None` for the end.
+    pub(super) fn target(&self, next: &Next) -> Option<usize> {
+        match next {
+            Next::End => None,
+            Next::Step(id) => self.facts.definition.graph().position(id),
+        }
+    }
+
     /// Control goes from a step that has come to its end to another one, forward or back, or to the end.
     fn jump(&mut self, from: usize, next: &Next) {
-        let graph = self.facts.definition.graph();
-        let target = match next {
-            Next::End => None,
-            Next::Step(id) => graph.position(id),
-        };
+        let target = self.target(next);
         if let Some(target) =
             target.filter(|target| self.next.steps[*target].status != StepStatus::Pending)
         {

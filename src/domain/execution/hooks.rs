@@ -1,5 +1,7 @@
 //! Hooks of steps and of the workflow (S3): what the server does once something has come to its end, before anything follows.
 
+use serde_json::Value;
+
 use super::{
     Body, Event, Outcome, StepStatus, VisitId, decision::DecideResult, scope::EvalContext,
     transition::TransitionBuilder,
@@ -82,11 +84,13 @@ impl TransitionBuilder<'_> {
             StepStatus::Failed => State::Failed,
             _ => State::Completed,
         };
-        // Of the first two one runs, whatever it makes of the end.
-        let is_left = |hook: &&Body| after.is_none() || **hook == Body::OnComplete;
-        let left = Body::hooks(end).iter();
-        let mut left = left.filter(|hook| is_left(hook) && Some(**hook) != after);
-        if let Some(hook) = left.find(|hook| bodies.contains_key(hook)) {
+        let left = match after {
+            None => Body::hooks(end),
+            Some(Body::OnComplete) => &[],
+            // Of the first two one runs, whatever it makes of the end.
+            Some(_) => &[Body::OnComplete],
+        };
+        if let Some(hook) = left.iter().find(|hook| bodies.contains_key(hook)) {
             return self.enter_beside(position, &work.beside(*hook), EvalContext::default());
         }
         let failure = self.failure_of(work);
@@ -120,13 +124,12 @@ impl TransitionBuilder<'_> {
         visit_id: &VisitId,
         here: &EvalContext<'_>,
     ) -> DecideResult<()> {
-        let Some((step, compiled)) = self.body(visit_id) else {
-            return self.done_with(position, visit_id, serde_json::Value::Null);
-        };
-        if !self.applies(step, compiled, here)? {
-            return self.done_with(position, visit_id, serde_json::Value::Null);
+        match self.body(visit_id) {
+            Some((step, compiled)) if self.applies(step, compiled, here)? => {
+                self.act(position, step, compiled, visit_id, here)
+            }
+            _ => self.done_with(position, visit_id, Value::Null),
         }
-        self.act(position, step, compiled, visit_id, here)
     }
 
     /// The hook of the workflow that comes next before it becomes `to`.

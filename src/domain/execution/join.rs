@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Event, Outcome, Skipped, StepStatus, VisitId, decision::DecideResult, flow::Readiness,
+    Event, Outcome, Skipped, StepStatus, decision::DecideResult, flow::Readiness,
     transition::TransitionBuilder,
 };
 use crate::domain::{
@@ -43,9 +43,7 @@ impl TransitionBuilder<'_> {
     /// A join that cannot come about any more is the failure of its step.
     pub(super) fn miss(&mut self, position: usize) -> DecideResult<()> {
         let step = self.step(position);
-        let state = &self.next.steps[position];
-        let number = state.visits.last().map_or(1, |visit| visit.number + 1);
-        let visit_id = VisitId::of_work(step.id.clone(), number, None);
+        let visit_id = self.next.steps[position].next_visit();
         let wanted = match step.join {
             Join::Quorum(wanted) => wanted as usize,
             Join::All => step.depends_on.len(),
@@ -120,12 +118,9 @@ impl TransitionBuilder<'_> {
         let Some(next) = next else {
             return self.queue_dependents(position);
         };
-        let target = match next {
-            Next::End => None,
-            Next::Step(id) => self.facts.definition.graph().position(id),
-        };
         // Control that goes back would enter the join again.
         let is_ahead = |at: &usize| self.next.steps[*at].status == StepStatus::Pending;
+        let target = self.target(next);
         let target = target.filter(|at| is_ahead(at) && self.is_late(*at));
         self.bypass(position, target);
         self.queue.extend(target);

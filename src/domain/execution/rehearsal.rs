@@ -171,8 +171,7 @@ impl<'a> Rehearsing<'a> {
         if state.status != StepStatus::Pending {
             return Ok(());
         }
-        let number = state.visits.last().map_or(1, |visit| visit.number + 1);
-        let visit_id = VisitId::of_work(step.id.clone(), number, None);
+        let visit_id = state.next_visit();
         let entered = self.try_enter(position, step, &visit_id);
         if let Err(Interrupt::Fails(failure)) = &entered {
             self.note_failed(position, failure);

@@ -178,6 +178,12 @@ impl StepState {
         Arc::make_mut(last).superseded = retired;
     }
 
+    /// The next visit of its work.
+    pub(super) fn next_visit(&self) -> VisitId {
+        let number = self.visit().map_or(1, |visit| visit.number + 1);
+        VisitId::of_work(self.id.clone(), number, None)
+    }
+
     /// Its latest visit.
     pub fn visit(&self) -> Option<&Visit> {
         self.visits.last().map(|visit| &**visit)
