@@ -37,6 +37,9 @@ pub struct ListArgs {
     /// The executions of every project, not of this one alone
     #[arg(long)]
     pub all_projects: bool,
+    /// Children of executions too
+    #[arg(long)]
+    pub children: bool,
     /// How many executions at most
     #[arg(long, value_name = "N", default_value_t = limits::LIST_LIMIT_DEFAULT)]
     pub limit: usize,
@@ -58,7 +61,8 @@ pub enum Listed {
 pub(super) async fn executions(args: ListArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
     let arguments = given(json!({
         "limit": args.limit.min(limits::LIST_LIMIT_MAX), "state": args.state,
-        "workflow_name": args.workflow, "project": args.all_projects.then_some("*")
+        "workflow_name": args.workflow, "project": args.all_projects.then_some("*"),
+        "children": args.children.then_some(true)
     }));
     let mut link = Link::new(config);
     let rows = pages(&mut link, arguments, args.limit).await;

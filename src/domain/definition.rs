@@ -159,6 +159,9 @@ struct Compiled {
     activities: BTreeSet<String>,
     /// The positions of its `branch` steps.
     branching: Vec<usize>,
+    has_children: bool,
+    /// Where control may come to from each step directly, worked out when first asked for.
+    ways: OnceLock<Vec<Vec<usize>>>,
 }
 
 /// Equal are two that say the same; what follows from that is not worked out for it.
@@ -192,6 +195,8 @@ impl Definition {
                 workflow: CompiledWorkflow::of(&self.workflow),
                 activities: activities(self),
                 branching: branching(&self.workflow),
+                has_children: self.acting().any(is_child),
+                ways: OnceLock::new(),
             }
         })
     }
@@ -285,6 +290,17 @@ impl Definition {
         &self.compiled().branching
     }
 
+    /// Whether any of its steps begins a child.
+    pub(crate) fn has_children(&self) -> bool {
+        self.compiled().has_children
+    }
+
+    /// Whether control may come from the step at `from` to the one at `to`, in order, by a jump or through a handler.
+    pub(crate) fn leads_to(&self, from: usize, to: usize) -> bool {
+        let ways = self.compiled().ways.get_or_init(|| ways(self));
+        reach(ways, from).contains(&to)
+    }
+
     /// The activities that its steps name.
     pub(crate) fn activities(&self) -> &BTreeSet<String> {
         &self.compiled().activities
@@ -327,6 +343,26 @@ impl Definition {
             .and_then(|agent| self.personas.get(agent))
             .map_or("", |persona| &persona.content)
     }
+}
+
+/// The positions of the steps that may follow each step directly.
+fn ways(definition: &Definition) -> Vec<Vec<usize>> {
+    let graph = definition.graph();
+    let steps = definition.workflow.steps.iter().enumerate();
+    let next = |(at, step): (usize, &Step)| {
+        let handler = match &step.on_error {
+            OnError::Step(handler) => Some(handler),
+            OnError::Fail | OnError::Continue => None,
+        };
+        let jumps = step.jumps().chain(handler);
+        let jumps = jumps.filter_map(|id| graph.position(id));
+        graph.dependents(at).iter().copied().chain(jumps).collect()
+    };
+    steps.map(next).collect()
+}
+
+fn is_child(step: &Step) -> bool {
+    matches!(step.kind, StepKind::Workflow { .. })
 }
 
 fn activities(definition: &Definition) -> BTreeSet<String> {

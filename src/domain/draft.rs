@@ -173,8 +173,18 @@ impl WorkflowDraft {
     pub fn field(&self, key: &str) -> Option<&RawField> {
         self.fields.iter().find(|field| field.key.name == key)
     }
+
+    /// The fields that name the workflows of children.
+    pub fn children(&self) -> impl Iterator<Item = &RawField> {
+        let steps = self.steps.iter().flatten();
+        let bodies = steps.flat_map(StepDraft::bodies_and_beside);
+        let hooks = self.hooks.iter().map(|(_, hook)| hook);
+        bodies.chain(hooks).filter_map(|step| step.field(CHILD))
+    }
 }
 
+/// The key of a step that begins a child.
+const CHILD: &str = "workflow";
 /// The key of the steps that run once the execution is failing.
 const ON_FAILURE: &str = "on_failure";
 /// The key of hooks.

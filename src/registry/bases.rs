@@ -10,6 +10,10 @@ impl Bases for Registry {
         self.file_of(self.workflow(name)?)
     }
 
+    fn has(&self, name: &str) -> bool {
+        self.workflow(name).is_some()
+    }
+
     fn names(&self) -> Vec<String> {
         self.workflows().map(|entry| entry.name.clone()).collect()
     }
@@ -70,6 +74,10 @@ impl Bases for Levels<'_> {
         Some(self.files[*level].1[*at].clone())
     }
 
+    fn has(&self, name: &str) -> bool {
+        self.by_name().contains_key(name)
+    }
+
     fn names(&self) -> Vec<String> {
         let mut names: Vec<_> = self.by_name().keys().cloned().collect();
         names.sort_unstable();
@@ -105,6 +113,10 @@ impl<F: Fn() -> Vec<File>> Bases for Nearer<'_, F> {
     fn file(&self, name: &str) -> Option<File> {
         let nearer = self.files().file(name);
         nearer.or_else(|| self.registry.file(name))
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.files().has(name) || self.registry.has(name)
     }
 
     fn names(&self) -> Vec<String> {

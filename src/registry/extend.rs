@@ -20,23 +20,37 @@ pub(super) trait Bases {
     /// The file of the workflow of this name.
     fn file(&self, name: &str) -> Option<File>;
 
+    /// Whether there is a workflow of this name.
+    fn has(&self, name: &str) -> bool;
+
     /// All names that there are.
     fn names(&self) -> Vec<String>;
 }
 
-/// A name that was asked for, with the file that it meant. The result of a load holds as long as each means the same.
+/// A name that was asked for, with what it meant. The result of a load holds as long as each means the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Used {
     pub(super) name: String,
-    /// The digest of its bytes; `None` where there was no such file.
-    pub(super) version: Option<Digest>,
+    pub(super) meant: Meant,
+}
+
+/// What the name of a workflow meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Meant {
+    /// One that is extended: the digest of its bytes; `None` where there was no such file.
+    Base(Option<Digest>),
+    /// One that a step begins: whether there was one.
+    Child(bool),
 }
 
 impl Used {
-    /// Whether the name means a file of the same text as then.
+    /// Whether the name means the same as then.
     pub(super) fn is_same(&self, bases: &dyn Bases) -> bool {
-        let version = bases.file(&self.name).map(|file| file.version);
-        version.is_some() && version == self.version
+        match self.meant {
+            Meant::Base(None) => false,
+            Meant::Base(version) => bases.file(&self.name).map(|file| file.version) == version,
+            Meant::Child(was_there) => bases.has(&self.name) == was_there,
+        }
     }
 }
 
@@ -58,11 +72,17 @@ pub(super) struct Checked {
     pub(super) findings: Vec<Finding>,
     /// The document that was checked: merged with what it extends.
     pub(super) document: Node,
-    /// The names that it extends, the nearest first.
+    /// The names that it extends, the nearest first, and those of its children.
     pub(super) used: Vec<Used>,
-    /// What the check of that document found, each where it stands.
-    found: Vec<Finding>,
+    /// What the check of that document found, each where it stands; `None` where that is what `findings` has.
+    found: Option<Vec<Finding>>,
     fault: Option<Fault>,
+}
+
+impl Checked {
+    fn found(&self) -> &[Finding] {
+        self.found.as_deref().unwrap_or(&self.findings)
+    }
 }
 
 /// Why a workflow cannot be extended.
@@ -82,12 +102,12 @@ enum Fault {
 pub(super) fn check(draft: WorkflowDraft, heirs: &[String], beside: Beside<'_>) -> Checked {
     let extends = draft.document.get(EXTENDS);
     let Some(extends) = extends.filter(|_| draft.form == Form::Manifest) else {
-        return alone(draft, beside.known);
+        return alone(draft, beside);
     };
     let name = extends.text().unwrap_or_default().to_owned();
     let mut used = Vec::new();
     match base(&name, heirs, beside, &mut used) {
-        Ok(base) => with_base(draft, (&name, &base), beside.known, used),
+        Ok(base) => with_base(draft, (&name, &base), beside, used),
         Err(fault) => {
             let mut findings = check::shapes(&draft);
             // A name that cannot be one has a finding already.
@@ -100,23 +120,54 @@ pub(super) fn check(draft: WorkflowDraft, heirs: &[String], beside: Beside<'_>) 
                 findings,
                 document: draft.document,
                 used,
-                found: Vec::new(),
+                found: None,
                 fault: Some(fault),
             }
         }
     }
 }
 
-fn alone(draft: WorkflowDraft, known: Known<'_>) -> Checked {
-    let (workflow, found) = check::workflow(&draft, known);
+fn alone(draft: WorkflowDraft, beside: Beside<'_>) -> Checked {
+    let mut used = Vec::new();
+    let (workflow, findings) = whole(&draft, beside, &mut used);
     Checked {
         workflow,
-        findings: found.clone(),
+        findings,
         document: folded(draft),
-        used: Vec::new(),
-        found,
+        used,
+        found: None,
         fault: None,
     }
+}
+
+/// Checks a draft that extends nothing more, and that there are the workflows which its steps begin.
+fn whole(
+    draft: &WorkflowDraft,
+    beside: Beside<'_>,
+    used: &mut Vec<Used>,
+) -> (Option<Workflow>, Vec<Finding>) {
+    let (workflow, mut findings) = check::workflow(draft, beside.known);
+    for field in draft.children() {
+        let Some(name) = field.value.text().filter(|name| !name.is_empty()) else {
+            continue;
+        };
+        let is_there = beside.bases.has(name);
+        used.push(Used {
+            name: name.to_owned(),
+            meant: Meant::Child(is_there),
+        });
+        if !is_there {
+            let names = beside.bases.names();
+            let message =
+                format!("no workflow has the name `{name}`: the step fails when it begins");
+            let finding = field.value_finding(Rule::UnknownWorkflow, message);
+            let finding =
+                finding.suggest("write the name of one that `midex list` shows".to_owned());
+            let names = names.iter().map(String::as_str);
+            findings.push(finding.did_you_mean(field.value.place, name, names));
+        }
+    }
+    (workflow, findings)
 }
 
 /// The document with the sections of its file in it.
@@ -128,8 +179,8 @@ fn folded(mut draft: WorkflowDraft) -> Node {
 fn with_base(
     draft: WorkflowDraft,
     (name, base): (&str, &Checked),
-    known: Known<'_>,
-    used: Vec<Used>,
+    beside: Beside<'_>,
+    mut used: Vec<Used>,
 ) -> Checked {
     let mut findings = Vec::new();
     let merged = inherit::merge(&mut findings, &draft.document, (name, &base.document));
@@ -139,15 +190,19 @@ fn with_base(
         sections: draft.sections,
         ..WorkflowDraft::new(Form::Manifest, document, draft.content)
     };
-    let (workflow, found) = check::workflow(&draft, known);
-    let names: Vec<_> = used.iter().map(|used| used.name.clone()).collect();
-    findings.extend(says.settle(found.clone(), &base.found, &names));
+    let names: Vec<_> = used
+        .iter()
+        .filter(|used| matches!(used.meant, Meant::Base(_)))
+        .map(|used| used.name.clone())
+        .collect();
+    let (workflow, found) = whole(&draft, beside, &mut used);
+    findings.extend(says.settle(found.clone(), base.found(), &names));
     Checked {
         workflow: workflow.filter(|_| !is_broken(&findings)),
         findings,
         document: folded(draft),
         used,
-        found,
+        found: Some(found),
         fault: None,
     }
 }
@@ -169,7 +224,7 @@ fn base(
     let file = beside.bases.file(name);
     used.push(Used {
         name: name.to_owned(),
-        version: file.as_ref().map(|file| file.version),
+        meant: Meant::Base(file.as_ref().map(|file| file.version)),
     });
     let file = file.ok_or(Fault::Unknown)?;
     let broken = |count| Fault::Broken(file.path.display().to_string(), count);

@@ -73,6 +73,8 @@ impl Execution {
         definition: &'a Definition,
     ) -> impl Iterator<Item = (ExecutionId, VisitId)> + 'a {
         let steps = self.steps.iter().chain(&self.whole).enumerate();
+        // Most workflows begin none, and each status asks.
+        let steps = steps.take_while(|_| definition.has_children());
         let visits = steps.flat_map(|(at, step)| {
             let own = step.visits.iter().chain(&step.beside).map(|visit| &**visit);
             let all = own.chain(step.items.iter());

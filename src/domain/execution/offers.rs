@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     domain::{
-        definition::{Branch, OnError, StepKind, reach},
+        definition::{Branch, StepKind},
         document::Digest,
         id::StepId,
         offer::{
@@ -205,23 +205,9 @@ impl TransitionBuilder<'_> {
 
     /// Whether control may come from the step that made the offer to the step at `position`.
     fn leads_to(&self, offer: &Offer, position: usize) -> bool {
-        let graph = self.facts.definition.graph();
-        let steps = self.facts.definition.workflow.steps.iter().enumerate();
-        let ways: Vec<Vec<usize>> = steps
-            .map(|(at, step)| {
-                let handler = match &step.on_error {
-                    OnError::Step(handler) => Some(handler),
-                    OnError::Fail | OnError::Continue => None,
-                };
-                let jumps = step
-                    .jumps()
-                    .chain(handler)
-                    .filter_map(|id| graph.position(id));
-                graph.dependents(at).iter().copied().chain(jumps).collect()
-            })
-            .collect();
-        let from = graph.position(offer.visit_id.step());
-        from.is_some_and(|from| reach(&ways, from).contains(&position))
+        let definition = self.facts.definition;
+        let from = definition.graph().position(offer.visit_id.step());
+        from.is_some_and(|from| definition.leads_to(from, position))
     }
 }
 

@@ -178,6 +178,8 @@ rules! {
     UnknownSection = "unknown_section", Error;
     /// No workflow has the name that a manifest extends.
     UnknownBase = "unknown_base", Error;
+    /// No workflow has the name that a step begins.
+    UnknownWorkflow = "unknown_workflow", Warning;
     /// The workflow that a manifest extends has findings of its own, or cannot be extended.
     InvalidBase = "invalid_base", Error;
     /// A manifest extends itself, or one that extends it.

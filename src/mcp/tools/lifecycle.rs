@@ -116,6 +116,10 @@ async fn change(
     let id = execution(&arguments, tool)?;
     let reason = text(&arguments, "reason").map(str::to_owned);
     let status = app.command(&id, Change { lifecycle, reason }).await?;
-    let message = format!("Execution '{id}' is {}", status.state);
+    let becomes = status.ending.as_ref();
+    let becomes = becomes.map_or_else(String::new, |ending| {
+        format!(", and becomes {ending} once the steps for that are done")
+    });
+    let message = format!("Execution '{id}' is {}{becomes}", status.state);
     view(&Changed::of(status, message))
 }

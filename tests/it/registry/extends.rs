@@ -652,3 +652,41 @@ fn the_edit_of_a_finding_mends_the_heir() {
         "`tel` is too short to be sure"
     );
 }
+
+#[test]
+fn a_step_that_begins_a_workflow_which_no_file_has_is_warned_of() {
+    let child = "steps: [{ id: a, workflow: bsae }]\nhooks: { on_failure: { workflow: nope } }\n";
+    let file = format!("workflow: parent\ndescription: p\n{child}");
+    let project = Project::new(&[
+        ("workflows/base.yaml", BASE),
+        ("workflows/parent.yaml", &file),
+        (
+            "workflows/w.yaml",
+            "workflow: w\nextends: parent\ndescription: h\n",
+        ),
+    ]);
+    let found = |registry: &Registry, name: &str, expected: &[&str]| {
+        let entry = registry.workflow(name).unwrap();
+        assert!(!entry.is_broken(), "{entry:?}");
+        holds(&entry.findings, expected);
+    };
+    let first = project.load();
+    let nobody = "4:34 unknown_workflow hooks.on_failure.workflow";
+    let both = ["3:28 unknown_workflow steps[0].workflow", nobody];
+    found(&first, "parent", &both);
+    // What is wrong with a base stands there alone.
+    found(&first, "w", &[]);
+    let meant = &first.workflow("parent").unwrap().findings[0];
+    assert!(
+        meant.suggestion.as_deref().unwrap().contains("`base`"),
+        "{meant:?}"
+    );
+    assert!(first.reload(&project.sources()).same_as(&first));
+
+    let bsae = BASE.replace("workflow: base", "workflow: bsae");
+    project.write("workflows/bsae.yaml", &bsae);
+    let second = first.reload(&project.sources());
+    found(&second, "parent", &[nobody]);
+    fs::remove_file(project.path("workflows/bsae.yaml")).unwrap();
+    found(&second.reload(&project.sources()), "parent", &both);
+}
