@@ -45,8 +45,8 @@ use crate::{
         nearest::nearest,
         telemetry::EventType,
         view::{
-            Advanced, ArtifactContent, ArtifactView, CurrentStep, HistoryRow, Listing, Resumed,
-            StatusView, TelemetryEvent, WaitView,
+            Advanced, ArtifactContent, ArtifactView, CurrentStep, HistoryRow, Listing, Reader,
+            Resumed, StatusView, TelemetryEvent, WaitView,
         },
     },
     engine::{Environment, Environments, StartRequest},
@@ -397,7 +397,12 @@ impl App {
 
     /// What to do now. Expired tokens are replaced.
     pub async fn current_step(&self, id: &ExecutionId) -> Result<CurrentStep> {
-        self.engine().await?.current_step(id).await
+        self.current_step_for(id, Reader::Model).await
+    }
+
+    /// The same in words for this reader.
+    pub async fn current_step_for(&self, id: &ExecutionId, reader: Reader) -> Result<CurrentStep> {
+        self.engine().await?.current_step_for(id, reader).await
     }
 
     /// Examines a portion of what is stored: see [`crate::engine::Engine::examine`].

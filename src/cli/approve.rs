@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output,
     link::{Link, given},
+    prompt::{Prompt, Typed},
     question::{is_possible, prompt},
-    run::input::Input,
     visible::visible,
 };
 use crate::{
@@ -95,7 +95,7 @@ async fn answer(
     if !is_possible() {
         return Err(no_terminal(id));
     }
-    let Some((approved, why)) = ask(link, &gate, &mut Input::stdin()).await? else {
+    let Some((approved, why)) = ask(link, &gate, &mut Prompt::stdin()).await? else {
         prompt("Left open.\n")?;
         return Ok(EXIT_FINDINGS);
     };
@@ -108,7 +108,7 @@ async fn answer(
 pub(super) async fn ask_at_prompt(
     link: &mut Link<'_>,
     id: &str,
-    input: &mut Input,
+    input: &mut Prompt,
 ) -> Result<bool> {
     let Some(gate) = gates_of(link, id).await?.into_iter().next() else {
         return Ok(false);
@@ -173,30 +173,32 @@ fn no_terminal(id: &str) -> Error {
 async fn ask(
     link: &mut Link<'_>,
     gate: &Gate,
-    input: &mut Input,
+    input: &mut Prompt,
 ) -> Result<Option<(bool, Option<String>)>> {
     prompt(&gate.page())?;
-    prompt("Approve? [y]es, [r]eject, anything else leaves it open: ")?;
-    let mut said = line(input, link).await?.to_lowercase();
-    if matches!(said.as_str(), "n" | "no") {
+    let asked = "Approve? [y]es, [r]eject, anything else leaves it open: ";
+    let mut said = line(asked, input, link).await?.unwrap_or_default();
+    if matches!(said.to_lowercase().as_str(), "n" | "no") {
         // A no may mean either.
-        prompt("Not approved. [r]eject it, or leave it [o]pen: ")?;
-        said = line(input, link).await?.to_lowercase();
+        let asked = "Not approved. [r]eject it, or leave it [o]pen: ";
+        said = line(asked, input, link).await?.unwrap_or_default();
     }
-    match said.as_str() {
+    match said.to_lowercase().as_str() {
         "y" | "yes" => Ok(Some((true, None))),
         "r" | "reject" => {
-            prompt("Why? (may be left empty): ")?;
-            let why = line(input, link).await?;
-            Ok(Some((false, Some(why).filter(|why| !why.is_empty()))))
+            let why = line("Why? (may be left empty): ", input, link).await?;
+            Ok(why.map(|why| (false, Some(why).filter(|why| !why.is_empty()))))
         }
         _ => Ok(None),
     }
 }
 
-async fn line(input: &mut Input, link: &mut Link<'_>) -> Result<String> {
-    let said = input.line(link).await?.unwrap_or_default();
-    Ok(said.trim().to_owned())
+/// What is typed; `None` for Ctrl-C and Ctrl-D.
+async fn line(asked: &str, input: &mut Prompt, link: &mut Link<'_>) -> Result<Option<String>> {
+    Ok(match input.line(asked, &[], link).await? {
+        Typed::Line(said) => Some(said.trim().to_owned()),
+        Typed::End | Typed::Interrupt => None,
+    })
 }
 
 /// The name of the user of this process.

@@ -19,6 +19,7 @@ pub mod list;
 mod log;
 pub mod new;
 mod profile;
+mod prompt;
 mod question;
 mod resolve;
 mod run;

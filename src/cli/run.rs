@@ -1,20 +1,28 @@
-//! `midex run`: runs a workflow in the terminal. The outputs of its steps come from a person, a file or a script.
+//! `midex run`: runs a workflow in the terminal. The outputs of its steps come from a person, a file, a script or a command.
 
+mod agent;
+mod answer;
 mod editor;
+mod form;
 pub(super) mod input;
 pub(super) mod inputs;
 mod lines;
 mod page;
+mod person;
+mod progress;
 mod source;
 mod submission;
+mod words;
 
 use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
 use self::{
+    form::{Asking, Field, Filled, refused},
     page::Page,
-    source::OutputSource,
+    progress::Progress,
+    source::{Next, OutputSource},
     submission::{Report, Submission},
 };
 use super::{
@@ -22,7 +30,9 @@ use super::{
     command::{Hints, quoted},
     link::{Link, is_final},
     report,
+    screen::Screen,
     serve::{signalled, signals},
+    show::child_of,
     steps, warn,
 };
 use crate::{
@@ -49,12 +59,27 @@ pub(super) struct RunArgs {
     /// type that the workflow declares: JSON unless that is a text
     #[arg(long, value_name = "NAME=VALUE")]
     input: Vec<String>,
+    #[command(flatten)]
+    from: OutputFrom,
+    /// Show the personas of agents, which are folded to a line else
+    #[arg(long)]
+    persona: bool,
+}
+
+/// Where outputs come from.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct OutputFrom {
     /// Outputs, one JSON value a line: of the next step, or `{"step_name", "output" or "error"}` of a certain one
     #[arg(long, value_name = "FILE")]
     outputs: Option<PathBuf>,
+    /// The output of the step that is open now, from a file or from standard input: JSON or text
+    #[arg(long, value_name = "FILE|-", conflicts_with_all = ["outputs", "editor"])]
+    output: Option<PathBuf>,
     /// Write each output in `$VISUAL` or `$EDITOR`
     #[arg(long)]
     editor: bool,
+    #[command(flatten)]
+    agent: agent::AgentArgs,
 }
 
 /// Runs a workflow, or goes on with an execution of it. All arguments are checked before anything is started.
@@ -70,16 +95,17 @@ pub(super) async fn run(
         .iter()
         .map(|flag| inputs::single("--input", flag));
     let single = single.collect::<Result<Vec<_>>>()?;
-    let source = OutputSource::of(args.outputs.as_deref(), args.editor)?;
+    let source = OutputSource::of(&args.from)?;
     let signals = signals()?;
     let id = args.id.clone().unwrap_or_else(new_id);
     let mut runner = Runner {
         flags,
         link: Link::new(config),
-        page: Page::new(out),
+        page: Page::new(out, args.persona),
         source,
         workflow: args.workflow,
         is_named: args.id.is_some(),
+        at: id.clone(),
         id,
         inputs,
         single,
@@ -110,6 +136,10 @@ enum End {
     Paused(String, LiftedBy),
 }
 
+fn owned(value: &Value) -> Option<String> {
+    value.as_str().map(str::to_owned)
+}
+
 /// What lifts a pause.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LiftedBy {
@@ -126,6 +156,8 @@ struct Runner<'a> {
     source: OutputSource,
     workflow: String,
     id: String,
+    /// The execution that is worked at: that one, or a child below it.
+    at: String,
     /// Whether `--id` was given.
     is_named: bool,
     inputs: Option<Value>,
@@ -141,15 +173,22 @@ impl Runner<'_> {
     async fn go(&mut self) -> Result<End> {
         self.read_inputs().await?;
         let existing = if self.is_named {
-            self.existing().await?
+            let id = self.id.clone();
+            self.status_of(&id).await?
         } else {
             None
         };
         match existing {
             Some(status) => self.go_on(status).await?,
-            None => self.start().await?,
+            None if self.start().await? => {}
+            None => return Ok(End::Stopped("Nothing was started.".to_owned())),
         }
         self.has_begun = true;
+        self.work().await
+    }
+
+    /// Goes from step to step until there is no more to do.
+    async fn work(&mut self) -> Result<End> {
         let mut complaint = None;
         loop {
             let steps = match self.open_steps().await? {
@@ -163,21 +202,30 @@ impl Runner<'_> {
             let next = self
                 .source
                 .next(&steps, complaint.take(), page, &mut self.link);
-            let Some((at, submission)) = next.await? else {
-                return Ok(End::Stopped(self.source.why_none()));
-            };
-            complaint = self.submit(&steps[at], submission).await?;
+            match next.await? {
+                Next::Submit(at, submission) => {
+                    complaint = self.submit(&steps[at], submission).await?;
+                }
+                Next::Pause => self.pause().await?,
+                Next::Stop(why) => return Ok(End::Stopped(why)),
+            }
         }
     }
 
-    /// Waits for open steps and returns them with live tokens; or returns how the run ended.
+    /// Waits for open steps and returns them with live tokens; or returns how the run ended. Where the execution waits for a
+    /// child, it is the child that is worked at.
     async fn open_steps(&mut self) -> Result<Result<Vec<Value>, End>> {
         loop {
-            let current = self.link.read_of("current_step", &self.id).await?;
+            let current = self.current_step().await?;
             let state = &current["workflow_state"];
             if is_final(state) {
-                let status = self.link.read_of("workflow_status", &self.id).await?;
-                return Ok(Err(End::Ended(Box::new(status))));
+                let status = self.link.read_of("workflow_status", &self.at).await?;
+                if self.at == self.id {
+                    return Ok(Err(End::Ended(Box::new(status))));
+                }
+                self.page.child_ended(&status)?;
+                self.at = owned(&status["parent"]).unwrap_or_else(|| self.id.clone());
+                continue;
             }
             if *state == State::Paused.as_str() {
                 return Ok(Err(paused(&current)));
@@ -186,22 +234,61 @@ impl Runner<'_> {
             if !steps.is_empty() {
                 return Ok(Ok(steps));
             }
-            self.page.waits(&current)?;
-            self.wait(&current["revision"]).await?;
+            match self.open_child(&current).await? {
+                Some(child) => {
+                    self.page.child(&child)?;
+                    self.at = child;
+                }
+                None => self.wait(&current).await?,
+            }
         }
+    }
+
+    async fn current_step(&mut self) -> Result<Value> {
+        let id = uri::encode(&self.at);
+        let address = format!("midex://workflow/current_step/{id}?reader=person");
+        self.link.read(&address).await
+    }
+
+    /// A child that is waited for and has not ended.
+    async fn open_child(&mut self, current: &Value) -> Result<Option<String>> {
+        let waits = current["waits"].as_array().into_iter().flatten();
+        if waits.clone().all(|wait| wait["waits_for"] != "child") {
+            return Ok(None);
+        }
+        let status = self.link.read_of("workflow_status", &self.at).await?;
+        for child in waits.filter_map(|wait| child_of(&status, wait)) {
+            // One that is about to begin is not there yet.
+            let Some(found) = self.status_of(&child).await? else {
+                continue;
+            };
+            if !is_final(&found["state"]) {
+                return Ok(Some(child));
+            }
+        }
+        Ok(None)
     }
 
     /// Asks the person at the prompt to answer an open gate; true if they did.
     async fn ask_gate_at_prompt(&mut self) -> Result<bool> {
         match self.source.at_prompt() {
-            Some(input) => approve::ask_at_prompt(&mut self.link, &self.id, input).await,
+            Some(prompt) => approve::ask_at_prompt(&mut self.link, &self.at, prompt).await,
             None => Ok(false),
         }
     }
 
+    /// Pauses the execution: the next read says so, and how it goes on.
+    async fn pause(&mut self) -> Result<()> {
+        let arguments = json!({ "execution_id": self.at });
+        self.link
+            .call("execution.pause", arguments)
+            .await
+            .map(|_| ())
+    }
+
     /// The status of the execution with this id, if there is one.
-    async fn existing(&mut self) -> Result<Option<Value>> {
-        match self.link.read_of("workflow_status", &self.id).await {
+    async fn status_of(&mut self, id: &str) -> Result<Option<Value>> {
+        match self.link.read_of("workflow_status", id).await {
             Ok(status) => Ok(Some(status)),
             Err(error)
                 if matches!(
@@ -215,15 +302,96 @@ impl Runner<'_> {
         }
     }
 
-    async fn start(&mut self) -> Result<()> {
+    /// Starts the execution; false where the person who was asked for inputs leaves it.
+    async fn start(&mut self) -> Result<bool> {
         self.check_names().await?;
-        let mut arguments = json!({ "workflow_name": self.workflow, "execution_id": self.id });
-        if let Some(inputs) = &self.inputs {
-            arguments["inputs"] = inputs.clone();
+        if !self.ask_inputs(None).await? {
+            return Ok(false);
         }
-        let reply = self.link.call("workflow.start", arguments).await;
-        let reply = reply.map_err(inputs::in_flags)?;
-        self.page.started(&reply, self.inputs.as_ref())
+        loop {
+            let mut arguments = json!({ "workflow_name": self.workflow, "execution_id": self.id });
+            if let Some(inputs) = &self.inputs {
+                arguments["inputs"] = inputs.clone();
+            }
+            let refused = match self.link.call("workflow.start", arguments).await {
+                Ok(reply) => {
+                    self.page.started(&reply, self.inputs.as_ref())?;
+                    return Ok(true);
+                }
+                Err(error) => error,
+            };
+            let is_asked =
+                refused.code() == Code::InputsInvalid && self.source.at_prompt().is_some();
+            if !is_asked {
+                return Err(inputs::in_flags(refused));
+            }
+            if !self.ask_inputs(Some(refused)).await? {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Asks a person at the terminal for the inputs: for those that are missing, where some were given; or again for what
+    /// was refused. False where they leave it.
+    async fn ask_inputs(&mut self, complaint: Option<Error>) -> Result<bool> {
+        if self.page.json() || self.source.at_prompt().is_none() {
+            return Ok(true);
+        }
+        let details = self.details().await?;
+        let fields = details["inputs"].as_array().into_iter().flatten();
+        let fields: Vec<_> = fields.map(Field::of_input).collect();
+        let known = match self.inputs.take() {
+            Some(Value::Object(known)) => known,
+            _ => Map::new(),
+        };
+        let is_asked = |field: &Field| {
+            !known.contains_key(field.name()) && (known.is_empty() || field.is_required())
+        };
+        let fields = match &complaint {
+            Some(error) => refused(&fields, error.violations()),
+            None => fields.into_iter().filter(is_asked).collect(),
+        };
+        if fields.is_empty() {
+            self.inputs = Some(known)
+                .filter(|known| !known.is_empty())
+                .map(Value::Object);
+            return Ok(true);
+        }
+        if complaint.is_none() {
+            self.page.asks_for_inputs(&details)?;
+        }
+        self.fill_inputs(&fields, known, complaint).await
+    }
+
+    async fn fill_inputs(
+        &mut self,
+        fields: &[Field],
+        known: Map<String, Value>,
+        complaint: Option<Error>,
+    ) -> Result<bool> {
+        let Some(prompt) = self.source.at_prompt() else {
+            return Ok(true);
+        };
+        let mut asking = Asking {
+            prompt,
+            link: &mut self.link,
+            screen: Screen::stdout(),
+        };
+        if let Some(error) = complaint {
+            asking.complain_of(error.violations())?;
+        }
+        let filled = asking.fill(fields, known).await?;
+        match filled {
+            Filled::Values(values) => {
+                self.inputs = Some(Value::Object(values));
+                Ok(true)
+            }
+            Filled::Interrupt(values) => {
+                Page::left_over(&values);
+                Ok(false)
+            }
+            Filled::Word(_) => Ok(false),
+        }
     }
 
     /// Reads each `--input` as the type that the workflow declares, and adds it to `--inputs`.
@@ -363,15 +531,22 @@ impl Runner<'_> {
         }
     }
 
-    /// Waits until the execution moves past `revision`.
-    async fn wait(&mut self, revision: &Value) -> Result<()> {
+    /// Waits until the execution moves, and shows meanwhile what for.
+    async fn wait(&mut self, current: &Value) -> Result<()> {
+        self.page.waits(current)?;
         let arguments = json!({
-            "execution_id": self.id, "since_revision": revision, "timeout_s": limits::TAIL_WAIT_S
+            "execution_id": self.at, "since_revision": current["revision"],
+            "timeout_s": limits::TAIL_WAIT_S
         });
-        self.link
-            .call("execution.wait", arguments)
-            .await
-            .map(|_| ())
+        let mut progress = Progress::of(current, self.page.json());
+        let moved = self.link.call("execution.wait", arguments);
+        tokio::pin!(moved);
+        loop {
+            tokio::select! {
+                moved = &mut moved => return moved.map(|_| ()),
+                () = progress.tick() => {}
+            }
+        }
     }
 
     /// Prints how the run ended, and the command that goes on if the execution can; returns the exit code.
@@ -379,6 +554,10 @@ impl Runner<'_> {
         if let Some(submission) = self.source.take_pending() {
             Page::not_recorded(&submission);
         }
+        if let Some(typed) = self.source.take_unfinished() {
+            Page::left_over(&typed);
+        }
+        self.source.close();
         match end {
             Ok(End::Ended(status)) => {
                 self.page.ended(&status)?;
@@ -398,7 +577,7 @@ impl Runner<'_> {
                 Ok(EXIT_FINDINGS)
             }
             Ok(End::Paused(why, lifted_by)) => {
-                let (id, directory) = (quoted(&self.id), &self.flags);
+                let (id, directory) = (quoted(&self.at), &self.flags);
                 let first = match lifted_by {
                     LiftedBy::Resume => format!("midex resume {id}{directory}"),
                     LiftedBy::Approval => format!("midex approve {id}{directory}"),

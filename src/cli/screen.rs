@@ -63,6 +63,11 @@ impl Screen {
         self.columns.is_some()
     }
 
+    /// Whether stdout takes no escape sequences.
+    pub(super) fn is_plain(&self) -> bool {
+        !self.color
+    }
+
     /// The width of lines.
     pub(super) fn columns(&self) -> usize {
         self.columns.unwrap_or(COLUMNS_ELSEWHERE)

@@ -162,7 +162,7 @@ fn place(of: &Value, step: &str) -> String {
 }
 
 /// The child that an open visit waits for: the latest that it began.
-fn child_of(status: &Value, wait: &Value) -> Option<String> {
+pub(super) fn child_of(status: &Value, wait: &Value) -> Option<String> {
     let is_of = |child: &&Value| {
         child["step"] == wait["step_name"]
             && ["visit", "item"].iter().all(|key| child[key] == wait[key])

@@ -23,7 +23,9 @@ pub use self::{
     listing::{ExecutionRow, Listing, OpenExecution, Resumed, open_execution, row},
     previous::{Previous, whole_output},
     reply::{Advanced, FailureView, ReadyStep, StepView, advanced, standing},
-    status::{CurrentStep, StatusView, StepCounts, current_step, status},
+    status::{
+        CurrentStep, Reader, StatusView, StepCounts, current_step, current_step_for_people, status,
+    },
     subject::{Asked, Found, Shortened, Subject, Wanted, decided, output_in},
     waits::{GateView, SignalView, WaitView},
 };

@@ -18,8 +18,8 @@ use crate::{
         telemetry::{self, EventType},
         view::{
             self, Advanced, ArtifactContent, ArtifactView, Asked, CurrentStep, Found, HistoryRow,
-            Listing, OpenExecution, Resumed, Shortened, StatusView, Subject, TelemetryEvent,
-            Wanted,
+            Listing, OpenExecution, Reader, Resumed, Shortened, StatusView, Subject,
+            TelemetryEvent, Wanted,
         },
     },
     error::{Code, Error, Result},
@@ -30,8 +30,17 @@ use crate::{
 impl Engine {
     /// What to do now. Renews tokens that have expired; else it wakes nobody.
     pub async fn current_step(&self, id: &ExecutionId) -> Result<CurrentStep> {
+        self.current_step_for(id, Reader::Model).await
+    }
+
+    /// The same in words for this reader.
+    pub async fn current_step_for(&self, id: &ExecutionId, reader: Reader) -> Result<CurrentStep> {
         let seen = self.see_renewed(id).await?;
-        self.view(&seen, None, view::current_step).await
+        let view = match reader {
+            Reader::Model => view::current_step,
+            Reader::Person => view::current_step_for_people,
+        };
+        self.view(&seen, None, view).await
     }
 
     /// What its last transition answers, with every other step that is open.

@@ -4,6 +4,22 @@ use std::time::Duration;
 
 // Not indented, for it is the whole of the rest.
 limits! {
+/// The longest `--agent-timeout`.
+pub const AGENT_COMMAND_TIMEOUT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long a command of `--agent` that was told to end may take before it is killed.
+pub const AGENT_COMMAND_GRACE: Duration = Duration::from_secs(5);
+/// What is read of the output of a command of `--agent`: more than an output may have, for it may stand among other words.
+pub const AGENT_COMMAND_OUTPUT_BYTES_MAX: usize = 8 << 20;
+/// The longest line of stderr of a command of `--agent` that is shown in one; the rest follows as another.
+pub const AGENT_COMMAND_LINE_BYTES_MAX: usize = 8 << 10;
+/// How many bytes of an answer of a command of `--agent` are read in search of JSON that turn out to be none.
+pub const AGENT_COMMAND_SCAN_BYTES_MAX: usize = 64 << 20;
+/// How often a command of `--agent` is asked for one step, where its output cannot be handed in.
+pub const AGENT_COMMAND_TRIES_MAX: u32 = 3;
+/// How often `midex run` redraws its line of progress.
+pub const RUN_PROGRESS_EVERY: Duration = Duration::from_secs(1);
+/// Lines that can be had again at a prompt.
+pub const PROMPT_HISTORY_MAX: usize = 1_000;
 /// Largest configuration file of a host that `midex install` changes and `midex doctor` reads.
 pub const HOST_FILE_BYTES_MAX: u64 = 16 << 20;
 /// The longest `--seconds` of `midex bench`.

@@ -2,20 +2,23 @@
 
 use std::{collections::HashSet, io::Write as _};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::submission::{Report, Submission};
+use super::{
+    progress::wait_words,
+    submission::{Report, Submission},
+};
 use crate::{
     cli::{
         Output,
         screen::{Screen, Style, cut, one_line},
-        value::{duration, field, fields, final_output_faults, gist, json_text},
+        value::{duration, field, fields, final_output_faults, gist, json_text, list},
         visible::visible,
     },
     error::Result,
 };
 
-/// The margin of the text that a model would be given.
+/// The margin of the author's words.
 const MARGIN: &str = "  │ ";
 /// The margin of the other lines of a step.
 const INDENT: &str = "  ";
@@ -28,17 +31,20 @@ pub(super) struct Page<'a> {
     steps: HashSet<String>,
     /// The agents whose personas were shown.
     agents: HashSet<String>,
+    /// Whether personas are shown whole.
+    has_personas: bool,
     /// The last message about what the execution waits for.
     waited: String,
 }
 
 impl<'a> Page<'a> {
-    pub(super) fn new(out: Output<'a>) -> Self {
+    pub(super) fn new(out: Output<'a>, has_personas: bool) -> Self {
         Self {
             out,
             screen: Screen::stdout(),
             steps: HashSet::new(),
             agents: HashSet::new(),
+            has_personas,
             waited: String::new(),
         }
     }
@@ -92,47 +98,101 @@ impl<'a> Page<'a> {
         } else {
             format!(" ({agent})")
         };
-        let description = field(step, "description");
-        let what = if description.is_empty() {
-            description
-        } else {
-            format!(": {description}")
-        };
-        let mut text = format!("\n{title}{by}{what}\n\n");
-        let dim = |text: &str| self.screen.block(Some(Style::Dim), MARGIN, text);
-        if !agent.is_empty() && self.agents.contains(&agent) {
-            text += &dim(&format!("(the persona of {agent} as above)\n"));
-        } else if !agent.is_empty() {
-            let persona = step["agent_content"].as_str().unwrap_or_default();
-            text += &dim(&format!("{persona}\n"));
+        let mut text = format!("\n{title}{by}\n");
+        let description = step["description"].as_str().unwrap_or_default();
+        text += &self.screen.block(None, INDENT, description);
+        if !agent.is_empty() {
+            text += &self.persona(step, &agent);
         }
-        text += &dim(step["instructions"].as_str().unwrap_or_default());
-        text.push('\n');
-        if let Some(input) = step.get("input") {
-            text += &dim(&format!("input: {}\n", json_text(input, true)));
-        }
-        if let Some(schema) = step.get("output_schema").filter(|schema| !schema.is_null()) {
-            text += &self.line("output schema", &one_line(&schema.to_string()));
+        text += &self.screen.block(
+            None,
+            MARGIN,
+            step["instructions"].as_str().unwrap_or_default(),
+        );
+        // What an `input` step asks for is asked value by value.
+        if let Some(input) = step.get("input").filter(|_| step["kind"] != "input") {
+            text += &self.line("input", "");
+            text += &self.screen.block(None, MARGIN, &json_text(input, true));
         }
         for before in step["previous"].as_array().into_iter().flatten() {
-            let name = format!("previous {}", field(before, "step_name"));
+            let name = format!("before, {}", field(before, "step_name"));
             text += &self.line(&name, &gist(&before["output"]));
         }
+        text += &self.expected(step);
         self.agents.insert(agent);
         text
     }
 
+    /// The persona of an agent: its first words, or whole where that is asked for.
+    fn persona(&self, step: &Value, agent: &str) -> String {
+        let persona = step["agent_content"].as_str().unwrap_or_default();
+        if self.agents.contains(agent) || persona.is_empty() {
+            return String::new();
+        }
+        if self.has_personas {
+            return self.screen.block(Some(Style::Dim), MARGIN, persona);
+        }
+        let words = persona
+            .lines()
+            .map(str::trim)
+            .find(|line| !line.is_empty() && !line.starts_with('#'));
+        let words = one_line(words.unwrap_or_default());
+        self.line("persona (--persona shows it)", &words)
+    }
+
+    /// What form the output has, where it has one that is not asked for value by value.
+    fn expected(&self, step: &Value) -> String {
+        let schema = &step["output_schema"];
+        if schema.is_null() || step["kind"] == "input" {
+            return String::new();
+        }
+        let names = schema["properties"].as_object().map(|properties| {
+            let required = list(&schema["required"]);
+            let name = |name: &String| {
+                let mark = if required.contains(&Value::from(name.as_str())) {
+                    ""
+                } else {
+                    "?"
+                };
+                format!("{}{mark}", one_line(name))
+            };
+            properties.keys().map(name).collect::<Vec<_>>().join(", ")
+        });
+        let shown = names.unwrap_or_else(|| one_line(&schema.to_string()));
+        self.line("expected", &shown)
+    }
+
+    /// Prints what a workflow is for, before its inputs are asked for.
+    pub(super) fn asks_for_inputs(&mut self, details: &Value) -> Result<()> {
+        let name = self.bold(details, "name");
+        let text = format!("{name}\n");
+        let about = details["description"].as_str().unwrap_or_default();
+        self.text(&(text + &self.screen.block(None, INDENT, about)))
+    }
+
+    /// Prints that a child is worked at now.
+    pub(super) fn child(&mut self, id: &str) -> Result<()> {
+        self.text(&format!("\nIts child {} is next\n", visible(id)))
+    }
+
+    /// Prints how a child ended.
+    pub(super) fn child_ended(&mut self, status: &Value) -> Result<()> {
+        let state = status["state"].as_str().unwrap_or_default();
+        let id = field(status, "execution_id");
+        let state = self.screen.state(state);
+        self.text(&format!("\nThe child {id} is {state}{}\n", outcome(status)))
+    }
+
     /// Prints, once, what the execution waits for if no step is open.
     pub(super) fn waits(&mut self, current: &Value) -> Result<()> {
-        let said = current["message"].as_str().unwrap_or_default();
-        if self.json() || said.is_empty() || self.waited == said {
+        let waits: Vec<_> = list(&current["waits"]).iter().map(wait_words).collect();
+        let waits = waits.join("; ");
+        if self.json() || waits.is_empty() || self.waited == waits {
             return Ok(());
         }
-        said.clone_into(&mut self.waited);
-        // The part of the message that tells a model what to call is of no use to people.
-        let what = said.split(". Call ").next().unwrap_or_default();
-        let what = what.rsplit_once("now: ").map_or(what, |(_, what)| what);
-        self.out.write(format!("\n{}\n", one_line(what)))
+        let text = self.screen.block(None, "", &waits);
+        self.waited = waits;
+        self.out.write(format!("\n{text}"))
     }
 
     /// Prints a submission that no person wrote.
@@ -152,6 +212,13 @@ impl<'a> Page<'a> {
         let (Report::Output(value) | Report::Error(value)) = &submission.report;
         let mut stderr = anstream::stderr().lock();
         let _ = writeln!(stderr, "not recorded: {}", json_text(value, false));
+    }
+
+    /// Prints what was typed and not handed in, so that it is not lost.
+    pub(super) fn left_over(typed: &Map<String, Value>) {
+        let mut stderr = anstream::stderr().lock();
+        let typed = json_text(&Value::Object(typed.clone()), false);
+        let _ = writeln!(stderr, "not recorded: {typed}");
     }
 
     /// Prints how the execution ended.

@@ -1,21 +1,24 @@
-//! The source of outputs: a file, an editor, a terminal, or lines of standard input.
+//! The source of outputs: lines of a file or of standard input, an editor, a command, or a person at the terminal.
 
 use std::{
-    io::{self, IsTerminal, Write},
+    io::{self, IsTerminal},
     path::Path,
 };
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{
+    OutputFrom,
+    agent::Agent,
     editor::Editor,
-    input::Input,
+    input,
     lines::Lines,
     page::Page,
-    submission::{Submission, place_of, takes_any, written},
+    person::Person,
+    submission::{Report, Submission, place_of, written},
 };
 use crate::{
-    cli::{link::Link, value::field, wrong},
+    cli::{link::Link, prompt::Prompt},
     error::{Error, Result},
     limits,
 };
@@ -24,80 +27,155 @@ use crate::{
 pub(super) struct OutputSource {
     /// A submission to repeat with a new token.
     pending: Option<Submission>,
+    /// The text of one output.
+    given: Option<String>,
     lines: Option<Lines>,
-    interactive: Option<Interactive>,
-    /// Whether the lines are of a file.
-    from_file: bool,
+    asked: Option<Asked>,
+    /// A person at the terminal, who is asked at least what only a person may answer.
+    person: Option<Person>,
+    /// Why there is nothing more once the lines have ended.
+    why_none: &'static str,
 }
 
-/// A way to ask a person, who can be asked again.
-enum Interactive {
-    Prompt(Input),
+/// What is asked for outputs, again where one is refused.
+enum Asked {
+    Person,
     Editor(Editor),
+    Agent(Agent),
+}
+
+/// What comes next.
+pub(super) enum Next {
+    /// An output or an error, of the open step at this position.
+    Submit(usize, Submission),
+    /// The execution shall pause.
+    Pause,
+    /// The command ends, for this reason.
+    Stop(String),
 }
 
 impl OutputSource {
-    /// The file `outputs` first, then the editor; without either, standard input.
+    /// The source that the flags name; without any, standard input.
     ///
     /// # Errors
-    /// `USAGE_INVALID`, `FILE_UNUSABLE` or `LIMIT_EXCEEDED` if the file or the editor cannot be used.
-    pub(super) fn of(outputs: Option<&Path>, editor: bool) -> Result<Self> {
-        let mut lines = outputs.map(Lines::of_file).transpose()?;
-        let mut interactive = None;
-        if editor {
-            interactive = Some(Interactive::Editor(Editor::of_environment()?));
-        } else if outputs.is_none() && io::stdin().is_terminal() {
-            interactive = Some(Interactive::Prompt(Input::stdin()));
-        } else if outputs.is_none() {
-            lines = Some(Lines::of_stdin());
-        }
+    /// `USAGE_INVALID`, `FILE_UNUSABLE` or `LIMIT_EXCEEDED` if a file or the editor cannot be used.
+    pub(super) fn of(from: &OutputFrom) -> Result<Self> {
+        let mut lines = from.outputs.as_deref().map(Lines::of_file).transpose()?;
+        let given = from.output.as_deref().map(whole).transpose()?;
+        let takes_stdin = from.output.as_deref() == Some(Path::new("-"));
+        let is_terminal = io::stdin().is_terminal() && !takes_stdin;
+        let is_asked = is_terminal && lines.is_none();
+        let asked = if from.editor {
+            Some(Asked::Editor(Editor::of_environment()?))
+        } else if let Some(agent) = Agent::of(&from.agent) {
+            Some(Asked::Agent(agent))
+        } else if is_asked {
+            Some(Asked::Person)
+        } else {
+            if lines.is_none() && given.is_none() {
+                lines = Some(Lines::of_stdin());
+            }
+            None
+        };
+        let why_none = match (&lines, &given, &asked) {
+            (_, _, Some(_)) => "stopped",
+            (_, Some(_), _) => "the output is handed in",
+            _ if from.outputs.is_some() => "the file has no output for what is open now",
+            _ => "standard input has ended",
+        };
         Ok(Self {
             pending: None,
+            given,
             lines,
-            interactive,
-            from_file: outputs.is_some(),
+            asked,
+            person: is_terminal.then(Person::default),
+            why_none,
         })
     }
 
-    /// The next submission, and the position of its step among the open ones. `None` if the source has ended.
+    /// The next submission, and the position of its step among the open ones.
     pub(super) async fn next(
         &mut self,
         open: &[Value],
         complaint: Option<Error>,
         page: &mut Page<'_>,
         link: &mut Link<'_>,
-    ) -> Result<Option<(usize, Submission)>> {
-        if let Some(found) = self.retry(open) {
-            return Ok(Some(found));
+    ) -> Result<Next> {
+        if let Some((at, submission)) = self.retry(open) {
+            return Ok(Next::Submit(at, submission));
+        }
+        if let Some(text) = self.given.take() {
+            page.step(&open[0])?;
+            let (at, submission) = written(text.trim(), open)?;
+            return Ok(Next::Submit(
+                at,
+                Submission {
+                    is_by_person: false,
+                    ..submission
+                },
+            ));
         }
         if let Some(lines) = &mut self.lines
             && let Some((at, mut submission)) = lines.next(open, page, link).await?
         {
             submission.step = open[at]["step_name"].as_str().map(str::to_owned);
             page.step(&open[at])?;
-            return Ok(Some((at, submission)));
+            return Ok(Next::Submit(at, submission));
         }
-        let Some(interactive) = &mut self.interactive else {
-            return Ok(None);
+        self.ask(open, complaint, page, link).await
+    }
+
+    async fn ask(
+        &mut self,
+        open: &[Value],
+        complaint: Option<Error>,
+        page: &mut Page<'_>,
+        link: &mut Link<'_>,
+    ) -> Result<Next> {
+        let Some(asked) = &mut self.asked else {
+            return Ok(Next::Stop(self.why_none.to_owned()));
         };
         page.step(&open[0])?;
-        match interactive {
-            Interactive::Prompt(input) => prompt(input, open, complaint, link).await,
-            Interactive::Editor(editor) => {
+        // What the user alone may say no command says in their place.
+        let is_of_user = open[0]["kind"] == "input";
+        match (asked, &mut self.person) {
+            (Asked::Person, Some(person)) => person.answer(open, complaint, link).await,
+            (Asked::Agent(_), Some(person)) if is_of_user => {
+                person.answer(open, complaint, link).await
+            }
+            (Asked::Agent(agent), _) => {
+                let submission = agent.work(&open[0], complaint, link).await?;
+                Ok(Next::Submit(0, submission))
+            }
+            (Asked::Editor(editor), _) => {
                 // The user takes their time: meanwhile another process may open the store.
                 link.release().await?;
-                editor.ask(open, complaint).await
+                let found = editor.ask(open, complaint).await?;
+                Ok(found.map_or_else(
+                    || Next::Stop(self.why_none.to_owned()),
+                    |(at, submission)| Next::Submit(at, submission),
+                ))
             }
+            (Asked::Person, None) => Ok(Next::Stop(self.why_none.to_owned())),
         }
     }
 
-    /// Standard input, if it and stderr are terminals, so that a person can be asked.
-    pub(super) fn at_prompt(&mut self) -> Option<&mut Input> {
-        match &mut self.interactive {
-            // Questions go to stderr: if that is redirected, nobody would see them.
-            Some(Interactive::Prompt(input)) if io::stderr().is_terminal() => Some(input),
-            _ => None,
-        }
+    /// The person at the terminal, if standard input and stderr are one, so that they can be asked.
+    pub(super) fn at_prompt(&mut self) -> Option<&mut Prompt> {
+        // Questions go to stderr: if that is redirected, nobody would see them.
+        let is_possible = io::stderr().is_terminal();
+        let person = self.person.as_mut().filter(|_| is_possible);
+        person.map(Person::prompt)
+    }
+
+    /// What a person typed before they were interrupted.
+    pub(super) fn take_unfinished(&mut self) -> Option<Map<String, Value>> {
+        self.person.as_mut().and_then(Person::take_unfinished)
+    }
+
+    /// Leaves the terminal as it was.
+    pub(super) fn close(&mut self) {
+        self.person = None;
     }
 
     /// Takes back the submission whose token had expired, if its step is still open.
@@ -136,75 +214,29 @@ impl OutputSource {
     /// The places of the lines that were not used.
     pub(super) fn left_over(&self) -> Vec<String> {
         let lines = self.lines.iter().flat_map(Lines::left_over);
-        lines.map(|submission| submission.place.clone()).collect()
-    }
-
-    /// Why there is no next submission.
-    pub(super) fn why_none(&self) -> String {
-        match (&self.interactive, self.from_file) {
-            (Some(_), _) => "stopped".into(),
-            (None, true) => "the file has no output for what is open now".into(),
-            (None, false) => "standard input has ended".into(),
-        }
+        let lines = lines.map(|submission| submission.place.clone());
+        let given = self.given.iter().map(|_| "--output".to_owned());
+        lines.chain(given).collect()
     }
 }
 
-/// Asks at the terminal until there is an answer that can be submitted; `None` for an empty line.
-async fn prompt(
-    input: &mut Input,
-    open: &[Value],
-    complaint: Option<Error>,
-    link: &mut Link<'_>,
-) -> Result<Option<(usize, Submission)>> {
-    if let Some(error) = complaint {
-        ask(&format!("{}\n", wrong(&error)));
+/// The text of a file, or of standard input for `-`.
+fn whole(path: &Path) -> Result<String> {
+    let path = if path == Path::new("-") {
+        Path::new("/dev/stdin")
+    } else {
+        path
+    };
+    input::read_file(path, limits::OUTPUTS_FILE_BYTES_MAX)
+}
+
+/// A submission of a person for the open step at `at`.
+pub(super) fn of_person(open: &[Value], at: usize, report: Report) -> Submission {
+    Submission {
+        step: open[at]["step_name"].as_str().map(str::to_owned),
+        report,
+        place: "your output".to_owned(),
+        is_by_person: true,
+        is_retry: false,
     }
-    // The step may have scrolled off the screen.
-    let step = format!(
-        "[{}] {}",
-        field(&open[0], "progress"),
-        field(&open[0], "step_name")
-    );
-    loop {
-        let what = if takes_any(&open[0]) {
-            "text or JSON"
-        } else {
-            "summary or {JSON}"
-        };
-        ask(&format!("{step}: {what}, empty to stop> "));
-        let Some(mut text) = answer(input, link).await? else {
-            return Ok(None);
-        };
-        // A pasted JSON value may go on in further lines.
-        while is_begun(&text) {
-            ask("...> ");
-            match answer(input, link).await? {
-                Some(more) => text = format!("{text}\n{more}"),
-                None => break,
-            }
-        }
-        match written(&text, open) {
-            Ok(found) => return Ok(Some(found)),
-            Err(error) => ask(&format!("{}\n", wrong(&error))),
-        }
-    }
-}
-
-async fn answer(input: &mut Input, link: &mut Link<'_>) -> Result<Option<String>> {
-    let text = input.line(link).await?;
-    let text = text.map(|text| text.trim().to_owned());
-    Ok(text.filter(|text| !text.is_empty()))
-}
-
-fn is_begun(text: &str) -> bool {
-    text.starts_with('{')
-        && text.len() < limits::FRAME_BYTES_MAX
-        && serde_json::from_str::<Value>(text).is_err_and(|error| error.is_eof())
-}
-
-/// Prints a question to stderr: stdout is for data.
-fn ask(question: &str) {
-    let mut stderr = anstream::stderr().lock();
-    let _ = write!(stderr, "{question}");
-    let _ = stderr.flush();
 }

@@ -6,6 +6,7 @@ use crate::{
     cli::visible::visible,
     domain::document::oversized_integer,
     error::{Code, Error, Result},
+    limits,
 };
 
 /// An output or an error to submit for a step.
@@ -128,6 +129,13 @@ pub(super) fn written(text: &str, open: &[Value]) -> Result<(usize, Submission)>
             ..submission
         },
     ))
+}
+
+/// Whether a text is JSON that goes on in further lines.
+pub(super) fn is_begun(text: &str) -> bool {
+    text.starts_with(['{', '['])
+        && text.len() < limits::FRAME_BYTES_MAX
+        && serde_json::from_str::<Value>(text).is_err_and(|error| error.is_eof())
 }
 
 /// The position of the open step with this name.

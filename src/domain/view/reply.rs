@@ -163,6 +163,10 @@ pub struct StepView {
     /// Which item of a fan-out it is, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub item: Option<u32>,
+    /// Whether the execution goes on without it; said to people alone.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(skip)]
+    pub optional: bool,
 }
 
 #[expect(
@@ -438,6 +442,7 @@ fn bare(subject: &Subject<'_>, step: &Step, turn: &Turn<'_>) -> ReadyStep {
             visit: turn.visit.number,
             attempt: turn.visit.attempt,
             item: turn.visit.item,
+            optional: false,
         },
         agent_name: step.agent().map(ToString::to_string),
         description: step.description.clone(),

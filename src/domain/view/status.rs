@@ -5,11 +5,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    Previous, ReadyStep, Subject, WaitView,
+    Previous, ReadyStep, Subject, WaitView, definition_step,
     options::NextSteps,
     previous::final_output,
     reply::{FailureView, StepView, after_the_first, persona_of, steps_after_the_first},
-    task::open_turns,
+    task::{self, open_turns},
     waits::{SignalView, asked_of_people, kept, wait_call, wait_words, waiting},
 };
 use crate::{
@@ -90,6 +90,30 @@ impl CurrentStep {
             self.agent_content = None;
         }
     }
+}
+
+/// Who reads what is to be done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reader {
+    /// A model, which is told how to come back.
+    #[default]
+    Model,
+    /// A person at a terminal, who is told the author's words alone.
+    Person,
+}
+
+/// What to do now, for a person.
+pub fn current_step_for_people(subject: &Subject<'_>) -> CurrentStep {
+    let mut current = current_step(subject);
+    for (turn, step) in open_turns(subject).zip(&mut current.ready_steps) {
+        step.instructions = task::for_people(subject, &turn).unwrap_or_default();
+        let defined = definition_step(subject.definition, turn.position);
+        step.step.optional = defined.is_some_and(|step| step.optional);
+    }
+    let first = current.ready_steps.first();
+    current.instructions = first.map(|step| step.instructions.clone());
+    current.step = first.map(|step| step.step.clone());
+    current
 }
 
 /// What to do now.

@@ -87,6 +87,26 @@ pub(super) fn task(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<Task> {
     })
 }
 
+/// What a person is told to do: the author's own words, and nothing of calls, tokens or roles. What a step asks for, what it
+/// works on and how its output must look stand in fields of their own.
+pub(super) fn for_people(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<String> {
+    let step = definition_step(subject.definition, turn.position)?;
+    let acting = step.acting();
+    let rendered = turn.visit.input.and_then(|digest| subject.value(digest));
+    let input = rendered.map_or_else(|| input_texts(acting), |value| Value::clone(&value));
+    let words = |key: &str| input[key].as_str().unwrap_or_default().to_owned();
+    let mut lines = vec![words("guidance"), words("instructions")];
+    if let StepKind::Tool { name } = &acting.kind {
+        lines.push(format!(
+            "Call `{name}` with the input, and hand in what it answers."
+        ));
+    }
+    if let StepKind::Extract { .. } = &acting.kind {
+        lines.push("Take the values out of the text.".to_owned());
+    }
+    Some(joined(&lines))
+}
+
 /// What a model is told to do as somebody. What stands in fields of their own is named and not repeated.
 fn as_agent(subject: &Subject<'_>, step: &Step, agent: &AgentName, input: &Value) -> String {
     let workflow = &subject.definition.workflow;

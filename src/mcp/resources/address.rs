@@ -5,7 +5,7 @@ use std::{collections::HashMap, fmt, ops::RangeInclusive, str::FromStr};
 use super::{AUTHORING, ROOT, SKILL, unknown};
 use crate::{
     app::ListRequest,
-    domain::{ExecutionId, StepId, telemetry::EventType},
+    domain::{ExecutionId, StepId, telemetry::EventType, view::Reader},
     error::{Code, Error, Result, Violation},
     limits, uri,
 };
@@ -19,7 +19,7 @@ pub(super) enum Address {
     /// An agent as the files have it now, or as an execution keeps it.
     Agent(String, Option<ExecutionId>),
     Executions(ListRequest),
-    CurrentStep(ExecutionId),
+    CurrentStep(ExecutionId, Reader),
     WorkflowStatus(ExecutionId),
     StepHistory(ExecutionId),
     WorkflowArtifacts(ExecutionId, Option<StepId>),
@@ -176,7 +176,10 @@ impl Address {
                     keeper => Ok(Self::Agent(one()?, keeper.flatten())),
                 }
             }
-            ("current_step", Some(_)) => Ok(Self::CurrentStep(execution()?)),
+            ("current_step", Some(_)) => {
+                let id = execution()?;
+                query.reader().map(|reader| Self::CurrentStep(id, reader))
+            }
             ("workflow_status", Some(_)) => Ok(Self::WorkflowStatus(execution()?)),
             ("step_history", Some(_)) => Ok(Self::StepHistory(execution()?)),
             ("telemetry", Some(_)) => query.telemetry(Some(execution()?)),
@@ -265,6 +268,14 @@ impl Query {
             offset,
             limit,
         })
+    }
+
+    fn reader(&mut self) -> Result<Reader> {
+        match self.text("reader").as_deref() {
+            None => Ok(Reader::Model),
+            Some("person") => Ok(Reader::Person),
+            Some(text) => Err(bad("reader", text, "a reader: person")),
+        }
     }
 
     fn page(&mut self) -> Result<Page> {

@@ -185,7 +185,7 @@ async fn value(app: &App, address: Address) -> Result<ResourceContent> {
             definitions::agent_of(&*app.kept_definition(&id).await?, &name)
         }
         Address::Executions(list) => show(app.list(list).await),
-        Address::CurrentStep(id) => show(app.current_step(&id).await),
+        Address::CurrentStep(id, reader) => show(app.current_step_for(&id, reader).await),
         Address::WorkflowStatus(id) => show(app.status(&id).await),
         Address::StepHistory(id) => show(app.history(&id).await),
         Address::WorkflowArtifacts(id, step) => show(app.artifacts(&id, step.as_ref()).await),

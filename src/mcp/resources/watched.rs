@@ -75,7 +75,7 @@ impl Watched {
                 Self::Definitions(DefinitionTopic::Commands)
             }
             Address::Skill(skill) => Self::Definitions(DefinitionTopic::Skill(skill)),
-            Address::CurrentStep(id)
+            Address::CurrentStep(id, _)
             | Address::WorkflowStatus(id)
             | Address::StepHistory(id)
             | Address::WorkflowArtifacts(id, _)

@@ -1,0 +1,222 @@
+//! Reads what a person types, line by line: with editing, history and completion where the terminal can do that. Ctrl-C and
+//! Ctrl-D are answers too, so that whoever asks can say what was not done.
+
+use std::{
+    io::{self, IsTerminal},
+    sync::mpsc,
+};
+
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustyline::{
+    Context, Editor, Helper, completion::Completer, error::ReadlineError, highlight::Highlighter,
+    hint::Hinter, history::MemHistory, validate::Validator,
+};
+use tokio::sync::mpsc as channel;
+
+use super::{link::Link, question, run::input::Input};
+use crate::{
+    error::{Code, Error, Result},
+    limits,
+};
+
+/// What was typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Typed {
+    /// A line without its end; of a paste it may hold several.
+    Line(String),
+    /// Ctrl-D, or the end of standard input.
+    End,
+    /// Ctrl-C.
+    Interrupt,
+}
+
+/// A person at standard input.
+pub(super) enum Prompt {
+    /// Lines as they come: the terminal is a simple one, or what is asked goes elsewhere than what is printed.
+    Plain(Input),
+    Edited(Editing),
+}
+
+impl Prompt {
+    /// Standard input. Lines are edited where it, stdout and stderr are the same kind of terminal.
+    pub(super) fn stdin() -> Self {
+        let terminals = [
+            io::stdin().is_terminal(),
+            io::stdout().is_terminal(),
+            io::stderr().is_terminal(),
+        ];
+        let edited = terminals.iter().all(|is| *is) && !is_simple();
+        let editing = edited.then(Editing::begin).flatten();
+        editing.map_or_else(|| Self::Plain(Input::stdin()), Self::Edited)
+    }
+
+    /// Asks for a line; `choices` complete what is begun. An embedded server lets the store go while the line is slow to
+    /// come.
+    ///
+    /// # Errors
+    /// `LIMIT_EXCEEDED` past [`limits::FRAME_BYTES_MAX`]; `FILE_UNUSABLE` where standard input cannot be read.
+    pub(super) async fn line(
+        &mut self,
+        asked: &str,
+        choices: &[String],
+        link: &mut Link<'_>,
+    ) -> Result<Typed> {
+        match self {
+            Self::Plain(input) => {
+                question::prompt(asked)?;
+                let typed = input.line(link).await?;
+                Ok(typed.map_or(Typed::End, |typed| {
+                    Typed::Line(typed.trim_end_matches(['\n', '\r']).to_owned())
+                }))
+            }
+            Self::Edited(editing) => editing.line(asked, choices, link).await,
+        }
+    }
+}
+
+/// Whether the terminal says that it can do no more than print.
+fn is_simple() -> bool {
+    let term = std::env::var("TERM").unwrap_or_default();
+    ["", "dumb", "cons25", "emacs"].contains(&term.as_str())
+}
+
+/// A line editor in a thread of its own, for it waits for keys.
+pub(super) struct Editing {
+    asked: mpsc::Sender<(String, Vec<String>)>,
+    typed: channel::UnboundedReceiver<Result<Typed>>,
+    /// How the terminal was.
+    modes: Termios,
+    is_reading: bool,
+}
+
+impl Editing {
+    /// `None` where the terminal cannot be asked how it is.
+    fn begin() -> Option<Self> {
+        let modes = tcgetattr(io::stdin()).ok()?;
+        let (asked, questions) = mpsc::channel::<(String, Vec<String>)>();
+        let (answers, typed) = channel::unbounded_channel();
+        std::thread::spawn(move || {
+            let mut editor = editor();
+            for (asked, choices) in questions {
+                let typed = match &mut editor {
+                    Ok(editor) => read(editor, &asked, choices),
+                    Err(error) => Err(unreadable(&error.to_string())),
+                };
+                if answers.send(typed).is_err() {
+                    return;
+                }
+            }
+        });
+        Some(Self {
+            asked,
+            typed,
+            modes,
+            is_reading: false,
+        })
+    }
+
+    async fn line(
+        &mut self,
+        asked: &str,
+        choices: &[String],
+        link: &mut Link<'_>,
+    ) -> Result<Typed> {
+        self.is_reading = true;
+        let gone = || unreadable("its reader has ended");
+        let question = (asked.to_owned(), choices.to_vec());
+        self.asked.send(question).map_err(|_| gone())?;
+        let typed = tokio::select! {
+            typed = self.typed.recv() => typed,
+            () = tokio::time::sleep(limits::OUTPUT_LINE_GRACE) => {
+                link.release().await?;
+                self.typed.recv().await
+            }
+        };
+        self.is_reading = false;
+        typed.ok_or_else(gone)?
+    }
+}
+
+/// A command that ends while a line is read leaves the terminal as it was.
+impl Drop for Editing {
+    fn drop(&mut self) {
+        if self.is_reading {
+            // The editor had asked for pastes in brackets.
+            let _ = question::prompt("\u{1b}[?2004l\n");
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.modes);
+        }
+    }
+}
+
+fn editor() -> rustyline::Result<Editor<Choices, MemHistory>> {
+    let config = rustyline::Config::builder()
+        .max_history_size(limits::PROMPT_HISTORY_MAX)?
+        .completion_type(rustyline::CompletionType::List)
+        .auto_add_history(true)
+        .history_ignore_space(true)
+        .bracketed_paste(true)
+        .build();
+    let history = MemHistory::with_config(&config);
+    let mut editor = Editor::with_history(config, history)?;
+    editor.set_helper(Some(Choices::default()));
+    Ok(editor)
+}
+
+fn read(
+    editor: &mut Editor<Choices, MemHistory>,
+    asked: &str,
+    choices: Vec<String>,
+) -> Result<Typed> {
+    if let Some(helper) = editor.helper_mut() {
+        helper.0 = choices;
+    }
+    match editor.readline(asked) {
+        Ok(line) if line.len() > limits::FRAME_BYTES_MAX => {
+            let limit = format!("at most {} bytes", limits::FRAME_BYTES_MAX);
+            let message = format!("what was typed is too long: {limit}");
+            Err(Error::new(Code::LimitExceeded, message).with("limit", limit))
+        }
+        Ok(line) => Ok(Typed::Line(line)),
+        Err(ReadlineError::Eof) => Ok(Typed::End),
+        Err(ReadlineError::Interrupted | ReadlineError::Signal(_)) => Ok(Typed::Interrupt),
+        Err(error) => Err(unreadable(&error.to_string())),
+    }
+}
+
+fn unreadable(why: &str) -> Error {
+    let message = format!("the terminal cannot be read: {why}");
+    Error::new(Code::FileUnusable, message)
+        .with("path", "stdin")
+        .with_action(
+            "Run the command again, with `TERM=dumb` if this terminal takes no line editing",
+        )
+}
+
+/// What may be typed: completes it.
+#[derive(Default)]
+struct Choices(Vec<String>);
+
+impl Completer for Choices {
+    type Candidate = String;
+
+    fn complete(
+        &self,
+        line: &str,
+        at: usize,
+        _: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<String>)> {
+        let begun = &line[..at];
+        let fits = self.0.iter().filter(|choice| choice.starts_with(begun));
+        Ok((0, fits.cloned().collect()))
+    }
+}
+
+impl Hinter for Choices {
+    type Hint = String;
+}
+
+impl Highlighter for Choices {}
+
+impl Validator for Choices {}
+
+impl Helper for Choices {}

@@ -1,0 +1,292 @@
+//! `midex run --agent CMD`: a command does the work of each step. It is given the task on standard input and answers on
+//! standard output with one JSON value, so a script or a headless coding agent can take a model's place.
+
+use std::{process::Stdio, time::Duration};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader},
+    process::{Child, Command},
+};
+
+use super::{
+    answer,
+    source::of_person,
+    submission::{Report, Submission},
+};
+use crate::{
+    cli::{link::Link, question, screen::one_line, value::duration, wrong},
+    config::parse_duration,
+    error::{Code, Error, Result},
+    limits,
+};
+
+/// The command, and how it is spoken to.
+#[derive(Clone, Debug, clap::Args)]
+pub(in crate::cli) struct AgentArgs {
+    /// A command that does the work of each step: it is given the task on standard input, and prints one JSON value
+    #[arg(long = "agent", value_name = "CMD", conflicts_with_all = ["editor", "outputs", "output"])]
+    command: Option<String>,
+    /// How the command is given its task
+    #[arg(
+        long = "agent-format",
+        value_enum,
+        default_value_t,
+        requires = "command"
+    )]
+    format: AgentFormat,
+    /// How long the command may take for one step
+    #[arg(
+        long = "agent-timeout",
+        value_name = "DURATION",
+        default_value = "30m",
+        value_parser = parse_timeout,
+        requires = "command"
+    )]
+    timeout: Duration,
+}
+
+/// How a command is given its task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum AgentFormat {
+    /// As text that ends with the schema of the answer
+    #[default]
+    Text,
+    /// As one JSON object
+    Json,
+}
+
+fn parse_timeout(text: &str) -> std::result::Result<Duration, String> {
+    let most = limits::AGENT_COMMAND_TIMEOUT_MAX;
+    let timeout = parse_duration(text)?;
+    if (Duration::from_secs(1)..=most).contains(&timeout) {
+        return Ok(timeout);
+    }
+    Err(format!(
+        "a command may take from 1s to {}h",
+        most.as_secs() / 3600
+    ))
+}
+
+/// A command that does the work.
+pub(super) struct Agent {
+    args: AgentArgs,
+    command: String,
+    /// The turn that it was asked for last, and how often.
+    asked: (String, u32),
+}
+
+/// What a command came to.
+struct Ended {
+    is_success: bool,
+    /// Its exit status, in words.
+    status: String,
+    output: Vec<u8>,
+    /// The last line that it wrote to stderr.
+    said: String,
+}
+
+impl Agent {
+    pub(super) fn of(args: &AgentArgs) -> Option<Self> {
+        Some(Self {
+            args: args.clone(),
+            command: args.command.clone()?,
+            asked: (String::new(), 0),
+        })
+    }
+
+    /// Lets the command do a step. Where what it printed cannot be handed in it is asked again, with the reason.
+    ///
+    /// # Errors
+    /// `LIMIT_EXCEEDED` where it does not end in time, `STEP_OUTPUT_INVALID` where it prints nothing that can be handed in,
+    /// time after time: nothing is handed in then.
+    pub(super) async fn work(
+        &mut self,
+        step: &Value,
+        complaint: Option<Error>,
+        link: &mut Link<'_>,
+    ) -> Result<Submission> {
+        let mut complaint = complaint;
+        // It takes its time: meanwhile another process may open the store.
+        link.release().await?;
+        loop {
+            let why = complaint.as_ref().map(wrong);
+            self.count(step, complaint)?;
+            let ended = self.run(step, why.as_deref()).await?;
+            let report = if ended.is_success {
+                answer::taken(&ended.output).map(Report::Output)
+            } else {
+                Some(Report::Error(json!({ "message": failure(&ended) })))
+            };
+            match report {
+                Some(report) => return Ok(of_person(std::slice::from_ref(step), 0, report)),
+                None => complaint = Some(no_answer(&ended)),
+            }
+        }
+    }
+
+    /// Counts that the command is asked for a turn; fails where that was often enough.
+    fn count(&mut self, step: &Value, complaint: Option<Error>) -> Result<()> {
+        let turn = ["step_name", "visit", "attempt", "item"].map(|key| step[key].to_string());
+        let turn = turn.join(" ");
+        if self.asked.0 != turn || complaint.is_none() {
+            self.asked = (turn, 0);
+        }
+        self.asked.1 += 1;
+        match complaint {
+            Some(error) if self.asked.1 > limits::AGENT_COMMAND_TRIES_MAX => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    async fn run(&self, step: &Value, complaint: Option<&str>) -> Result<Ended> {
+        let task = match self.args.format {
+            AgentFormat::Text => answer::task(step, complaint),
+            AgentFormat::Json => answer::task_json(step, complaint).to_string(),
+        };
+        let mut group = Group::start(&self.command, step)?;
+        let timeout = self.args.timeout;
+        if let Ok(ended) = tokio::time::timeout(timeout, group.finish(task)).await {
+            return ended;
+        }
+        group.end().await;
+        let took = duration(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+        let message = format!("the command of --agent did not end in {took}: it was killed");
+        Err(Error::new(Code::LimitExceeded, message)
+            .with("limit", format!("at most {took}"))
+            .with_action("Mend the command, or give it longer with --agent-timeout"))
+    }
+}
+
+/// Why a command failed, in a sentence.
+fn failure(ended: &Ended) -> String {
+    let said = if ended.said.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", ended.said)
+    };
+    format!("the command of --agent ended with {}{said}", ended.status)
+}
+
+fn no_answer(ended: &Ended) -> Error {
+    let message = if ended.output.len() > limits::AGENT_COMMAND_OUTPUT_BYTES_MAX {
+        let most = limits::AGENT_COMMAND_OUTPUT_BYTES_MAX;
+        format!("the command of --agent printed more than {most} bytes")
+    } else {
+        "the command of --agent printed no JSON value".to_owned()
+    };
+    Error::new(Code::StepOutputInvalid, message).with_action(
+        "Have the command print one JSON value, as the task says; nothing was handed in",
+    )
+}
+
+/// A command with all that it starts, which end with it.
+struct Group {
+    child: Child,
+    id: Option<Pid>,
+}
+
+impl Group {
+    fn start(command: &str, step: &Value) -> Result<Self> {
+        let mut shell = Command::new("sh");
+        shell
+            .arg("-c")
+            .arg(command)
+            .env("MIDEX_STEP", step["step_name"].as_str().unwrap_or_default())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true);
+        let child = shell.spawn().map_err(|error| {
+            let message = format!("the command of --agent could not be started: {error}");
+            Error::new(Code::FileUnusable, message)
+                .with_action("Name a command that `sh` can run")
+                .because(error)
+        })?;
+        let id = child.id().and_then(|id| i32::try_from(id).ok());
+        let id = id.and_then(Pid::from_raw);
+        Ok(Self { child, id })
+    }
+
+    /// Gives the command its task and reads what it prints, to the end of both.
+    async fn finish(&mut self, task: String) -> Result<Ended> {
+        let (stdin, stdout, stderr) = (
+            self.child.stdin.take(),
+            self.child.stdout.take(),
+            self.child.stderr.take(),
+        );
+        let give = async move {
+            if let Some(mut stdin) = stdin {
+                // One that does not read its task may know it already.
+                let _ = stdin.write_all(task.as_bytes()).await;
+            }
+        };
+        let most = limits::AGENT_COMMAND_OUTPUT_BYTES_MAX as u64 + 1;
+        let read = async move {
+            let mut output = Vec::new();
+            if let Some(stdout) = stdout {
+                let mut stdout = stdout.take(most);
+                let _ = stdout.read_to_end(&mut output).await;
+                // What is too much is not kept, but the command may finish.
+                let _ = tokio::io::copy(&mut stdout.into_inner(), &mut tokio::io::sink()).await;
+            }
+            output
+        };
+        let ((), output, said) = tokio::join!(give, read, pass_on(stderr));
+        let status = self.child.wait().await.map_err(|error| {
+            Error::internal("the command of --agent cannot be waited for").because(error)
+        })?;
+        Ok(Ended {
+            is_success: status.success(),
+            status: status.to_string(),
+            output,
+            said,
+        })
+    }
+
+    /// Tells the command to end, and kills it where it does not.
+    async fn end(&mut self) {
+        self.signal(Signal::TERM);
+        let ended = tokio::time::timeout(limits::AGENT_COMMAND_GRACE, self.child.wait()).await;
+        if ended.is_err() {
+            self.signal(Signal::KILL);
+            let _ = self.child.wait().await;
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(id) = self.id {
+            let _ = kill_process_group(id, signal);
+        }
+    }
+}
+
+/// Whatever the command started ends with it, also where this process is interrupted.
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+    }
+}
+
+/// Shows what a command writes to stderr, line by line; returns the last line.
+async fn pass_on(stderr: Option<impl AsyncRead + Unpin>) -> String {
+    let mut last = String::new();
+    let Some(stderr) = stderr else { return last };
+    let mut reader = BufReader::new(stderr);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let mut limited = (&mut reader).take(limits::AGENT_COMMAND_LINE_BYTES_MAX as u64);
+        match limited.read_until(b'\n', &mut line).await {
+            Ok(1..) => {}
+            _ => return last,
+        }
+        let text = one_line(&String::from_utf8_lossy(&line));
+        if !text.is_empty() {
+            let _ = question::prompt(&format!("  {text}\n"));
+            last = text;
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What a command is told of a step, and what is taken out of its answer.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use crate::{cli::value::list, domain::definition::output_schema_json, limits};
+
+/// What a command is not told: it hands in nothing itself.
+const OWN: &[&str] = &["continuation_token", "expires_at", "agent_uri"];
+
+/// The task of a step as text that ends with the schema of the answer.
+pub(super) fn task(step: &Value, complaint: Option<&str>) -> String {
+    let text = |key: &str| step[key].as_str().unwrap_or_default();
+    let mut task = String::new();
+    let mut part = |title: &str, words: &str| {
+        if !words.trim().is_empty() {
+            let _ = write!(task, "# {title}\n\n{}\n\n", words.trim());
+        }
+    };
+    part("Who you are", text("agent_content"));
+    let what = [text("description"), text("instructions")].join("\n\n");
+    part(
+        &format!("Step {} ({})", text("step_name"), text("progress")),
+        &what,
+    );
+    if let Some(input) = step.get("input").filter(|input| !input.is_null()) {
+        part("Input", &format!("{input:#}"));
+    }
+    let before = list(&step["previous"]).iter();
+    let before = before.map(|one| {
+        let name = one["step_name"].as_str().unwrap_or_default();
+        format!("{name}: {}\n", one["output"])
+    });
+    part("Decided before", &before.collect::<String>());
+    part(
+        "Your last answer could not be taken",
+        complaint.unwrap_or_default(),
+    );
+    let answer = format!(
+        "You have no tools of midex here: what you print is handed in for you. Do the step, then answer with one JSON value \
+         that satisfies this JSON Schema, and print nothing after it:\n\n{}",
+        schema(step)
+    );
+    part("Answer with one JSON value", &answer);
+    task
+}
+
+/// The same as one JSON object.
+pub(super) fn task_json(step: &Value, complaint: Option<&str>) -> Value {
+    let mut task = step.clone();
+    if let Value::Object(task) = &mut task {
+        task.retain(|key, _| !OWN.contains(&key.as_str()));
+    }
+    task["output_schema"] = schema(step);
+    task["refused"] = json!(complaint);
+    task
+}
+
+fn schema(step: &Value) -> Value {
+    match &step["output_schema"] {
+        Value::Null => output_schema_json(),
+        schema => schema.clone(),
+    }
+}
+
+/// The JSON value of an answer: all of it, else its last fenced block, else the last value in it.
+pub(super) fn taken(output: &[u8]) -> Option<Value> {
+    if output.len() > limits::AGENT_COMMAND_OUTPUT_BYTES_MAX {
+        return None;
+    }
+    let text = std::str::from_utf8(output).ok()?.trim();
+    let whole = serde_json::from_str(text).ok();
+    whole.or_else(|| fenced(text)).or_else(|| last(text))
+}
+
+/// The last fenced block that is JSON.
+fn fenced(text: &str) -> Option<Value> {
+    let blocks: Vec<_> = text.split("```").skip(1).step_by(2).collect();
+    blocks.into_iter().rev().find_map(|block| {
+        let (info, body) = block.split_once('\n')?;
+        let is_json = info.trim().is_empty() || info.trim().eq_ignore_ascii_case("json");
+        is_json.then(|| serde_json::from_str(body.trim()).ok())?
+    })
+}
+
+/// The last object or list in a text that holds other words too.
+fn last(text: &str) -> Option<Value> {
+    let (mut found, mut at, mut left) = (None, 0, limits::AGENT_COMMAND_SCAN_BYTES_MAX);
+    while let Some(next) = text[at..].find(['{', '[']) {
+        at += next;
+        let mut values = serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>();
+        let read = match values.next() {
+            Some(Ok(value)) => {
+                found = Some(value);
+                values.byte_offset()
+            }
+            // Of what is none, as much was read as it went well.
+            Some(Err(error)) => {
+                left = left.checked_sub(read_of(&text[at..], &error))?;
+                1
+            }
+            None => 1,
+        };
+        at += read;
+    }
+    found
+}
+
+/// How many bytes were read before an error.
+fn read_of(text: &str, error: &serde_json::Error) -> usize {
+    let lines = text
+        .split_inclusive('\n')
+        .take(error.line().saturating_sub(1));
+    lines.map(str::len).sum::<usize>() + error.column()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_all_json_or_the_last_json_in_it() {
+        for (output, expected) in [
+            ("{\"a\": 1}\n", Some(json!({ "a": 1 }))),
+            ("42", Some(json!(42))),
+            (
+                "Done.\n```json\n{\"a\": 2}\n```\nBye",
+                Some(json!({ "a": 2 })),
+            ),
+            ("```\n[1]\n```\n```sh\nls\n```", Some(json!([1]))),
+            (
+                "I saw {x} and made {\"a\": {\"b\": [3]}}.",
+                Some(json!({ "a": { "b": [3] } })),
+            ),
+            ("{\"a\": 1} then {\"a\": 2}", Some(json!({ "a": 2 }))),
+            ("{\"a\": 1} then {\"a\": ", Some(json!({ "a": 1 }))),
+            ("nothing", None),
+            ("", None),
+        ] {
+            assert_eq!(taken(output.as_bytes()), expected, "{output}");
+        }
+        assert_eq!(taken(&[0xff]), None);
+    }
+
+    #[test]
+    fn what_is_no_json_is_given_up_in_time() {
+        let junk = "{\"".repeat(2 << 20);
+        assert_eq!(taken(junk.as_bytes()), None);
+        let much = vec![b'1'; limits::AGENT_COMMAND_OUTPUT_BYTES_MAX + 1];
+        assert_eq!(taken(&much), None);
+    }
+
+    #[test]
+    fn a_task_says_what_to_do_and_ends_with_the_schema() {
+        let step = json!({
+            "step_name": "a", "progress": "1/2", "agent_content": "# Worker", "description": "Do it",
+            "instructions": "Well", "previous": [{ "step_name": "z", "output": 1 }],
+            "continuation_token": "secret", "output_schema": { "type": "integer" }
+        });
+        let told = task(&step, Some("no number"));
+        for words in [
+            "# Worker",
+            "# Step a (1/2)\n\nDo it\n\nWell",
+            "z: 1",
+            "no number",
+        ] {
+            assert!(told.contains(words), "{words}: {told}");
+        }
+        assert!(told.trim_end().ends_with("{\"type\":\"integer\"}") && !told.contains("secret"));
+        let told = task_json(&step, None);
+        assert!(told["continuation_token"].is_null() && told["output_schema"]["type"] == "integer");
+    }
+}

@@ -1,0 +1,493 @@
+//! Asks a person for values one by one: each by what its schema says, again where it is refused.
+
+use serde_json::{Map, Value};
+
+use super::words::{Word, word};
+use crate::{
+    cli::{
+        link::Link,
+        prompt::{Prompt, Typed},
+        question,
+        screen::{Screen, Style, one_line},
+        value::{field, list},
+    },
+    domain::input::{InputType, read_text},
+    error::{Result, Violation},
+};
+
+/// A value that is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Field {
+    name: String,
+    /// What it is, for people.
+    about: String,
+    schema: Value,
+    is_required: bool,
+    /// What it is where nothing is typed.
+    default: Option<String>,
+    hint: String,
+    example: Option<Value>,
+}
+
+/// What came of asking.
+#[derive(Debug, PartialEq)]
+pub(super) enum Filled {
+    /// The values that were given.
+    Values(Map<String, Value>),
+    /// Another answer than values.
+    Word(Word),
+    /// Ctrl-C, with what was typed before it.
+    Interrupt(Map<String, Value>),
+}
+
+impl Field {
+    /// An input of a workflow, as `workflow_details` shows it.
+    pub(super) fn of_input(input: &Value) -> Self {
+        let label = field(input, "label");
+        let about = [label, field(input, "description")];
+        let about: Vec<_> = about.into_iter().filter(|text| !text.is_empty()).collect();
+        let hint = [field(input, "hint"), field(input, "placeholder")];
+        Self {
+            name: field(input, "name"),
+            about: about.join(": "),
+            schema: input["schema"].clone(),
+            is_required: input["required"] == true && input["default"].is_null(),
+            default: default(&input["default"]),
+            hint: hint
+                .into_iter()
+                .find(|text| !text.is_empty())
+                .unwrap_or_default(),
+            example: input.get("example").cloned(),
+        }
+    }
+
+    /// The properties of an output, as its JSON Schema has them; `None` where it is no object with properties.
+    pub(super) fn of_schema(schema: &Value) -> Option<Vec<Self>> {
+        let properties = schema["properties"].as_object()?;
+        let is_plain = schema["type"] == "object"
+            && ["anyOf", "oneOf", "allOf", "$ref", "if"]
+                .iter()
+                .all(|key| schema.get(key).is_none());
+        let of = |(name, schema_of): (&String, &Value)| Self {
+            name: name.clone(),
+            about: field(schema_of, "description"),
+            schema: schema_of.clone(),
+            is_required: list(&schema["required"]).contains(&Value::from(name.as_str())),
+            default: None,
+            hint: String::new(),
+            example: schema_of["examples"].get(0).cloned(),
+        };
+        (is_plain && !properties.is_empty()).then(|| properties.iter().map(of).collect())
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn is_required(&self) -> bool {
+        self.is_required
+    }
+
+    /// What is asked, in a line: `level: How deep (whole number, 1 to 5; empty for 2)`.
+    fn told(&self) -> String {
+        let mut notes = vec![self.kind_words()];
+        notes.extend(bounds(&self.schema));
+        if let Some(example) = &self.example {
+            notes.push(format!("such as {}", shown(example)));
+        }
+        if !self.is_required && self.default.is_none() {
+            notes.push("may be left empty".to_owned());
+        }
+        notes.extend(Some(self.hint.clone()).filter(|hint| !hint.is_empty()));
+        let about = if self.about.is_empty() { "" } else { ": " };
+        format!(
+            "{}{about}{} ({})",
+            one_line(&self.name),
+            self.about,
+            notes.join("; ")
+        )
+    }
+
+    fn kind_words(&self) -> String {
+        let choices = self.choices();
+        if !choices.is_empty() && self.kind() != Some("boolean") {
+            return format!("one of {}", choices.join(", "));
+        }
+        match self.kind() {
+            Some("string") => "text",
+            Some("integer") => "whole number",
+            Some("number") => "number",
+            Some("boolean") => "yes or no",
+            Some("array") => "list, one a line, ended by an empty line",
+            Some("object") => "JSON object",
+            _ => "text or JSON",
+        }
+        .to_owned()
+    }
+
+    fn kind(&self) -> Option<&str> {
+        self.schema["type"].as_str()
+    }
+
+    /// What may be typed, where only that may.
+    fn choices(&self) -> Vec<String> {
+        match self.kind() {
+            Some("boolean") => ["yes", "no"].map(str::to_owned).to_vec(),
+            _ => list(&self.schema["enum"]).iter().map(shown).collect(),
+        }
+    }
+
+    fn asked(&self) -> String {
+        let name = one_line(&self.name);
+        match &self.default {
+            Some(default) => format!("{name} [{default}]> "),
+            None => format!("{name}> "),
+        }
+    }
+
+    /// What a text means; or why it means nothing.
+    fn read(&self, text: &str) -> Result<Value, String> {
+        let one_of = list(&self.schema["enum"]);
+        if !one_of.is_empty() {
+            return choice(one_of, text);
+        }
+        match self.kind() {
+            Some("boolean") => match text.to_lowercase().as_str() {
+                "y" | "yes" | "true" => Ok(Value::Bool(true)),
+                "n" | "no" | "false" => Ok(Value::Bool(false)),
+                _ => Err("type yes or no".to_owned()),
+            },
+            Some("string") => Ok(Value::from(unquoted(text))),
+            None => Ok(serde_json::from_str(text).unwrap_or_else(|_| Value::from(unquoted(text)))),
+            Some(_) => {
+                let kind = serde_json::from_value::<InputType>(self.schema["type"].clone()).ok();
+                match read_text(kind, &[], text) {
+                    Value::String(_) => Err(format!("that is no {}", self.kind_words())),
+                    value => Ok(value),
+                }
+            }
+        }
+    }
+}
+
+/// A text that is quoted as JSON without its quotes, so that words with a meaning of their own can be given as texts.
+fn unquoted(text: &str) -> String {
+    let is_quoted = text.len() > 1 && text.starts_with('"') && text.ends_with('"');
+    let read = is_quoted.then(|| serde_json::from_str(text).ok()).flatten();
+    read.unwrap_or_else(|| text.to_owned())
+}
+
+/// The choice that a text names, or begins.
+fn choice(one_of: &[Value], text: &str) -> Result<Value, String> {
+    let exact = one_of.iter().find(|value| shown(value) == text);
+    if let Some(value) = exact {
+        return Ok(value.clone());
+    }
+    let begun = text.to_lowercase();
+    let mut begins = one_of
+        .iter()
+        .filter(|value| shown(value).to_lowercase().starts_with(&begun));
+    if let (Some(value), None) = (begins.next(), begins.next()) {
+        return Ok(value.clone());
+    }
+    let all: Vec<_> = one_of.iter().map(shown).collect();
+    Err(format!("type one of {}", all.join(", ")))
+}
+
+/// A value as it is typed: a text without quotes.
+fn shown(value: &Value) -> String {
+    one_line(
+        &value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned),
+    )
+}
+
+/// The bounds that a schema sets, in words.
+fn bounds(schema: &Value) -> Vec<String> {
+    let range = |least: &str, most: &str, of: &str| {
+        let (least, most) = (&schema[least], &schema[most]);
+        match (least.is_null(), most.is_null()) {
+            (true, true) => None,
+            (false, true) => Some(format!("at least {least}{of}")),
+            (true, false) => Some(format!("at most {most}{of}")),
+            (false, false) => Some(format!("{least} to {most}{of}")),
+        }
+    };
+    let pattern = schema["pattern"].as_str();
+    [
+        range("minimum", "maximum", ""),
+        range("minLength", "maxLength", " characters"),
+        range("minItems", "maxItems", " items"),
+        pattern.map(|pattern| format!("matches {}", one_line(pattern))),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Where a value comes from that is not given, in words.
+fn default(default: &Value) -> Option<String> {
+    match default["from"].as_str()? {
+        "literal" => Some(shown(&default["value"])),
+        "env" => Some(format!("${}", shown(&default["value"]))),
+        "history" => Some("as last time".to_owned()),
+        _ => Some("what another workflow came to".to_owned()),
+    }
+}
+
+/// Who asks, and whom.
+pub(super) struct Asking<'a, 'b> {
+    pub(super) prompt: &'a mut Prompt,
+    pub(super) link: &'a mut Link<'b>,
+    pub(super) screen: Screen,
+}
+
+impl Asking<'_, '_> {
+    /// Asks for each of the fields. `known` is kept: of what was refused only that is asked again.
+    pub(super) async fn fill(
+        &mut self,
+        fields: &[Field],
+        known: Map<String, Value>,
+    ) -> Result<Filled> {
+        let mut values = known;
+        for one in fields {
+            match self.value(one).await? {
+                Answer::Value(Some(value)) => {
+                    values.insert(one.name.clone(), value);
+                }
+                Answer::Value(None) => {
+                    values.shift_remove(&one.name);
+                }
+                Answer::Whole(whole) => return Ok(Filled::Values(whole)),
+                Answer::Word(word) => return Ok(Filled::Word(word)),
+                Answer::Interrupt => return Ok(Filled::Interrupt(values)),
+            }
+        }
+        Ok(Filled::Values(values))
+    }
+
+    async fn value(&mut self, asked: &Field) -> Result<Answer> {
+        question::prompt(&self.screen.block(Some(Style::Dim), "  ", &asked.told()))?;
+        loop {
+            let line = match self.line(&asked.asked(), &asked.choices()).await? {
+                Typed::Line(line) => line.trim().to_owned(),
+                Typed::End => return Ok(Answer::Word(Word::Later)),
+                Typed::Interrupt => return Ok(Answer::Interrupt),
+            };
+            if line.is_empty() {
+                if asked.is_required {
+                    self.complain("it is needed; `later` stops here, and nothing is lost")?;
+                    continue;
+                }
+                return Ok(Answer::Value(None));
+            }
+            if let Some(word) = word(&line) {
+                return Ok(Answer::Word(word));
+            }
+            if let Some(answer) = self.structured(asked, line.clone()).await? {
+                return Ok(answer);
+            }
+            match asked.read(&line) {
+                Ok(value) => return Ok(Answer::Value(Some(value))),
+                Err(why) => self.complain(&why)?,
+            }
+        }
+    }
+
+    /// A list of several lines, or JSON that goes on in further lines; `None` where the line is all there is.
+    async fn structured(&mut self, asked: &Field, line: String) -> Result<Option<Answer>> {
+        let is_list = asked.kind() == Some("array") && !line.starts_with('[');
+        if is_list {
+            return self.items(asked, line).await.map(Some);
+        }
+        if !line.starts_with(['{', '[']) {
+            return Ok(None);
+        }
+        let Some(text) = self.json(line).await? else {
+            return Ok(Some(Answer::Interrupt));
+        };
+        match serde_json::from_str(&text) {
+            Ok(Value::Object(whole))
+                if asked.kind() != Some("object") && asked.kind().is_some() =>
+            {
+                Ok(Some(Answer::Whole(whole)))
+            }
+            Ok(value) => Ok(Some(Answer::Value(Some(value)))),
+            Err(_) => Ok(None),
+        }
+    }
+
+    async fn items(&mut self, asked: &Field, first: String) -> Result<Answer> {
+        let item = Field {
+            schema: asked.schema["items"].clone(),
+            ..asked.clone()
+        };
+        let (mut items, mut line) = (Vec::new(), first);
+        loop {
+            match item.read(&line) {
+                Ok(value) => items.push(value),
+                Err(why) => self.complain(&why)?,
+            }
+            line = match self.line("...> ", &[]).await? {
+                Typed::Line(line) => line.trim().to_owned(),
+                Typed::End => String::new(),
+                Typed::Interrupt => return Ok(Answer::Interrupt),
+            };
+            if line.is_empty() {
+                return Ok(Answer::Value(Some(Value::Array(items))));
+            }
+        }
+    }
+
+    /// Reads on until the JSON that a line begins is complete; `None` for Ctrl-C.
+    pub(super) async fn json(&mut self, begun: String) -> Result<Option<String>> {
+        let mut text = begun;
+        while super::submission::is_begun(&text) {
+            match self.line("...> ", &[]).await? {
+                Typed::Line(more) => {
+                    text.push('\n');
+                    text.push_str(&more);
+                    if more.trim().is_empty() {
+                        break;
+                    }
+                }
+                Typed::End => break,
+                Typed::Interrupt => return Ok(None),
+            }
+        }
+        Ok(Some(text))
+    }
+
+    pub(super) async fn line(&mut self, asked: &str, choices: &[String]) -> Result<Typed> {
+        self.prompt.line(asked, choices, self.link).await
+    }
+
+    pub(super) fn complain(&self, why: &str) -> Result<()> {
+        question::prompt(&self.screen.block(Some(Style::Bad), "  ", why))
+    }
+
+    /// Says what was wrong with each value that was refused.
+    pub(super) fn complain_of(&self, violations: &[Violation]) -> Result<()> {
+        for violation in violations {
+            self.complain(&violation.message)?;
+        }
+        Ok(())
+    }
+}
+
+/// What was typed for one field.
+enum Answer {
+    Value(Option<Value>),
+    /// All fields at once, as JSON.
+    Whole(Map<String, Value>),
+    Word(Word),
+    Interrupt,
+}
+
+/// The fields that violations are about: `/text`, `inputs.topic`. All where one is about something else.
+pub(super) fn refused(fields: &[Field], violations: &[Violation]) -> Vec<Field> {
+    let is_of = |field: &Field, violation: &Violation| {
+        let mut parts = violation.path.split(['/', '.', '[']);
+        parts.any(|part| part == field.name)
+    };
+    let found = fields
+        .iter()
+        .filter(|field| violations.iter().any(|violation| is_of(field, violation)));
+    // Where its default was to be had it was not refused.
+    let asked = |field: &Field| Field {
+        is_required: field.is_required || field.default.is_some(),
+        default: None,
+        ..field.clone()
+    };
+    let found: Vec<_> = found.map(asked).collect();
+    let is_told = |violation: &Violation| found.iter().any(|field| is_of(field, violation));
+    if violations.iter().all(is_told) && !found.is_empty() {
+        found
+    } else {
+        fields.to_vec()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn input(schema: Value) -> Field {
+        Field::of_input(&json!({ "name": "x", "required": true, "schema": schema }))
+    }
+
+    #[test]
+    fn a_question_says_what_may_be_typed() {
+        let level = json!({
+            "name": "level", "description": "How deep", "required": false,
+            "default": { "from": "literal", "value": 2 },
+            "schema": { "type": "integer", "minimum": 1, "maximum": 5 }
+        });
+        let level = Field::of_input(&level);
+        assert_eq!(level.told(), "level: How deep (whole number; 1 to 5)");
+        assert_eq!(level.asked(), "level [2]> ");
+        let tone = json!({
+            "name": "tone", "required": false, "hint": "how it should sound", "example": "warm",
+            "schema": { "type": "string", "enum": ["warm", "dry"] }
+        });
+        let tone = Field::of_input(&tone);
+        assert_eq!(
+            tone.told(),
+            "tone (one of warm, dry; such as warm; may be left empty; how it should sound)"
+        );
+        assert_eq!(tone.choices(), ["warm", "dry"]);
+    }
+
+    #[test]
+    fn what_is_typed_becomes_what_is_asked_for() {
+        let one_of = input(json!({ "enum": ["short", "long", 3] }));
+        for (field, text, expected) in [
+            (&input(json!({ "type": "string" })), "12", Ok(json!("12"))),
+            (
+                &input(json!({ "type": "string" })),
+                "\"later\"",
+                Ok(json!("later")),
+            ),
+            (&input(json!({ "type": "integer" })), "12", Ok(json!(12))),
+            (
+                &input(json!({ "type": "integer" })),
+                "x",
+                Err("that is no whole number"),
+            ),
+            (&input(json!({ "type": "boolean" })), "Y", Ok(json!(true))),
+            (
+                &input(json!({ "type": "boolean" })),
+                "perhaps",
+                Err("type yes or no"),
+            ),
+            (&input(json!({})), "[1]", Ok(json!([1]))),
+            (&input(json!({})), "words", Ok(json!("words"))),
+            (&one_of, "s", Ok(json!("short"))),
+            (&one_of, "3", Ok(json!(3))),
+            (&one_of, "x", Err("type one of short, long, 3")),
+        ] {
+            let expected = expected.map_err(str::to_owned);
+            assert_eq!(field.read(text), expected, "{field:?} {text}");
+        }
+    }
+
+    #[test]
+    fn only_what_was_refused_is_asked_again() {
+        let schema =
+            json!({ "type": "object", "properties": { "a": {}, "b": {} }, "required": ["a"] });
+        let fields = Field::of_schema(&schema).expect("fields");
+        let about = |path: &str| Violation::new(path, "type", "no");
+        let names = |violations: &[Violation]| -> Vec<String> {
+            let found = refused(&fields, violations);
+            found.into_iter().map(|field| field.name).collect()
+        };
+        assert_eq!(names(&[about("/b")]), ["b"]);
+        assert_eq!(names(&[about("inputs.a"), about("/b/0")]), ["a", "b"]);
+        assert_eq!(names(&[about("/b"), about("/")]), ["a", "b"]);
+        assert!(fields[0].is_required() && !fields[1].is_required());
+        assert_eq!(Field::of_schema(&json!({ "type": "array" })), None);
+    }
+}

@@ -1,0 +1,259 @@
+//! Asks a person at the terminal for what comes of a step: value by value where it declares them, else in words.
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    form::{Asking, Field, Filled, refused},
+    source::{Next, of_person},
+    submission::{Report, takes_any, written},
+    words::{self, Word, word},
+};
+use crate::{
+    cli::{
+        link::Link,
+        prompt::{Prompt, Typed},
+        question,
+        screen::Screen,
+        value::{field, list},
+        wrong,
+    },
+    error::{Error, Result},
+    limits,
+};
+
+/// A person at the terminal, with what they have typed for a step and was refused or interrupted.
+#[derive(Default)]
+pub(super) struct Person {
+    prompt: Option<Prompt>,
+    /// The values of the last answer, which are not asked for again where only others were refused.
+    values: Map<String, Value>,
+    unfinished: Option<Map<String, Value>>,
+    has_been_told: bool,
+}
+
+/// What is asked of a step.
+enum Form {
+    Fields(Vec<Field>),
+    Words,
+}
+
+impl Form {
+    fn of(step: &Value) -> Self {
+        let fields = match step["input"].get("properties") {
+            Some(properties) if step["kind"] == "input" => {
+                Some(list(properties).iter().map(Field::of_input).collect())
+            }
+            _ => Field::of_schema(&step["output_schema"]),
+        };
+        fields.map_or(Self::Words, Self::Fields)
+    }
+}
+
+impl Person {
+    pub(super) fn prompt(&mut self) -> &mut Prompt {
+        self.prompt.get_or_insert_with(Prompt::stdin)
+    }
+
+    pub(super) fn take_unfinished(&mut self) -> Option<Map<String, Value>> {
+        self.unfinished.take()
+    }
+
+    /// Asks until there is an answer to the first of the open steps, or to the one that is named.
+    pub(super) async fn answer(
+        &mut self,
+        open: &[Value],
+        complaint: Option<Error>,
+        link: &mut Link<'_>,
+    ) -> Result<Next> {
+        let mut complaint = complaint;
+        loop {
+            let filled = match Form::of(&open[0]) {
+                Form::Fields(fields) => self.fields(&fields, complaint.take(), link).await?,
+                Form::Words => match self.words(open, complaint.take(), link).await? {
+                    Said::Submit(next) => return Ok(next),
+                    Said::Filled(filled) => filled,
+                },
+            };
+            let next = match filled {
+                Filled::Values(values) => {
+                    self.values.clone_from(&values);
+                    let report = Report::Output(Value::Object(values));
+                    Some(Next::Submit(0, of_person(open, 0, report)))
+                }
+                Filled::Interrupt(values) => {
+                    self.unfinished = Some(values).filter(|values| !values.is_empty());
+                    Some(Next::Stop("interrupted".to_owned()))
+                }
+                Filled::Word(word) => self.word(open, word, link).await?,
+            };
+            if let Some(next) = next {
+                return Ok(next);
+            }
+        }
+    }
+
+    fn asking<'a, 'b>(&'a mut self, link: &'a mut Link<'b>) -> Asking<'a, 'b> {
+        Asking {
+            prompt: self.prompt(),
+            link,
+            screen: Screen::stdout(),
+        }
+    }
+
+    /// Says once how else one can answer.
+    fn tell(&mut self) -> Result<()> {
+        if std::mem::replace(&mut self.has_been_told, true) {
+            return Ok(());
+        }
+        question::prompt("  (other answers: failed: WHY, skip, pause, later; ? explains them)\n")
+    }
+
+    async fn fields(
+        &mut self,
+        fields: &[Field],
+        complaint: Option<Error>,
+        link: &mut Link<'_>,
+    ) -> Result<Filled> {
+        self.tell()?;
+        let Some(error) = complaint else {
+            self.values.clear();
+            return self.asking(link).fill(fields, Map::new()).await;
+        };
+        let values = std::mem::take(&mut self.values);
+        let violations = error.violations();
+        let again = refused(fields, violations);
+        let mut asking = self.asking(link);
+        if violations.is_empty() {
+            asking.complain(error.message())?;
+        } else {
+            asking.complain_of(violations)?;
+        }
+        asking.fill(&again, values).await
+    }
+
+    /// Asks for an output in words, which may take several lines.
+    async fn words(
+        &mut self,
+        open: &[Value],
+        complaint: Option<Error>,
+        link: &mut Link<'_>,
+    ) -> Result<Said> {
+        self.tell()?;
+        if let Some(error) = complaint {
+            question::prompt(&format!("{}\n", wrong(&error)))?;
+        }
+        let what = if takes_any(&open[0]) {
+            "text or JSON"
+        } else {
+            "what came of it"
+        };
+        question::prompt(&format!("  {what}, ended by an empty line\n"))?;
+        // The step may have scrolled off the screen.
+        let asked = format!("{}> ", field(&open[0], "step_name"));
+        let mut asking = self.asking(link);
+        let text = match lines(&mut asking, &asked).await? {
+            Text::Lines(text) => text,
+            Text::Other(filled) => return Ok(Said::Filled(filled)),
+        };
+        match written(&text, open) {
+            Ok((at, submission)) => Ok(Said::Submit(Next::Submit(at, submission))),
+            Err(error) => {
+                question::prompt(&format!("{}\n", wrong(&error)))?;
+                Ok(Said::Filled(Filled::Word(Word::Again)))
+            }
+        }
+    }
+
+    /// What follows from an answer that is no output; `None` where it is asked again.
+    async fn word(
+        &mut self,
+        open: &[Value],
+        word: Word,
+        link: &mut Link<'_>,
+    ) -> Result<Option<Next>> {
+        let step = &open[0];
+        let is_optional = step["optional"] == true;
+        let error = |error: Value| Next::Submit(0, of_person(open, 0, Report::Error(error)));
+        Ok(match word {
+            Word::Again => None,
+            Word::Help => {
+                question::prompt(&words::help(is_optional))?;
+                None
+            }
+            Word::Skip if is_optional => Some(error(words::skipped())),
+            Word::Skip => {
+                question::prompt(
+                    "  the workflow needs this step; `failed: WHY` says that it cannot be done\n",
+                )?;
+                None
+            }
+            Word::Pause => Some(Next::Pause),
+            Word::Later => Some(Next::Stop("stopped".to_owned())),
+            Word::Failed(why) if why.is_empty() => {
+                let typed = self.asking(link).line("why> ", &[]).await?;
+                match typed {
+                    Typed::Line(why) if !why.trim().is_empty() => {
+                        Some(error(json!({ "message": why.trim() })))
+                    }
+                    Typed::Line(_) => None,
+                    Typed::End | Typed::Interrupt => Some(Next::Stop("interrupted".to_owned())),
+                }
+            }
+            Word::Failed(why) => Some(error(json!({ "message": why }))),
+        })
+    }
+}
+
+/// What came of asking for words.
+enum Said {
+    Submit(Next),
+    Filled(Filled),
+}
+
+enum Text {
+    Lines(String),
+    Other(Filled),
+}
+
+/// Reads lines up to an empty one. JSON ends where it is complete, and a word with a meaning of its own at once.
+async fn lines(asking: &mut Asking<'_, '_>, asked: &str) -> Result<Text> {
+    let other = |filled| Ok(Text::Other(filled));
+    let mut text = String::new();
+    loop {
+        let question = if text.is_empty() { asked } else { "...> " };
+        let line = match asking.line(question, &[]).await? {
+            Typed::Line(line) => line,
+            Typed::End if text.is_empty() => return other(Filled::Word(Word::Later)),
+            Typed::End => return Ok(Text::Lines(text)),
+            Typed::Interrupt => {
+                let values = [("summary".to_owned(), Value::from(text))];
+                let typed = values.into_iter().filter(|(_, text)| text != "").collect();
+                return other(Filled::Interrupt(typed));
+            }
+        };
+        let line = line.trim_end();
+        if text.is_empty() {
+            if line.is_empty() {
+                return other(Filled::Word(Word::Later));
+            }
+            if let Some(word) = word(line) {
+                return other(Filled::Word(word));
+            }
+            if line.starts_with(['{', '[']) {
+                let Some(json) = asking.json(line.to_owned()).await? else {
+                    return other(Filled::Interrupt(Map::new()));
+                };
+                return Ok(Text::Lines(json));
+            }
+        } else if line.is_empty() {
+            return Ok(Text::Lines(text));
+        }
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(line);
+        if text.len() > limits::FRAME_BYTES_MAX {
+            return Ok(Text::Lines(text));
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The line that shows, while a run waits, what for and how long: redrawn on a terminal, and gone afterwards.
+
+use std::{
+    io::{self, IsTerminal},
+    time::Duration,
+};
+
+use serde_json::Value;
+use unicode_width::UnicodeWidthStr;
+
+use crate::{
+    cli::{
+        question,
+        screen::{Screen, cut},
+        value::{duration, field, list},
+    },
+    clock::{Clock, SystemClock, Timestamp},
+    limits,
+};
+
+/// A line of progress.
+pub(super) struct Progress {
+    /// What is waited for, each with when it is over.
+    waits: Vec<(String, Option<Timestamp>)>,
+    begun: Timestamp,
+    is_shown: bool,
+    has_drawn: bool,
+    screen: Screen,
+}
+
+impl Progress {
+    /// The progress of an execution that waits.
+    pub(super) fn of(current: &Value, is_json: bool) -> Self {
+        let waits = list(&current["waits"]).iter();
+        let waits = waits.map(|wait| (brief(wait), due(wait)));
+        Self {
+            waits: waits.collect(),
+            begun: SystemClock.now(),
+            is_shown: !is_json && io::stderr().is_terminal() && io::stdout().is_terminal(),
+            has_drawn: false,
+            screen: Screen::stdout(),
+        }
+    }
+
+    /// Waits until the line is to be drawn, and draws it.
+    pub(super) async fn tick(&mut self) {
+        tokio::time::sleep(limits::RUN_PROGRESS_EVERY).await;
+        if self.is_shown {
+            let now = SystemClock.now();
+            let line = line(&self.waits, now.since(self.begun), now);
+            let line = cut(&line, self.screen.columns().saturating_sub(1));
+            let _ = question::prompt(&format!("\r{line}{}", self.erase()));
+            self.has_drawn = true;
+        }
+    }
+
+    /// Erases what a longer line left behind.
+    fn erase(&self) -> &'static str {
+        if self.screen.is_plain() {
+            ""
+        } else {
+            "\u{1b}[K"
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.has_drawn {
+            let blank = if self.screen.is_plain() {
+                " ".repeat(self.screen.columns().saturating_sub(1))
+            } else {
+                String::new()
+            };
+            let _ = question::prompt(&format!("\r{blank}{}\r", self.erase()));
+        }
+    }
+}
+
+/// `build, test · pause: 42 s left · 1.0 s`.
+fn line(waits: &[(String, Option<Timestamp>)], waited: Duration, now: Timestamp) -> String {
+    let parts = waits.iter().map(|(what, due)| match due {
+        Some(due) => {
+            let left = due.since(now).as_secs();
+            format!("{what}: {} left", duration(left * 1000))
+        }
+        None => what.clone(),
+    });
+    let waited = duration(waited.as_secs() * 1000);
+    let mut text = parts.collect::<Vec<_>>().join(" · ");
+    if text.width() > 0 {
+        text.push_str(" · ");
+    }
+    text + &waited
+}
+
+fn due(wait: &Value) -> Option<Timestamp> {
+    wait["due"].as_str()?.parse().ok()
+}
+
+/// The step of a wait, with its item.
+fn brief(wait: &Value) -> String {
+    let step = match wait["step_name"].as_str() {
+        Some("$workflow") => "a hook of the workflow".to_owned(),
+        _ => field(wait, "step_name"),
+    };
+    let body = match wait["body"].as_str() {
+        Some(_) => format!("{} of ", field(wait, "body")),
+        None => String::new(),
+    };
+    let item = wait["item"].as_u64();
+    let item = item.map_or_else(String::new, |item| format!(" #{}", item + 1));
+    format!("{body}{step}{item}")
+}
+
+/// What is waited for, in words: `'pause' waits until 10:00:00`.
+pub(super) fn wait_words(wait: &Value) -> String {
+    let step = brief(wait);
+    let due = field(wait, "due");
+    match wait["waits_for"].as_str().unwrap_or_default() {
+        "operation" => format!("{step}: the server works on it"),
+        "timer" => format!("{step} waits until {due}"),
+        "retry" => format!("{step} is tried again at {due}"),
+        "signal" => format!("{step} waits for the signal '{}'", field(wait, "signal")),
+        "gate" => format!(
+            "{step} waits for an approval: {}",
+            field(&wait["gate"], "ask")
+        ),
+        "catalog" => format!("{step} waits for the catalog `{}`", field(wait, "catalog")),
+        "unknown" => format!("{step}: nobody knows what came of it"),
+        "child" => format!("{step} waits for its child"),
+        "output_invalid" => format!("{step}: too many of its outputs broke its schema"),
+        _ => format!("{step} has come to its end, and waits for the resume"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_line_counts_down() {
+        let now: Timestamp = "2026-01-01T10:00:00Z".parse().expect("a time");
+        let wait =
+            json!({ "step_name": "nap", "waits_for": "timer", "due": "2026-01-01T10:01:05Z" });
+        let item = json!({ "step_name": "build", "waits_for": "operation", "item": 1 });
+        let waits = [&wait, &item].map(|wait| (brief(wait), due(wait)));
+        assert_eq!(
+            line(&waits, Duration::from_millis(1_900), now),
+            "nap: 1 m 05 s left · build #2 · 1.0 s"
+        );
+        assert_eq!(line(&[], Duration::from_secs(2), now), "2.0 s");
+        assert_eq!(wait_words(&wait), "nap waits until 2026-01-01T10:01:05Z");
+    }
+}
