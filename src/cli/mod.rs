@@ -18,6 +18,7 @@ mod link;
 pub mod list;
 mod log;
 pub mod new;
+mod picture;
 mod profile;
 mod prompt;
 mod question;
@@ -34,6 +35,7 @@ mod tail;
 pub mod validate;
 mod value;
 mod visible;
+mod when;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -200,7 +202,7 @@ enum Command {
     /// Write a starting file for a workflow or an agent
     #[command(subcommand)]
     New(new::NewArgs),
-    /// Show a workflow's steps and their order as a Mermaid or Graphviz graph
+    /// Draw a workflow's steps and their order, or those of an execution with where each stands
     Graph(graph::GraphArgs),
     /// List, import, show, change and remove catalogs: OpenAPI documents whose operations are commands
     #[command(subcommand)]
@@ -360,7 +362,22 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) ->
         Command::Approve(args) => run_to_end(approve::approve(args, &config, out)),
         Command::Resolve(args) => run_to_end(resolve::resolve(args, &config, out)),
         Command::New(args) => new::new(&args, &config, out),
-        Command::Graph(args) => graph::graph(&args, &config.registry(), out),
+        Command::Graph(args) => {
+            let registry = config.registry();
+            if graph::is_definition(&args, &registry) {
+                return graph::graph(&args, &registry, out);
+            }
+            // An unknown name is looked for among workflows too: their nearest name helps most.
+            let mut found = run_to_end(graph::of_execution(args.clone(), &config, out));
+            if found
+                .as_ref()
+                .is_err_and(|error| error.code() == Code::ExecutionNotFound)
+            {
+                let out = Output::new(cli.global.json, &mut stdout);
+                found = graph::graph(&args, &registry, out);
+            }
+            found
+        }
         Command::Catalog(command) => run_to_end(catalog::catalog(command, &config, out)),
         Command::Call(args) => run_to_end(call::call(args, &config, out)),
         Command::Schema(args) => schema::schema(&args, out),

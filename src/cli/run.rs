@@ -18,6 +18,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
+pub(super) use self::progress::wait_words;
 use self::{
     form::{Asking, Field, Filled, refused},
     page::Page,
@@ -33,7 +34,9 @@ use super::{
     screen::Screen,
     serve::{signalled, signals},
     show::child_of,
-    steps, warn,
+    steps,
+    value::list,
+    warn,
 };
 use crate::{
     clock::{Clock, SystemClock, SystemIds},
@@ -339,7 +342,9 @@ impl Runner<'_> {
         }
         let details = self.details().await?;
         let fields = details["inputs"].as_array().into_iter().flatten();
-        let fields: Vec<_> = fields.map(Field::of_input).collect();
+        let later = list(&details["asked_later"]);
+        let is_now = |input: &&Value| complaint.is_some() || !later.contains(&input["name"]);
+        let fields: Vec<_> = fields.filter(is_now).map(Field::of_input).collect();
         let known = match self.inputs.take() {
             Some(Value::Object(known)) => known,
             _ => Map::new(),

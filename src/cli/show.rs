@@ -1,5 +1,8 @@
 //! `midex show`: prints the state of an execution, the visits of its steps and their results, and its final output.
 
+mod steps;
+mod watch;
+
 use std::fmt::Write as _;
 
 use comfy_table::Table;
@@ -10,14 +13,18 @@ use super::{
     EXIT_OK, Output,
     link::Link,
     screen::{Screen, Style, cut, row},
-    steps,
+    serve::{signalled, signals},
+    steps as open_of,
     value::{duration, field, fields, final_output_faults, gist, list},
     visible::visible,
+    when::{ago, local},
 };
 use crate::{
+    clock::{Clock, SystemClock},
     config::Config,
     domain::id::StepId,
     error::{Code, Error, Result},
+    uri,
 };
 
 /// The least columns in which the results have a column of their own.
@@ -33,28 +40,45 @@ pub(super) struct ShowArgs {
     /// The execution; without it, the one of this project that moved last
     #[arg(value_name = "EXECUTION")]
     execution_id: Option<String>,
+    /// Follow it to its end; on a terminal what changes is drawn anew
+    #[arg(long)]
+    watch: bool,
+    /// List every visit of every step, instead of the steps with the latest of each
+    #[arg(long)]
+    visits: bool,
 }
 
-/// Shows an execution.
+/// Shows an execution, once or for as long as it moves.
 pub(super) async fn show(args: ShowArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
+    let signals = signals()?;
     let mut link = Link::new(config);
-    let shown = read(&mut link, args.execution_id).await;
+    let id = match args.execution_id.clone() {
+        Some(id) => id,
+        None => latest(&mut link).await?,
+    };
+    if args.watch {
+        let watched = tokio::select! {
+            watched = watch::watch(&mut link, &id, config, out.json) => watched,
+            () = signalled(signals) => Ok(()),
+        };
+        link.close().await?;
+        return watched.map(|()| EXIT_OK);
+    }
+    let shown = read(&mut link, &id).await;
     link.close().await?;
     let shown = shown?;
-    out.print(|| shown.clone(), || page(&shown, &Screen::stdout()))?;
+    let text = || page(&shown, &Screen::stdout(), args.visits);
+    out.print(|| shown.clone(), text)?;
     Ok(EXIT_OK)
 }
 
-async fn read(link: &mut Link<'_>, id: Option<String>) -> Result<Value> {
-    let id = match id {
-        Some(id) => id,
-        None => latest(link).await?,
-    };
+async fn read(link: &mut Link<'_>, id: &str) -> Result<Value> {
     Ok(json!({
-        "status": link.read_of("workflow_status", &id).await?,
-        "history": link.read_of("step_history", &id).await?,
-        "artifacts": link.read_of("workflow_artifacts", &id).await?,
-        "current_step": link.read_of("current_step", &id).await?,
+        "status": link.read_of("workflow_status", id).await?,
+        "history": link.read_of("step_history", id).await?,
+        "artifacts": link.read_of("workflow_artifacts", id).await?,
+        "current_step": link.read_of("current_step", id).await?,
+        "graph": graph(link, id).await?,
     }))
 }
 
@@ -69,11 +93,24 @@ async fn latest(link: &mut Link<'_>) -> Result<String> {
     })
 }
 
-fn page(shown: &Value, screen: &Screen) -> String {
+/// The steps of an execution, with where each stands.
+async fn graph(link: &mut Link<'_>, id: &str) -> Result<Value> {
+    let id = uri::encode(id);
+    let address = format!("midex://workflow/workflow_status/{id}?graph=true");
+    link.read(&address).await
+}
+
+fn page(shown: &Value, screen: &Screen, has_visits: bool) -> String {
+    let all = || visits(list(&shown["history"]), screen);
+    let steps = if has_visits {
+        all()
+    } else {
+        steps::steps(shown, screen, SystemClock.now()).unwrap_or_else(all)
+    };
     let parts = [
         head(&shown["status"], screen),
-        visits(list(&shown["history"]), screen),
-        open_steps(&steps::open(&shown["current_step"]), screen),
+        steps,
+        open_steps(&open_of::open(&shown["current_step"]), screen),
         waits(&shown["status"], screen),
         children(&shown["status"], screen),
         artifacts(list(&shown["artifacts"]), screen),
@@ -95,11 +132,14 @@ fn head(status: &Value, screen: &Screen) -> String {
         let _ = write!(state, " ({})", pauses.join(", "));
     }
     let ended = match status["duration_ms"].as_u64() {
-        Some(took) => format!("{}, took {}", field(status, "completed_at"), duration(took)),
+        Some(took) => {
+            let at = local(&field(status, "completed_at"));
+            format!("{at}, took {}", duration(took))
+        }
         None => String::new(),
     };
     let updated = if ended.is_empty() {
-        field(status, "updated_at")
+        ago(&field(status, "updated_at"), SystemClock.now())
     } else {
         String::new()
     };
@@ -108,7 +148,7 @@ fn head(status: &Value, screen: &Screen) -> String {
         ("ending", field(status, "ending")),
         ("reason", field(status, "reason")),
         ("steps", counts(&status["steps"])),
-        ("started", field(status, "started_at")),
+        ("started", local(&field(status, "started_at"))),
         ("updated", updated),
         ("ended", ended),
         ("project", field(status, "project")),

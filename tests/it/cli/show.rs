@@ -34,7 +34,21 @@ fn show_tells_where_an_execution_stands_and_what_came_of_its_steps() {
         "{shown}"
     );
     assert!(!shown.contains('\u{1b}'));
-    let row = shown
+    // The steps stand in their order, those to come too.
+    let row = |start: &str| {
+        shown
+            .lines()
+            .find(|line| line.trim_start().starts_with(start))
+    };
+    let done = row("✓ diagnose").unwrap();
+    assert!(done.contains("debugger") && done.ends_with('…'), "{done}");
+    assert!(
+        row("● fix").is_some() && row("○ verify").is_some(),
+        "{shown}"
+    );
+    // Every visit is listed where that is asked for.
+    let visits = place.done(&["show", "s", "--visits"]);
+    let row = visits
         .lines()
         .find(|line| line.contains("and more"))
         .unwrap();
