@@ -75,7 +75,7 @@ fn step(
     } else {
         padded(&cut(&who(node), whos), whos)
     };
-    let taken = 7 + name.width() + who.width();
+    let taken = 8 + name.width() + who.width();
     let room = screen.columns().saturating_sub(taken);
     let beside = if room < 8 {
         String::new()

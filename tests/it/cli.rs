@@ -18,6 +18,7 @@ mod show;
 mod socket;
 pub(crate) mod terminal;
 mod tools;
+mod watch;
 
 use std::{
     ffi::OsStr,

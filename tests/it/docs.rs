@@ -4,5 +4,6 @@ mod configuration;
 mod errors;
 mod house;
 mod manual;
+mod pictures;
 mod readme;
 pub(crate) mod release;

@@ -139,7 +139,7 @@ fn outputs_that_name_their_step_find_it_whatever_their_order() {
     );
     let ran = place.ends(0, &["run", "wide", "--id", "w", "--outputs", &file]);
     ran.says(&["not used", "outputs.jsonl:5"]);
-    assert_eq!(ran.out.matches("persona").count(), 1, "{}", ran.out);
+    assert_eq!(ran.out.matches("--persona").count(), 1, "{}", ran.out);
     let history = place.json(&["show", "w"])["history"].clone();
     let told: Vec<_> = history
         .as_array()

@@ -147,14 +147,17 @@ fn show_tells_what_an_end_left_behind() {
     assert_has(
         &shown,
         &[
-            "on_success of put",
-            "compensate of put",
+            "✓ put ",
+            "+ compensate: set",
+            "✗ stop ",
             "not taken back\n  put: ",
             "hooks that failed\n  on_success of put: ",
             "  on_complete of the workflow: ",
             "failed in step stop",
         ],
     );
+    let visits = place.done(&["show", "f", "--visits"]);
+    assert_has(&visits, &["on_success of put", "compensate of put"]);
 }
 
 const LATE: &str = "workflow: late\ndescription: d\nmemory: { a: 0 }\nsteps:\n  \
@@ -167,6 +170,10 @@ fn show_tells_which_step_came_too_late_for_its_join() {
     place.file("workflows/late.yaml", LATE);
     place.done(&["run", "late", "--id", "l"]);
     let shown = place.done(&["show", "l"]);
+    let row = shown.lines().find(|line| line.contains("slow")).unwrap();
+    assert!(row.contains("  late"), "{shown}");
+    assert_has(&shown, &["waits for any of 2"]);
+    let shown = place.done(&["show", "l", "--visits"]);
     let late = shown
         .lines()
         .filter(|line| line.contains("completed, late"));

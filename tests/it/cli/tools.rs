@@ -321,10 +321,10 @@ fn a_workflow_is_drawn_by_name_and_by_file() {
         json!({
             "name": "nightly",
             "nodes": [
-                { "id": "end", "agent": "an \"odd\" [one]", "description": "first" },
-                { "id": "o-one", "agent": "reviewer", "description": "" },
-                { "id": "graph", "agent": "reviewer", "description": "" },
-                { "id": "last", "agent": "reviewer", "description": "" },
+                { "id": "end", "agent": "an \"odd\" [one]", "description": "first", "kind": "agent" },
+                { "id": "o-one", "agent": "reviewer", "description": "", "kind": "agent" },
+                { "id": "graph", "agent": "reviewer", "description": "", "kind": "agent" },
+                { "id": "last", "agent": "reviewer", "description": "", "kind": "agent" },
             ],
             "edges": [
                 { "from": "end", "to": "o-one", "kind": "depends_on" },

@@ -14,18 +14,18 @@ const LINE: usize = 18;
 const PADDING: usize = 12;
 /// The room between two boxes side by side, and between two waves.
 const GAP: usize = 28;
-const WAVE_GAP: usize = 44;
+const WAVE_GAP: usize = 56;
 const MARGIN: usize = 20;
 /// The least width of a box.
 const BOX_MIN: usize = 90;
 /// The room that each way back takes beside the boxes.
 const BACK: usize = 26;
-/// The most letters of a label on a way.
-const LABEL_MAX: usize = 32;
+/// The fewest letters that a label on a way is cut to.
+const LABEL_MIN: usize = 14;
 
 const STYLE: &str = "text{font:13px ui-monospace,SFMono-Regular,Menlo,monospace;fill:#57606a}\
 .n{fill:#f6f8fa;stroke:#57606a;stroke-width:1.3}.t{fill:#1f2328}.w{fill:none;stroke:#8c959f;stroke-width:1.3}\
-.d{stroke-dasharray:4 3}.completed{fill:#dafbe1;stroke:#1a7f37}.running{fill:#ddf4ff;stroke:#0969da;stroke-width:2.2}\
+.l{font-size:11px}.d{stroke-dasharray:4 3}.completed{fill:#dafbe1;stroke:#1a7f37}.running{fill:#ddf4ff;stroke:#0969da;stroke-width:2.2}\
 .failed{fill:#ffebe9;stroke:#cf222e}.skipped{fill:#f6f8fa;stroke:#8c959f;stroke-dasharray:2 3}";
 
 /// A box with its place.
@@ -176,12 +176,21 @@ impl Placed<'_> {
         }
     }
 
+    /// How far its shape stands out above and below.
+    fn rim(&self) -> usize {
+        if self.node.kind == "branch" {
+            PADDING
+        } else {
+            0
+        }
+    }
+
     fn top(&self) -> (usize, usize) {
-        (self.x + self.width / 2, self.y)
+        (self.x + self.width / 2, self.y.saturating_sub(self.rim()))
     }
 
     fn foot(&self) -> (usize, usize) {
-        (self.x + self.width / 2, self.y + self.height)
+        (self.x + self.width / 2, self.y + self.height + self.rim())
     }
 }
 
@@ -269,14 +278,16 @@ fn way(
     if let Some(to) = to.filter(|to| to.wave <= from.wave) {
         *lane += 1;
         let side = MARGIN + width + *lane * BACK - BACK / 2;
-        let (y1, y2) = (from.y + from.height / 2, to.y + to.height / 2);
-        let (x1, x2) = (from.x + from.width, to.x + to.width);
-        let path = format!("M{x1} {y1}H{side}V{y2}H{x2}");
+        // Below its own wave, where no box stands.
+        let ((x1, y1), y2) = (from.foot(), to.y + to.height / 2);
+        let (under, x2) = (y1 + LINE, to.x + to.width);
+        let path = format!("M{x1} {y1}V{under}H{side}V{y2}H{x2}");
+        let room = side.saturating_sub(x1) / LETTER;
         return line(
             edge,
             &path,
             dashed,
-            (side.saturating_sub(4), y1.midpoint(y2)),
+            (side - BACK / 2, under - 4, room),
             "end",
         );
     }
@@ -288,27 +299,25 @@ fn way(
     };
     let bend = y2.saturating_sub(y1) / 2;
     let path = format!("M{x1} {y1}C{x1} {} {x2} {} {x2} {y2}", y1 + bend, y2 - bend);
-    line(
-        edge,
-        &path,
-        dashed,
-        (x1.midpoint(x2) + 4, y1.midpoint(y2)),
-        "start",
-    )
+    // Above the box that it leads to, which no other label covers.
+    let room = to.map_or(LABEL_MIN, |to| (to.width + GAP / 2) / LETTER);
+    line(edge, &path, dashed, (x2, y2 - PADDING, room), "middle")
 }
 
 fn line(
     edge: &GraphEdge,
     path: &str,
     dashed: &str,
-    (x, y): (usize, usize),
+    (x, y, room): (usize, usize, usize),
     anchor: &str,
 ) -> String {
     let label = edge.label.as_deref().map_or_else(String::new, |label| {
-        let short: String = label.chars().take(LABEL_MAX).collect();
+        let room = room.max(LABEL_MIN);
+        let short: String = label.chars().take(room - 1).collect();
         let more = if short.len() < label.len() { "…" } else { "" };
         format!(
-            "<text x=\"{x}\" y=\"{y}\" text-anchor=\"{anchor}\">{}{more}</text>",
+            "<text class=\"l\" x=\"{x}\" y=\"{y}\" text-anchor=\"{anchor}\"><title>{}</title>{}{more}</text>",
+            escaped(label),
             escaped(&short)
         )
     });
