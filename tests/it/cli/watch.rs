@@ -11,7 +11,7 @@ fn watching_shows_each_move_and_ends_with_the_execution() {
     place.begun("p");
     let server = place.listening();
     let mut watched = Terminal::open(place.command(&["show", "p", "--watch"]));
-    watched.expect("● ");
+    watched.expect("●");
     watched.expect("fix");
     place.run(1, "p", "{\"summary\":\"the remedy\"}\n");
     let shown = watched.expect("the remedy");
