@@ -7,18 +7,14 @@ use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 
 use super::{
-    EXIT_OK, Output,
+    EXIT_OK, Output, execution_id,
     link::Link,
     screen::{Screen, Style, cut, row},
     steps,
     value::{duration, field, fields, final_output_faults, gist, list},
     visible::visible,
 };
-use crate::{
-    config::Config,
-    domain::id::StepId,
-    error::{Code, Error, Result},
-};
+use crate::{config::Config, domain::id::StepId, error::Result};
 
 /// The least columns in which the results have a column of their own.
 const RESULT_COLUMNS_MIN: usize = 40;
@@ -47,26 +43,19 @@ pub(super) async fn show(args: ShowArgs, config: &Config, mut out: Output<'_>) -
 
 async fn read(link: &mut Link<'_>, id: Option<String>) -> Result<Value> {
     let id = match id {
-        Some(id) => id,
-        None => latest(link).await?,
+        Some(said) => return execution_id::with(link, &said, whole).await,
+        None => execution_id::newest(link, None).await?,
     };
-    Ok(json!({
-        "status": link.read_of("workflow_status", &id).await?,
-        "history": link.read_of("step_history", &id).await?,
-        "artifacts": link.read_of("workflow_artifacts", &id).await?,
-        "current_step": link.read_of("current_step", &id).await?,
-    }))
+    whole(link, &id).await
 }
 
-/// The execution of this project that moved last.
-async fn latest(link: &mut Link<'_>) -> Result<String> {
-    let page = link.call("execution.list", json!({ "limit": 1 })).await?;
-    let id = page["executions"][0]["execution_id"].as_str();
-    id.map(str::to_owned).ok_or_else(|| {
-        Error::new(Code::ExecutionNotFound, "this project has no executions").with_action(
-            "Run `midex list executions --all-projects` and name one of them, or begin one with `midex run`",
-        )
-    })
+async fn whole(link: &mut Link<'_>, id: &str) -> Result<Value> {
+    Ok(json!({
+        "status": link.read_of("workflow_status", id).await?,
+        "history": link.read_of("step_history", id).await?,
+        "artifacts": link.read_of("workflow_artifacts", id).await?,
+        "current_step": link.read_of("current_step", id).await?,
+    }))
 }
 
 fn page(shown: &Value, screen: &Screen) -> String {
