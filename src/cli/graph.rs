@@ -4,10 +4,11 @@
 use std::{fmt::Write as _, io::Write as _, path::Path};
 
 use super::{
-    EXIT_FINDINGS, EXIT_OK, Output, diagnostic,
+    EXIT_FINDINGS, EXIT_OK, Output, diagnostic, execution_id,
     link::Link,
     picture::{Notes, picture},
     screen::Screen,
+    show,
     visible::is_invisible,
 };
 use crate::{
@@ -20,7 +21,6 @@ use crate::{
     error::{Code, Error, Result},
     limits,
     registry::{self, FileReport, Kind, Registry},
-    uri,
 };
 
 /// What to draw, and for which program.
@@ -70,9 +70,7 @@ pub(super) async fn of_execution(
     mut out: Output<'_>,
 ) -> Result<u8> {
     let mut link = Link::new(config);
-    let id = uri::encode(&args.workflow);
-    let address = format!("midex://workflow/workflow_status/{id}?graph=true");
-    let graph = link.read(&address).await;
+    let graph = execution_id::with(&mut link, &args.workflow, show::graph).await;
     link.close().await?;
     let graph = serde_json::from_value(graph?)
         .map_err(|error| Error::internal("the graph cannot be read").because(error))?;

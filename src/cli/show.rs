@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 
 use super::{
-    EXIT_OK, Output,
+    EXIT_OK, Output, execution_id,
     link::Link,
     screen::{Screen, Style, cut, row},
     serve::{signalled, signals},
@@ -23,7 +23,7 @@ use crate::{
     clock::{Clock, SystemClock},
     config::Config,
     domain::id::StepId,
-    error::{Code, Error, Result},
+    error::Result,
     uri,
 };
 
@@ -52,11 +52,9 @@ pub(super) struct ShowArgs {
 pub(super) async fn show(args: ShowArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
     let signals = signals()?;
     let mut link = Link::new(config);
-    let id = match args.execution_id.clone() {
-        Some(id) => id,
-        None => latest(&mut link).await?,
-    };
-    if args.watch {
+    let shown = first(&mut link, args.execution_id.as_deref()).await;
+    if let (Ok(shown), true) = (&shown, args.watch) {
+        let id = field(&shown["status"], "execution_id");
         let watched = tokio::select! {
             watched = watch::watch(&mut link, &id, config, out.json) => watched,
             () = signalled(signals) => Ok(()),
@@ -64,12 +62,22 @@ pub(super) async fn show(args: ShowArgs, config: &Config, mut out: Output<'_>) -
         link.close().await?;
         return watched.map(|()| EXIT_OK);
     }
-    let shown = read(&mut link, &id).await;
     link.close().await?;
     let shown = shown?;
     let text = || page(&shown, &Screen::stdout(), args.visits);
     out.print(|| shown.clone(), text)?;
     Ok(EXIT_OK)
+}
+
+/// The execution that is meant; where nothing was said, the one of this project that moved last.
+async fn first(link: &mut Link<'_>, said: Option<&str>) -> Result<Value> {
+    match said {
+        Some(said) => execution_id::with(link, said, read).await,
+        None => {
+            let id = execution_id::newest(link, None).await?;
+            read(link, &id).await
+        }
+    }
 }
 
 async fn read(link: &mut Link<'_>, id: &str) -> Result<Value> {
@@ -82,19 +90,8 @@ async fn read(link: &mut Link<'_>, id: &str) -> Result<Value> {
     }))
 }
 
-/// The execution of this project that moved last.
-async fn latest(link: &mut Link<'_>) -> Result<String> {
-    let page = link.call("execution.list", json!({ "limit": 1 })).await?;
-    let id = page["executions"][0]["execution_id"].as_str();
-    id.map(str::to_owned).ok_or_else(|| {
-        Error::new(Code::ExecutionNotFound, "this project has no executions").with_action(
-            "Run `midex list executions --all-projects` and name one of them, or begin one with `midex run`",
-        )
-    })
-}
-
 /// The steps of an execution, with where each stands.
-async fn graph(link: &mut Link<'_>, id: &str) -> Result<Value> {
+pub(super) async fn graph(link: &mut Link<'_>, id: &str) -> Result<Value> {
     let id = uri::encode(id);
     let address = format!("midex://workflow/workflow_status/{id}?graph=true");
     link.read(&address).await

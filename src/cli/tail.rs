@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use self::{line::line, window::SeenEvents};
 use super::{
-    EXIT_OK,
+    EXIT_OK, execution_id,
     link::{Link, is_final},
     screen::Screen,
     serve::{signalled, signals},
@@ -128,7 +128,14 @@ struct Poll {
 
 impl Tail<'_> {
     async fn run(&mut self) -> Result<(), Ended> {
-        let poll = self.poll(None).await?;
+        let poll = match (self.poll(None).await, &self.id) {
+            (Err(unknown), Some(said)) if execution_id::is_unknown(&unknown) => {
+                let id = execution_id::meant(&mut self.link, said, unknown).await?;
+                self.id = Some(id);
+                self.poll(None).await?
+            }
+            (poll, _) => poll?,
+        };
         let mut since = poll.revision;
         let events = self.seen.first(poll.events, self.lines);
         self.printer.print(&events, self.id.is_none())?;

@@ -263,7 +263,7 @@ fn what_is_wrong_with_the_arguments_is_found_before_anything_is_started() {
         ran.says(&[message]);
         assert_eq!(ran.out, "", "{args:?}");
     }
-    assert_eq!(place.json(&["list", "executions"]), json!([]));
+    assert_eq!(place.rows(&["list", "executions"]), json!([]));
 }
 
 #[test]

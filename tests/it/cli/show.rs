@@ -71,11 +71,11 @@ fn a_refusal_names_the_command_that_leads_on_and_no_call() {
     for (args, help) in [
         (
             vec!["show", "nope"],
-            "Run `midex list executions`: use an id that it shows".to_owned(),
+            "Run `midex list executions`: use an id that it shows; --all-projects shows those of other projects".to_owned(),
         ),
         (
             vec!["resume", "nope", "--data-dir", data],
-            format!("Run `midex list executions --data-dir {data}`: use an id that it shows"),
+            format!("Run `midex list executions --data-dir {data}`: use an id that it shows; --all-projects shows those of other projects"),
         ),
         (
             vec!["run", "nope"],
