@@ -165,7 +165,9 @@ fn place(of: &Value, step: &str) -> String {
 pub(super) fn child_of(status: &Value, wait: &Value) -> Option<String> {
     let is_of = |child: &&Value| {
         child["step"] == wait["step_name"]
-            && ["visit", "item"].iter().all(|key| child[key] == wait[key])
+            && ["body", "visit", "item"]
+                .iter()
+                .all(|key| child[key] == wait[key])
     };
     let child = list(&status["children"]).iter().rev().find(is_of)?;
     Some(field(child, "execution_id"))

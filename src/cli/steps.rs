@@ -15,6 +15,7 @@ const OWN: &[&str] = &[
     "visit",
     "attempt",
     "item",
+    "optional",
     "continuation_token",
     "expires_at",
     "agent_content",

@@ -15,6 +15,7 @@ macro_rules! table {
 table! {
     /// The workflows.
     WORKFLOWS:
+    "workflows/announce.yaml"
     "workflows/app-scaffold.yaml"
     "workflows/bug-fix.md"
     "workflows/code-review.md"
@@ -26,6 +27,8 @@ table! {
     "workflows/parallel-maintenance-audit.md"
     "workflows/parallel-root-cause-analysis.md"
     "workflows/parallel-testing-strategy.md"
+    "workflows/release.yaml"
+    "workflows/retract.yaml"
     "workflows/review-until-approved.md"
     "workflows/security-audit.md"
     "workflows/security-threat-assessment.md"

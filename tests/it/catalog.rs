@@ -13,6 +13,7 @@ mod pages;
 mod providers;
 mod public;
 mod reach;
+mod release;
 mod requests;
 mod runbook;
 mod secrets;

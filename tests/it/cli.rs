@@ -1,6 +1,8 @@
 //! `run`, `show`, `tail` and the commands that change executions, through the real binary: with a server beside
 //! them, and without.
 
+mod agent;
+mod asking;
 mod basics;
 mod bench;
 mod catalog;

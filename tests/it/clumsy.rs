@@ -34,7 +34,7 @@ async fn a_clumsy_agent_comes_to_the_end_of_every_workflow() {
     workflows.retain(|name| name != "incident-runbook");
     workflows.extend(manifests::names().map(str::to_owned));
     let (mut dead_ends, mut calls) = (Vec::new(), 0);
-    for round in 0..rounds(33, 1000) {
+    for round in 0..rounds(38, 1000) {
         let workflow = &workflows[usize::try_from(round).unwrap() % workflows.len()];
         // A project of its own: it finds its own execution, and nobody else's.
         let mut host = Host::in_memory(world.app(&format!("p{round}"))).await;

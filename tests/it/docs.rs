@@ -5,3 +5,4 @@ mod errors;
 mod house;
 mod manual;
 mod readme;
+pub(crate) mod release;

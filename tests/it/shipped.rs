@@ -8,14 +8,21 @@ use serde_json::{Value, json};
 
 use crate::support::{Client, Server, steps};
 
-mod led;
+pub(crate) mod led;
 mod promises;
+pub(crate) mod release;
 mod rounds;
 mod scaffold;
 
 /// The workflows that are manifests with control flow of their own: what is said of the others does not hold for them.
-pub(crate) const MANIFESTS: [&str; 3] =
-    ["app-scaffold", "incident-runbook", "review-until-approved"];
+pub(crate) const MANIFESTS: [&str; 6] = [
+    "announce",
+    "app-scaffold",
+    "incident-runbook",
+    "release",
+    "retract",
+    "review-until-approved",
+];
 
 /// Each workflow with its complexity and its phases, each with its agent; those before the last are independent where
 /// `true`.

@@ -394,11 +394,15 @@ pub(super) fn refused(fields: &[Field], violations: &[Violation]) -> Vec<Field> 
     let found = fields
         .iter()
         .filter(|field| violations.iter().any(|violation| is_of(field, violation)));
-    // Where its default was to be had it was not refused.
-    let asked = |field: &Field| Field {
-        is_required: field.is_required || field.default.is_some(),
-        default: None,
-        ..field.clone()
+    let asked = |field: &Field| {
+        let mut missing = violations.iter().filter(|one| one.rule == "required");
+        // Its default has no value just now.
+        let is_missing = missing.any(|one| is_of(field, one));
+        Field {
+            is_required: field.is_required || is_missing,
+            default: field.default.clone().filter(|_| !is_missing),
+            ..field.clone()
+        }
     };
     let found: Vec<_> = found.map(asked).collect();
     let is_told = |violation: &Violation| found.iter().any(|field| is_of(field, violation));

@@ -13,7 +13,7 @@ use crate::{
         link::Link,
         prompt::{Prompt, Typed},
         question,
-        screen::Screen,
+        screen::{Screen, Style},
         value::{field, list},
         wrong,
     },
@@ -105,7 +105,8 @@ impl Person {
         if std::mem::replace(&mut self.has_been_told, true) {
             return Ok(());
         }
-        question::prompt("  (other answers: failed: WHY, skip, pause, later; ? explains them)\n")
+        let words = "(other answers: failed: WHY, skip, pause, later; ? explains them)";
+        question::prompt(&Screen::stdout().block(Some(Style::Dim), "  ", words))
     }
 
     async fn fields(
@@ -147,7 +148,8 @@ impl Person {
         } else {
             "what came of it"
         };
-        question::prompt(&format!("  {what}, ended by an empty line\n"))?;
+        let what = format!("{what}, ended by an empty line");
+        question::prompt(&Screen::stdout().block(Some(Style::Dim), "  ", &what))?;
         // The step may have scrolled off the screen.
         let asked = format!("{}> ", field(&open[0], "step_name"));
         let mut asking = self.asking(link);
@@ -177,14 +179,14 @@ impl Person {
         Ok(match word {
             Word::Again => None,
             Word::Help => {
-                question::prompt(&words::help(is_optional))?;
+                let help = words::help(is_optional);
+                question::prompt(&Screen::stdout().block(None, "  ", &help))?;
                 None
             }
             Word::Skip if is_optional => Some(error(words::skipped())),
             Word::Skip => {
-                question::prompt(
-                    "  the workflow needs this step; `failed: WHY` says that it cannot be done\n",
-                )?;
+                let why = "the workflow needs this step; `failed: WHY` says that it cannot be done";
+                self.asking(link).complain(why)?;
                 None
             }
             Word::Pause => Some(Next::Pause),

@@ -52,18 +52,17 @@ pub(super) fn skipped() -> Value {
 
 /// What can be answered to a step, for people.
 pub(super) fn help(is_optional: bool) -> String {
-    let skip = if is_optional {
-        "  skip                       goes on without this step\n"
-    } else {
-        ""
-    };
-    format!(
-        "  this failed, because WHY   hands in that it could not be done (or: failed: WHY)\n\
-         {skip}  pause                      pauses the execution\n\
-         \x20 later, or Ctrl-D           stops here; the execution waits, and nothing is lost\n\
-         \x20 {{…}}                        the whole output as JSON\n\
-         \x20 \"later\"                    a word like these as a text, in quotes\n"
-    )
+    let skip = is_optional.then_some("- skip: goes on without this step");
+    let lines = [
+        Some("- this failed, because WHY (or: failed: WHY): hands in that it could not be done"),
+        skip,
+        Some("- pause: pauses the execution"),
+        Some("- later, or Ctrl-D: stops here; the execution waits, and nothing is lost"),
+        Some("- {…}: the whole output as JSON"),
+        Some("- \"later\": a word like these as a text, in quotes"),
+    ];
+    let lines: Vec<_> = lines.into_iter().flatten().collect();
+    lines.join("\n")
 }
 
 #[cfg(test)]

@@ -80,7 +80,9 @@ impl Execution {
             let all = own.chain(step.items.iter());
             all.map(move |visit| (at, &**step, visit))
         });
-        let of_children = visits.filter(|(at, step, visit)| {
+        // A visit without an input was ended before it began anything: its `if` did not hold, or `with` could not be filled in.
+        let begun = visits.filter(|(.., visit)| visit.input.is_some());
+        let of_children = begun.filter(|(at, step, visit)| {
             let acting = acting_on(definition, *at, step, visit);
             acting.is_some_and(|step| matches!(step.kind, StepKind::Workflow { .. }))
         });

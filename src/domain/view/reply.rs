@@ -14,7 +14,7 @@ use super::{
     progress,
     task::{Turn, open_turns, task, turns_given},
     token,
-    waits::{asked_of_people, quoted, signals_awaited, wait_call},
+    waits::{asked_of_people, look_at_child, look_at_parent, quoted, signals_awaited, wait_call},
 };
 use crate::{
     clock::Timestamp,
@@ -478,8 +478,14 @@ fn message(subject: &Subject<'_>, row: &Row, ready: &[ReadyStep], open: &[ReadyS
             let failure = execution.failure.as_ref();
             let why = failure.map_or("", |failure| failure.message.as_str());
             match failure.and_then(|failure| failure.step.as_ref()) {
-                Some(step) => format!("Step '{step}' failed: {why}. The workflow has failed."),
-                None => format!("The workflow has failed: {why}."),
+                Some(step) => format!(
+                    "Step '{step}' failed: {why}. The workflow has failed.{}",
+                    parent_after(execution, " ")
+                ),
+                None => format!(
+                    "The workflow has failed: {why}.{}",
+                    parent_after(execution, " ")
+                ),
             }
         }
         (_, None, State::Paused) => asked_of_people(subject),
@@ -499,6 +505,11 @@ fn message(subject: &Subject<'_>, row: &Row, ready: &[ReadyStep], open: &[ReadyS
 /// Where no step is a model's: what is waited for, and the call that leads on.
 fn nothing_to_do(execution: &Execution) -> String {
     let (id, revision) = (execution.id(), execution.revision());
+    if let Some(look) = look_at_child(execution) {
+        return format!(
+            "Nothing is to be done in this execution now: it waits for a child. {look}"
+        );
+    }
     let wait = wait_call(id, revision);
     let signals = signals_awaited(execution);
     let Some(first) = signals.first() else {
@@ -519,7 +530,12 @@ fn completed(execution: &Execution) -> String {
         let part = fault.part.as_deref().unwrap_or("final_output");
         text.extend([". `", part, "` could not be computed: ", &fault.message]);
     }
-    text
+    text + &parent_after(execution, ". ")
+}
+
+/// What follows the end of a child, after `joint`.
+fn parent_after(execution: &Execution, joint: &str) -> String {
+    look_at_parent(execution).map_or_else(String::new, |look| format!("{joint}{look}"))
 }
 
 fn now_ready(ready: &[ReadyStep], then: &str) -> String {

@@ -10,7 +10,10 @@ use super::{
     previous::final_output,
     reply::{FailureView, StepView, after_the_first, persona_of, steps_after_the_first},
     task::{self, open_turns},
-    waits::{SignalView, asked_of_people, kept, wait_call, wait_words, waiting},
+    waits::{
+        SignalView, asked_of_people, kept, look_at_child, look_at_parent, wait_call, wait_words,
+        waiting,
+    },
 };
 use crate::{
     domain::{
@@ -186,14 +189,19 @@ fn standing(subject: &Subject<'_>) -> Option<String> {
         .filter_map(|(_, step, visit)| wait_words(step, visit))
         .collect();
     if waits.is_empty() {
+        let state = execution.state();
+        let parent = look_at_parent(execution).filter(|_| state.is_final());
+        let parent = parent.map_or_else(String::new, |look| format!(". {look}"));
         return Some(format!(
-            "No active step: the execution is {}{why}",
-            execution.state()
+            "No active step: the execution is {state}{why}{parent}"
         ));
     }
-    let wait = wait_call(execution.id(), execution.revision());
+    let call = look_at_child(execution).unwrap_or_else(|| {
+        let wait = wait_call(execution.id(), execution.revision());
+        format!("{wait}: it answers when that changes")
+    });
     Some(format!(
-        "No step is a model's now: {}. {wait}: it answers when that changes",
+        "No step is a model's now: {}. {call}",
         waits.join("; ")
     ))
 }
@@ -272,6 +280,9 @@ pub struct ChildView {
     pub execution_id: String,
     /// The step.
     pub step: String,
+    /// The hook of the step that began it, or `compensate`; absent where the step itself did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
     /// Which visit, from 1.
     pub visit: u32,
     /// Which item, from 0.
@@ -285,6 +296,7 @@ fn children(subject: &Subject<'_>) -> Vec<ChildView> {
     let view = |(child, visit_id): (ExecutionId, VisitId)| ChildView {
         execution_id: child.to_string(),
         step: visit_id.step().to_string(),
+        body: visit_id.body.beside().map(str::to_owned),
         visit: visit_id.visit,
         item: visit_id.item,
     };

@@ -15,7 +15,7 @@ use crate::domain::{
     id::{ExecutionId, StepId},
     nearest::did_you_mean,
 };
-use crate::{error::in_quotes, limits};
+use crate::{error::in_quotes, limits, uri};
 
 /// One thing that an execution waits for.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -33,8 +33,8 @@ pub struct WaitView {
     /// Which attempt of the visit, from 1.
     pub attempt: u32,
     /// What for: operation (the server works on it), timer, retry, signal, gate (a person's approval), unknown (nobody
-    /// knows what came of it: `execution.resolve`), held (it has come to its end and waits for the resume), `output_invalid` (too
-    /// many of its outputs broke its schema), catalog (that is not there).
+    /// knows what came of it: `execution.resolve`), child (an execution of its own), held (it has come to its end and
+    /// waits for the resume), `output_invalid` (too many of its outputs broke its schema), catalog (that is not there).
     pub waits_for: String,
     /// When it is over, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -126,9 +126,7 @@ fn next_call(execution: &Execution, step: &StepState, awaiting: &Awaiting) -> Op
         Awaiting::Catalog { catalog } => format!(
             "catalog.import_openapi with catalog_title '{catalog}', or catalog.set_enabled where it is disabled"
         ),
-        Awaiting::Child { execution_id } => {
-            format!("workflow.current_step with execution_id '{execution_id}'")
-        }
+        Awaiting::Child { execution_id } => look_at(execution_id),
         Awaiting::OutputInvalid(_) | Awaiting::Deferred(_) => {
             format!("execution.resume with execution_id '{id}'")
         }
@@ -261,6 +259,35 @@ fn to_approve(subject: &Subject<'_>, gates: &[&StepId], revision: u64) -> String
 pub(super) fn wait_call(id: &ExecutionId, revision: u64) -> String {
     let id = in_quotes(id.as_str());
     format!("Call execution.wait with execution_id '{id}' and since_revision '{revision}'")
+}
+
+/// The call that shows where an execution stands, and which steps of it are a model's.
+fn look_at(id: &ExecutionId) -> String {
+    let id = uri::encode(id.as_str());
+    format!("workflow.read with uri 'midex://workflow/current_step/{id}'")
+}
+
+/// The call that shows what is to be done in the first child that is waited for.
+pub(super) fn look_at_child(execution: &Execution) -> Option<String> {
+    let awaited = execution
+        .open()
+        .filter_map(|(.., visit)| visit.awaiting.as_ref());
+    let mut children = awaited.filter_map(|awaiting| match awaiting {
+        Awaiting::Child { execution_id } => Some(execution_id),
+        _ => None,
+    });
+    let look = look_at(children.next()?);
+    Some(format!(
+        "Call {look}: a child is an execution with steps of its own"
+    ))
+}
+
+/// What the client of a child that has ended does next; nothing for an execution that is no child.
+pub(super) fn look_at_parent(execution: &Execution) -> Option<String> {
+    let look = look_at(&execution.parent()?.execution_id);
+    Some(format!(
+        "Call {look}: the execution that waited for this one goes on"
+    ))
 }
 
 /// Names in a sentence.

@@ -263,7 +263,7 @@ async fn an_answer_is_a_table_where_it_is_a_list_and_json_else() {
     made.shows(&["figs"]);
     let found = shop.ends(0, &["call", "--search", "throw jar"]);
     found.shows(&["pantry jars:delete", "Throw a jar away"]);
-    shop.ends(0, &["call"])
+    shop.ends(0, &["call", "--limit", "40"])
         .shows(&["pantry jars:list", "workflow bug-fix"]);
 }
 

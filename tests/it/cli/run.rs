@@ -17,10 +17,10 @@ fn a_workflow_runs_from_a_file_of_outputs() {
     ran.shows(&[
         "Started bug-fix as exec_",
         "the 29th of February",
-        "[1/3] diagnose (debugger): Reproduce",
+        "[1/3] diagnose (debugger)\n  Reproduce",
         "# Debugger",
         "output: the cause",
-        "[2/3] fix (implementer): ",
+        "[2/3] fix (implementer)\n  ",
         "previous diagnose: the cause",
         "[3/3] verify (reviewer): ",
         "completed: ",

@@ -11,7 +11,7 @@ use std::{
 use rustix::{
     process::{Pid, Signal, kill_process},
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
-    termios::{Winsize, tcsetwinsize},
+    termios::{Termios, Winsize, tcgetattr, tcsetwinsize},
 };
 
 use super::Place;
@@ -26,7 +26,12 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    pub(crate) fn open(mut command: Command) -> Self {
+    pub(crate) fn open(command: Command) -> Self {
+        Self::open_as(command, "xterm")
+    }
+
+    /// A terminal that calls itself `term`.
+    pub(crate) fn open_as(mut command: Command, term: &str) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
@@ -45,7 +50,7 @@ impl Terminal {
         tcsetwinsize(&slave, size).unwrap();
         let end = || Stdio::from(OwnedFd::from(slave.try_clone().unwrap()));
         let child = command
-            .env("TERM", "xterm")
+            .env("TERM", term)
             .stdin(end())
             .stdout(end())
             .stderr(end())
@@ -76,7 +81,17 @@ impl Terminal {
     }
 
     pub(crate) fn type_line(&mut self, text: &str) {
-        self.keys.write_all(format!("{text}\n").as_bytes()).unwrap();
+        self.type_keys(&format!("{text}\n"));
+    }
+
+    /// Types these keys, and no Enter.
+    pub(crate) fn type_keys(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// How the terminal is set.
+    fn modes(&self) -> Termios {
+        tcgetattr(&self.keys).unwrap()
     }
 
     /// Waits until this is asked, and types the answer.
@@ -128,18 +143,32 @@ fn read(mut terminal: File) -> mpsc::Receiver<String> {
     receive
 }
 
-const PROMPT: &str = "empty to stop> ";
+/// The command that runs the shipped workflow of this name.
+fn bug_fix(place: &Place) -> Command {
+    place.command(&["run", "bug-fix", "--id", "p"])
+}
+
+/// A line, and the empty one that ends an answer.
+fn words(text: &str) -> String {
+    format!("{text}\n")
+}
 
 #[test]
 fn a_person_is_asked_for_each_output_and_again_where_it_is_refused() {
     let place = Place::new();
-    let mut terminal = Terminal::open(place.command(&["run", "bug-fix", "--id", "p"]));
-    let shown = terminal.expect(PROMPT);
+    let mut terminal = Terminal::open(bug_fix(&place));
+    let shown = terminal.expect("diagnose> ");
     assert_has(&shown, &["\u{1b}[1m[1/3] diagnose\u{1b}[0m (debugger)"]);
-    assert_has(&shown, &["\u{1b}[2m  │ # Debugger\u{1b}[0m"]);
-    terminal.type_line("the cause");
+    // The persona is one line, and nothing is said of calls and tokens.
+    assert_has(&shown, &["persona (--persona shows it):"]);
+    assert!(
+        !shown.contains("token") && !shown.contains("next_step"),
+        "{shown}"
+    );
+    assert!(shown.lines().count() < 30, "{shown}");
+    terminal.type_line(&words("the cause"));
     terminal.expect("[2/3] fix");
-    terminal.expect(PROMPT);
+    terminal.expect("fix> ");
     // While a person thinks a server finds the store free; the run goes on as its client.
     let server = place.listening();
     assert_eq!(
@@ -147,61 +176,135 @@ fn a_person_is_asked_for_each_output_and_again_where_it_is_refused() {
         "the cause"
     );
     terminal.type_line("{nonsense}");
-    terminal.answer("not JSON", "{\"summary\": 7}");
+    terminal.expect("not JSON");
+    terminal.answer("fix> ", "{\"summary\": 7}");
     terminal.expect("/summary: ");
-    terminal.answer(PROMPT, "{\"summary\":");
+    terminal.answer("fix> ", "{\"summary\":");
     terminal.answer("...> ", "\"the remedy\"}");
     terminal.expect("[3/3] verify");
-    terminal.expect(PROMPT);
+    terminal.expect("verify> ");
     drop(server);
-    terminal.type_line("it is gone");
+    terminal.type_line("it is");
+    terminal.answer("...> ", "gone");
+    terminal.answer("...> ", "");
     let shown = terminal.ends(0);
     assert!(shown.contains("\u{1b}[32mcompleted\u{1b}[0m"), "{shown}");
-    assert_eq!(
-        place.json(&["show", "p"])["history"][1]["output"]["summary"],
-        "the remedy"
-    );
+    let history = place.json(&["show", "p"])["history"].take();
+    assert_eq!(history[1]["output"]["summary"], "the remedy");
+    assert_eq!(history[2]["output"]["summary"], "it is\ngone");
+}
+
+#[test]
+fn the_persona_is_shown_where_that_is_asked_for() {
+    let place = Place::new();
+    let mut command = bug_fix(&place);
+    command.arg("--persona");
+    let mut terminal = Terminal::open(command);
+    let shown = terminal.expect("diagnose> ");
+    assert_has(&shown, &["\u{1b}[2m  │ # Debugger\u{1b}[0m"]);
+    terminal.type_line("later");
+    terminal.ends(1);
 }
 
 #[test]
 fn an_empty_line_stops_and_a_failure_can_be_told() {
     let place = Place::new();
-    let run = ["run", "bug-fix", "--id", "p"];
-    let mut terminal = Terminal::open(place.command(&run));
-    terminal.answer(PROMPT, "");
+    let mut terminal = Terminal::open(bug_fix(&place));
+    terminal.answer("diagnose> ", "");
     let shown = terminal.ends(1);
     assert_has(&shown, &["To go on: midex run bug-fix --id p"]);
-    let mut terminal = Terminal::open(place.command(&run));
-    terminal.answer(PROMPT, r#"{"step_name":"verify","output":{"summary":"x"}}"#);
-    terminal.expect("step 'verify' is not open");
+    let mut terminal = Terminal::open(bug_fix(&place));
     terminal.answer(
-        PROMPT,
-        r#"{"step_name":"diagnose","error":"cannot be reproduced"}"#,
+        "diagnose> ",
+        r#"{"step_name":"verify","output":{"summary":"x"}}"#,
     );
+    terminal.expect("step 'verify' is not open");
+    terminal.answer("diagnose> ", "skip");
+    terminal.expect("the workflow needs this step");
+    terminal.answer("diagnose> ", "?");
+    terminal.expect("- later, or Ctrl-D");
+    terminal.answer("diagnose> ", "This failed, because it cannot be reproduced");
     let shown = terminal.ends(1);
-    assert!(shown.contains("cannot be reproduced"), "{shown}");
+    assert!(shown.contains("it cannot be reproduced"), "{shown}");
     assert_eq!(place.json(&["show", "p"])["status"]["state"], "failed");
+}
+
+#[test]
+fn pausing_is_an_answer_too() {
+    let place = Place::new();
+    let mut terminal = Terminal::open(bug_fix(&place));
+    terminal.answer("diagnose> ", "pause");
+    let shown = terminal.ends(1);
+    assert_has(&shown, &["To go on: midex resume p"]);
+    assert_eq!(place.json(&["show", "p"])["status"]["state"], "paused");
 }
 
 #[test]
 fn an_interrupt_says_how_to_go_on_and_leaves_the_store_in_order() {
     let place = Place::new();
-    let mut terminal = Terminal::open(place.command(&["run", "bug-fix", "--id", "p"]));
-    terminal.expect(PROMPT);
-    kill_process(Pid::from_child(&terminal.child), Signal::INT).unwrap();
-    let shown = terminal.ends(1);
-    assert_has(&shown, &["interrupted", "midex run bug-fix --id p"]);
-    assert!(!place.socket().exists());
+    for interrupt in ["signal", "\u{3}", "\u{4}"] {
+        let mut terminal = Terminal::open(bug_fix(&place));
+        terminal.expect("diagnose> ");
+        if interrupt == "signal" {
+            kill_process(Pid::from_child(&terminal.child), Signal::INT).unwrap();
+        } else {
+            terminal.type_keys(interrupt);
+        }
+        let shown = terminal.ends(1);
+        assert_has(&shown, &["midex run bug-fix --id p"]);
+        assert!(!place.socket().exists());
+    }
+}
+
+#[test]
+fn what_was_typed_before_an_interrupt_is_shown_and_the_terminal_is_as_it_was() {
+    let place = Place::new();
+    for (is_term, keys) in [(true, ""), (false, "\u{3}")] {
+        let mut terminal = Terminal::open(bug_fix(&place));
+        let before = terminal.modes();
+        terminal.answer("diagnose> ", "half of it");
+        terminal.expect("...> ");
+        let keys_fd = terminal.keys.try_clone().unwrap();
+        if is_term {
+            kill_process(Pid::from_child(&terminal.child), Signal::TERM).unwrap();
+        } else {
+            terminal.type_keys(keys);
+        }
+        let shown = terminal.ends(1);
+        assert_has(&shown, &["To go on: midex run bug-fix --id p"]);
+        if !is_term {
+            assert_has(&shown, &["not recorded: {\"summary\":\"half of it\"}"]);
+        }
+        let after = tcgetattr(&keys_fd).unwrap();
+        assert_eq!(after.local_modes, before.local_modes);
+        assert_eq!(after.input_modes, before.input_modes);
+    }
+}
+
+#[test]
+fn a_paste_of_a_megabyte_is_one_answer() {
+    let place = Place::new();
+    let mut terminal = Terminal::open(bug_fix(&place));
+    terminal.expect("diagnose> ");
+    let line = "x".repeat(99);
+    let text = vec![line.as_str(); 2_000].join("\n");
+    terminal.type_keys(&format!("\u{1b}[200~{text}\u{1b}[201~"));
+    terminal.type_line("\n");
+    terminal.expect("[2/3] fix");
+    terminal.answer("fix> ", "later");
+    terminal.ends(1);
+    let history = place.json(&["show", "p"])["history"].take();
+    assert_eq!(history[0]["output_bytes"], 200_016, "{history}");
 }
 
 #[test]
 fn lines_fit_the_terminal_and_no_color_is_no_color() {
     let place = Place::new();
-    let mut command = place.command(&["run", "bug-fix", "--id", "p"]);
-    command.env("NO_COLOR", "1");
+    let mut command = bug_fix(&place);
+    command.arg("--persona").env("NO_COLOR", "1");
     let mut terminal = Terminal::open(command);
-    let shown = terminal.expect(PROMPT);
-    assert!(!shown.contains('\u{1b}'), "{shown:?}");
+    let shown = terminal.expect("diagnose> ");
+    assert!(!shown.contains("\u{1b}[1m"), "{shown:?}");
     let persona: Vec<_> = shown
         .lines()
         .filter_map(|line| line.strip_prefix("  │"))
@@ -237,17 +340,29 @@ fn lines_fit_the_terminal_and_no_color_is_no_color() {
 }
 
 #[test]
+fn a_simple_terminal_is_asked_without_any_escape() {
+    let place = Place::new();
+    let mut terminal = Terminal::open_as(bug_fix(&place), "dumb");
+    let shown = terminal.expect("diagnose> ");
+    assert!(!shown.contains('\u{1b}'), "{shown:?}");
+    terminal.type_line(&words("the cause"));
+    terminal.answer("fix> ", "later");
+    let shown = terminal.ends(1);
+    assert!(!shown.contains('\u{1b}'), "{shown:?}");
+}
+
+#[test]
 fn whoever_is_overtaken_is_told_and_loses_no_words() {
     let place = Place::new();
-    let mut terminal = Terminal::open(place.command(&["run", "bug-fix", "--id", "p"]));
-    terminal.expect(PROMPT);
+    let mut terminal = Terminal::open(bug_fix(&place));
+    terminal.expect("diagnose> ");
     place.begun("p");
-    terminal.type_line("my own words");
+    terminal.type_line(&words("my own words"));
     terminal.expect("not recorded: {\"summary\":\"my own words\"}");
     terminal.expect("[2/3] fix");
-    terminal.expect(PROMPT);
+    terminal.expect("fix> ");
     place.done(&["pause", "p"]);
-    terminal.type_line("the remedy");
+    terminal.type_line(&words("the remedy"));
     terminal.expect("not recorded: {\"summary\":\"the remedy\"}");
     terminal.expect("midex resume p");
     terminal.ends(1);

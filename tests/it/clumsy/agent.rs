@@ -272,7 +272,12 @@ impl<'a> Agent<'a> {
             self.execution = Some(id.to_owned());
         }
         if state.is_some_and(|state| !["running", "paused"].contains(&state)) {
-            return Ok(None);
+            // The end of a child leads back to its parent.
+            let said = body["message"].as_str().and_then(grammar::find);
+            return Ok(match said {
+                Some(said) => Some(self.follow(&said, &meant, sent).await),
+                None => None,
+            });
         }
         if let Some(task) = self.task(body) {
             return Ok(Some(self.work(task)));

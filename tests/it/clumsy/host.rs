@@ -275,6 +275,7 @@ impl Host {
         };
         let open = ListRequest {
             state: Some("open".into()),
+            children: true,
             ..ListRequest::default()
         };
         let engine = app.engine().await.unwrap();

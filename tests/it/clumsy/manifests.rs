@@ -105,6 +105,15 @@ steps:
 steps:
   - { id: work, guidance: Work., result: { type: object, required: [n], properties: { n: { type: integer, minimum: 3 } } } }
   - { id: report, guidance: Report., result: {}, run_when: finished }
+=== child-in-the-midst
+steps:
+  - { id: begin, guidance: Begin., result: {} }
+  - { id: below, workflow: gate-between }
+  - { id: end, guidance: End., result: {} }
+=== child-that-takes-back
+steps:
+  - { id: open, guidance: Open., result: {}, compensate: { workflow: gate-first } }
+  - { id: stop, fail: { code: STOPPED, message: It was to fail. } }
 === everything-at-once
 steps:
   - { id: may, gate: { ask: May they? }, depends_on: [] }

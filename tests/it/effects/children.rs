@@ -151,7 +151,7 @@ async fn a_step_waits_for_its_child_and_has_its_final_output() {
     let next = wait.next_call.as_deref().unwrap();
     assert_eq!(
         next,
-        format!("workflow.current_step with execution_id '{child}'")
+        format!("workflow.read with uri 'midex://workflow/current_step/{child}'")
     );
     let current = family.engine.current_step(&child).await.unwrap();
     assert!(current.instructions.unwrap().contains("Say hello"));
@@ -399,7 +399,19 @@ async fn a_compensation_may_be_a_child() {
         beside(&family.engine).await,
         ["compensate of open 1: completed"]
     );
+    assert_eq!(status.children[0].body.as_deref(), Some("compensate"));
     assert_eq!(family.log.lines(), ["work 1", "undo 1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_a_compensation_did_not_begin_is_not_shown() {
+    let parent = "steps:
+  - { id: open, activity: work, compensate: { if: run.outcome == 'abandoned', workflow: shut } }
+  - { id: stop, fail: { code: X, message: no } }
+";
+    let family = Family::begin(parent, &[("shut", CHILD)]).await;
+    let status = until_state(&family.engine, "failed").await;
+    assert_eq!((status.children, status.not_compensated), (vec![], vec![]));
 }
 
 #[tokio::test(start_paused = true)]

@@ -150,7 +150,7 @@ fn what_can_be_started() {
     let dir = tempfile::tempdir().unwrap();
     let workflows = server(dir.path(), &[]).read("midex://workflow/available_workflows");
     let mut scales = Scales(Vec::new());
-    scales.weigh("available_workflows", bytes(&workflows), 15_100);
+    scales.weigh("available_workflows", bytes(&workflows), 18_300);
     let each = workflows.as_array().unwrap();
     scales.weigh(
         "available_workflows, for each workflow",

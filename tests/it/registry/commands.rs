@@ -96,7 +96,7 @@ fn validate_says_what_is_wrong_and_exits_accordingly() {
     let shipped = Registry::load(&Sources::default());
     assert_eq!(
         validated(&[], &shipped, false, false),
-        ("24 files, no findings\n".into(), 0)
+        ("27 files, no findings\n".into(), 0)
     );
     let good = [project.path("workflows/good.md")];
     assert_eq!(
@@ -119,7 +119,7 @@ fn validate_says_what_is_wrong_and_exits_accordingly() {
     let (json, code) = validated(&[], &registry, true, true);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((code, &json["findings"]), (1, &2.into()));
-    assert_eq!(json["files"].as_array().unwrap().len(), 26);
+    assert_eq!(json["files"].as_array().unwrap().len(), 29);
     let bad = &json["files"][0];
     let written = fs::read_to_string(project.path("workflows/bad.md")).unwrap();
     let bad_at = written.find("reveiwer").unwrap();
@@ -154,6 +154,10 @@ fn list_shows_what_is_shipped() {
     assert_eq!(code, 0);
     insta::assert_snapshot!(text, @r#"
     name                           steps                                   source   description
+    announce                       ask, write, approve, send               shipped  Write an announcement from release
+                                                                                    notes, and send it to the places that
+                                                                                    the user names once a person has read
+                                                                                    it
     app-scaffold                   hear, read, ask, design, agree,         shipped  Set up a new app from a request in
                                    sent_back, heed, no_agreement, create,           plain words, asking only for what is
                                    check, verdict, mend, remember,                  missing, until it builds and its tests
@@ -197,6 +201,13 @@ fn list_shows_what_is_shipped() {
     parallel-testing-strategy      unit-testing, integration-testing,      shipped  Plan the tests of a project or a
                                    security-testing, performance-testing,           feature on five levels at once, and
                                    user-testing, testing-synthesis                  make one affordable strategy of them
+    release                        ask, commands, prepare, check, unfit,   shipped  Release a version once a person
+                                   approve, tag, publish, partly, verify,           approves, verify it as its users get
+                                   unsound, stands, announce                        it, take it back where that fails, and
+                                                                                    announce it
+    retract                        ask, undo, stayed                       shipped  Take back one thing that was
+                                                                                    published, and fail where it is still
+                                                                                    there
     review-until-approved          review, verdict, mend, remember,        shipped  Review a change, mend what was found
                                    sign_off, accept, objected, again,               and review again, until it is approved
                                    unsettled, refuse                                or the rounds are used up

@@ -19,7 +19,7 @@ fn what_is_shipped_is_clean() {
     }
     assert!(registry.agents().all(|entry| entry.findings.is_empty()));
     let reports = validate(&[], &registry).unwrap();
-    assert_eq!(reports.len(), 24);
+    assert_eq!(reports.len(), 27);
     assert!(reports.iter().all(|report| report.findings.is_empty()));
 }
 

@@ -8,19 +8,23 @@ use crate::support::{
 };
 
 /// The execution `e`, and where it stands.
-pub(super) struct Led {
-    pub(super) project: Project,
-    pub(super) server: Server,
+pub(crate) struct Led {
+    pub(crate) project: Project,
+    pub(crate) server: Server,
     /// The last reply.
-    pub(super) reply: Value,
+    pub(crate) reply: Value,
     /// What `current_step` shows since.
-    pub(super) current: Value,
+    pub(crate) current: Value,
 }
 
 impl Led {
     /// Starts the workflow with these inputs.
-    pub(super) fn start(workflow: &str, inputs: &Value) -> Self {
-        let project = Project::new(&[]);
+    pub(crate) fn start(workflow: &str, inputs: &Value) -> Self {
+        Self::start_in(Project::new(&[]), workflow, inputs)
+    }
+
+    /// The same in a project with definitions of its own.
+    pub(crate) fn start_in(project: Project, workflow: &str, inputs: &Value) -> Self {
         let mut server = project.serve();
         let arguments = json!({ "workflow_name": workflow, "execution_id": "e", "inputs": inputs });
         let reply = server.done("workflow.start", arguments);
@@ -35,7 +39,7 @@ impl Led {
 
     /// Hands in the output of the step that must be open.
     #[track_caller]
-    pub(super) fn hand(&mut self, step: &str, output: Value) {
+    pub(crate) fn hand(&mut self, step: &str, output: Value) {
         self.at(step);
         let token = self.current["continuation_token"].clone();
         self.reply = self.server.hand_in(&token, output);
@@ -44,7 +48,7 @@ impl Led {
 
     /// Tries to, and is refused: the violations, each `field rule`.
     #[track_caller]
-    pub(super) fn refuse(&mut self, step: &str, output: Value) -> Vec<String> {
+    pub(crate) fn refuse(&mut self, step: &str, output: Value) -> Vec<String> {
         self.at(step);
         let token = self.current["continuation_token"].clone();
         let refused = self.server.refuse(&token, output);
@@ -60,24 +64,24 @@ impl Led {
 
     /// The step that the model works on now.
     #[track_caller]
-    pub(super) fn at(&self, step: &str) {
+    pub(crate) fn at(&self, step: &str) {
         assert_eq!(self.current["current_step"], step, "{}", self.current);
     }
 
     /// What that step works on.
-    pub(super) fn input(&self) -> &Value {
+    pub(crate) fn input(&self) -> &Value {
         &self.current["input"]
     }
 
     /// What the model is told to do in it.
     #[track_caller]
-    pub(super) fn told(&self, words: &str) {
+    pub(crate) fn told(&self, words: &str) {
         let told = text(&self.current["instructions"]);
         assert!(told.contains(words), "`{words}` is not in: {told}");
     }
 
     /// The names of the inputs that are asked for now.
-    pub(super) fn asked(&self) -> Vec<&str> {
+    pub(crate) fn asked(&self) -> Vec<&str> {
         let properties = self.input()["properties"].as_array().unwrap();
         properties
             .iter()
@@ -86,7 +90,7 @@ impl Led {
     }
 
     /// The server is killed, and another takes its place.
-    pub(super) fn crash(&mut self) {
+    pub(crate) fn crash(&mut self) {
         self.server.kill();
         self.server = self.project.serve();
         let before = std::mem::take(&mut self.current);
@@ -97,7 +101,7 @@ impl Led {
     }
 
     /// The steps that were done, in their order, those that somebody had a part in.
-    pub(super) fn path(&mut self) -> String {
+    pub(crate) fn path(&mut self) -> String {
         let quiet = [
             "sent_back",
             "verdict",
@@ -119,7 +123,7 @@ impl Led {
 
     /// What the completed execution came to; the reply and the status say the same.
     #[track_caller]
-    pub(super) fn completed(&mut self) -> Value {
+    pub(crate) fn completed(&mut self) -> Value {
         assert_eq!(self.reply["workflow_state"], "completed", "{}", self.reply);
         let status = self.server.status("e");
         assert_eq!(status["state"], "completed");
@@ -129,7 +133,7 @@ impl Led {
 
     /// The code and the words of the failure that it ended with.
     #[track_caller]
-    pub(super) fn failed(&mut self) -> (String, String) {
+    pub(crate) fn failed(&mut self) -> (String, String) {
         assert_eq!(self.reply["workflow_state"], "failed", "{}", self.reply);
         let error = self.server.status("e")["error"].clone();
         (

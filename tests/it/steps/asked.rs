@@ -418,9 +418,10 @@ fn answers_without_their_state_begin_nothing() {
 fn a_person_at_a_terminal_answers_what_the_user_alone_answers() {
     let project = Project::new(&[("workflows/w.yaml", &yaml("w", ALONE))]);
     let mut terminal = Terminal::open(project.command(&["run", "w", "--id", "e"]));
-    terminal.answer("empty to stop> ", "{\"a\": \"x\"}");
+    terminal.expect("[1/");
+    terminal.answer("a> ", "x");
     terminal.expect("T x");
-    terminal.answer("empty to stop> ", "done");
+    terminal.answer("tell> ", "done\n");
     terminal.ends(0);
 }
 

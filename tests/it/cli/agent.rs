@@ -1,0 +1,130 @@
+//! `midex run --agent CMD`: a command does the work of each step.
+
+use serde_json::json;
+
+use super::Place;
+use crate::support::{assert_has, door::until, has_fields};
+
+/// A project with a workflow of two steps and a script that does them.
+fn place(script: &str) -> Place {
+    let place = Place::new();
+    place.file(
+        "workflows/w.yaml",
+        "workflow: w
+description: Two steps
+steps:
+  - { id: count, guidance: Count the words, result: { type: object, properties: { words: { type: integer } }, required: [words] } }
+  - { id: tell, guidance: 'Tell of ${{ steps.count.words }}' }
+",
+    );
+    place.file("agent.sh", script);
+    place
+}
+
+fn run(place: &Place, more: &[&str]) -> super::Ran {
+    let args = ["run", "w", "--id", "x", "--agent", "sh ./agent.sh"];
+    place.with_stdin(&[&args[..], more].concat(), "")
+}
+
+#[test]
+fn a_script_does_the_work_of_each_step() {
+    let place = place(
+        "task=$(cat); echo \"working on $MIDEX_STEP\" >&2
+case \"$MIDEX_STEP\" in
+  count) echo \"$task\" | grep -q 'Count the words' && printf 'I counted {three}.\\n```json\\n{\"words\": 3}\\n```\\n' ;;
+  tell) echo \"$task\" | grep -q 'count: {\"words\":3}' && echo '{\"summary\": \"three words\"}' ;;
+esac",
+    );
+    let ran = run(&place, &[]).ends(0);
+    assert_has(&ran.err, &["working on count", "working on tell"]);
+    assert_has(&ran.out, &["[1/2] count", "[2/2] tell", "completed"]);
+    let shown = place.json(&["show", "x"]);
+    assert_eq!(shown["history"][0]["output"], json!({ "words": 3 }));
+    assert_eq!(shown["history"][1]["output"]["summary"], "three words");
+}
+
+#[test]
+fn the_task_may_be_json_and_holds_no_token() {
+    let place = place("cat > task-$MIDEX_STEP.json; echo '{\"words\": 1, \"summary\": \"s\"}'");
+    run(&place, &["--agent-format", "json"]);
+    let task = std::fs::read_to_string(place.project().join("task-count.json")).unwrap();
+    let task: serde_json::Value = serde_json::from_str(&task).unwrap();
+    has_fields(
+        &task,
+        json!({ "step_name": "count", "instructions": "Count the words", "refused": null }),
+    );
+    assert_eq!(task["output_schema"]["required"], json!(["words"]));
+    assert!(task.get("continuation_token").is_none(), "{task}");
+}
+
+#[test]
+fn an_answer_that_cannot_be_handed_in_is_asked_again_with_the_reason_and_then_no_more() {
+    let place = place(
+        "echo run >> runs; if grep -q 'is not of type \\|could not be taken'; then echo '{\"words\": 2}'; else echo '{\"words\": \"two\"}'; fi",
+    );
+    // The second step never gets a summary: it is tried as often as that is allowed.
+    let ran = run(&place, &[]).ends(1);
+    assert_has(&ran.out, &["To go on: midex run w --id x"]);
+    let shown = place.json(&["show", "x"]);
+    assert_eq!(shown["history"][0]["output"], json!({ "words": 2 }));
+    let runs = std::fs::read_to_string(place.project().join("runs")).unwrap();
+    assert_eq!(runs.lines().count(), 2 + 3, "{ran:?}");
+}
+
+#[test]
+fn junk_is_not_handed_in() {
+    let place = place("echo run >> runs; echo nothing of use");
+    let ran = run(&place, &[]).ends(1);
+    assert_has(&ran.err, &["printed no JSON value"]);
+    let runs = std::fs::read_to_string(place.project().join("runs")).unwrap();
+    assert_eq!(runs.lines().count(), 3);
+    assert_eq!(place.json(&["show", "x"])["status"]["state"], "running");
+}
+
+#[test]
+fn a_command_that_fails_is_the_failure_of_the_step() {
+    let place = place("echo 'no credit left' >&2; exit 1");
+    run(&place, &[]).ends(1);
+    let status = place.json(&["show", "x"])["status"].take();
+    assert_eq!(status["state"], "failed");
+    assert_has(
+        status["error"]["message"].as_str().unwrap(),
+        &["exit status: 1: no credit left"],
+    );
+}
+
+#[test]
+fn a_command_that_hangs_is_killed_with_all_it_started_and_nothing_is_lost() {
+    let place = place("trap '' TERM; sleep 1000 & echo $! > child; wait; wait; sleep 1000");
+    let ran = run(&place, &["--agent-timeout", "1s"]).ends(1);
+    assert_has(&ran.err, &["did not end in 1.0 s", "--agent-timeout"]);
+    assert_has(&ran.out, &["To go on: midex run w --id x"]);
+    let child = std::fs::read_to_string(place.project().join("child")).unwrap();
+    let path = format!("/proc/{}/stat", child.trim());
+    until("it is gone", || {
+        // Nobody may have reaped it yet.
+        let stat = std::fs::read_to_string(&path);
+        stat.map_or(true, |stat| stat.contains(") Z "))
+            .then_some(())
+    });
+    assert_eq!(place.json(&["show", "x"])["status"]["state"], "running");
+}
+
+#[test]
+fn its_flags_go_together() {
+    let place = place("");
+    for (flags, said) in [
+        (&["--agent-format", "json"][..], "--agent"),
+        (&["--agent", "x", "--editor"], "cannot be used with"),
+        (&["--agent", "x", "--agent-timeout", "0s"], "from 1s to 24h"),
+        (
+            &["--agent", "x", "--agent-timeout", "25h"],
+            "from 1s to 24h",
+        ),
+    ] {
+        let ran = place
+            .with_stdin(&[&["run", "w"], flags].concat(), "")
+            .ends(2);
+        assert_has(&ran.err, &[said]);
+    }
+}

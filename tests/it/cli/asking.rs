@@ -1,0 +1,172 @@
+//! `midex run` asks a person value by value: for inputs, for what a step asks of the user, and for outputs with fields.
+
+use serde_json::json;
+
+use super::{Place, terminal::Terminal};
+use crate::support::{assert_has, has_fields};
+
+const INVITE: &str = "workflow: invite
+description: Write an invitation
+inputs:
+  topic: { type: string, name: Topic, description: What it is about, example: tea }
+  seats: { type: integer, default: { from: literal, value: 2 }, validate: { min: 1, max: 5 } }
+  tone: { type: string, enum: [warm, dry], optional: true, hint: how it should sound }
+  guest: { type: string, description: Who comes, optional: true }
+steps:
+  - id: draft
+    guidance: Write about ${{ inputs.topic }} for ${{ inputs.seats }} in a ${{ inputs.tone }} tone
+    result:
+      type: object
+      properties: { text: { type: string, minLength: 5 }, tags: { type: array, items: { type: string } }, formal: { type: boolean } }
+      required: [text]
+  - id: who
+    input: { properties: [guest] }
+  - id: check
+    optional: true
+    guidance: Check it for ${{ inputs.guest }}
+";
+
+fn place() -> Place {
+    let place = Place::new();
+    place.file("workflows/invite.yaml", INVITE);
+    place
+}
+
+#[test]
+fn each_input_is_asked_by_its_own_question_and_each_field_of_an_output_too() {
+    let place = place();
+    let mut terminal = Terminal::open(place.command(&["run", "invite", "--id", "i"]));
+    let shown = terminal.expect("topic> ");
+    assert_has(
+        &shown,
+        &[
+            "Write an invitation",
+            "Topic: What it is about (text; such as tea)",
+        ],
+    );
+    terminal.type_line("");
+    terminal.expect("it is needed");
+    terminal.answer("topic> ", "jam");
+    let shown = terminal.expect("seats [2]> ");
+    assert_has(&shown, &["whole number; 1 to 5"]);
+    terminal.type_line("many");
+    terminal.expect("that is no whole number");
+    terminal.answer("seats [2]> ", "9");
+    let shown = terminal.expect("tone> ");
+    assert_has(&shown, &["one of warm, dry; may be left empty;"]);
+    // Tab completes a choice.
+    terminal.type_keys("d\t");
+    terminal.type_line("");
+    terminal.answer("guest> ", "");
+    // What was refused is asked again, and nothing else.
+    let shown = terminal.expect("seats [2]> ");
+    assert_has(&shown, &["greater than the maximum of 5"]);
+    terminal.type_line("3");
+    let shown = terminal.expect("text> ");
+    assert_has(
+        &shown,
+        &[
+            "[1/3] draft",
+            "Write about jam for 3 in a dry tone",
+            "text, tags?, formal?",
+        ],
+    );
+    terminal.type_line("hey");
+    terminal.answer("tags> ", "a");
+    terminal.answer("...> ", "b");
+    terminal.answer("...> ", "");
+    terminal.answer("formal> ", "n");
+    terminal.expect("fewer");
+    terminal.answer("text> ", "hello");
+    let shown = terminal.expect("guest> ");
+    assert_has(&shown, &["[2/3] who", "Who comes"]);
+    terminal.type_line("Ada");
+    let shown = terminal.expect("check> ");
+    assert_has(&shown, &["Check it for Ada"]);
+    terminal.type_line("skip");
+    terminal.ends(0);
+    let shown = place.json(&["show", "i"]);
+    has_fields(
+        &shown["history"][0]["output"],
+        json!({ "text": "hello", "tags": ["a", "b"], "formal": false }),
+    );
+    has_fields(&shown["history"][2]["error"], json!({ "code": "skipped" }));
+}
+
+#[test]
+fn only_what_is_missing_is_asked_where_some_is_given_and_leaving_starts_nothing() {
+    let place = place();
+    let mut run = place.command(&["run", "invite", "--id", "i", "--input", "seats=4"]);
+    let mut terminal = Terminal::open(run);
+    terminal.answer("topic> ", "jam");
+    terminal.answer("text> ", "later");
+    terminal.ends(1);
+    let inputs = &place.json(&["show", "i"])["current_step"]["inputs"];
+    has_fields(inputs, json!({ "topic": "jam", "seats": 4 }));
+    run = place.command(&["run", "invite", "--id", "j"]);
+    terminal = Terminal::open(run);
+    terminal.answer("topic> ", "jam");
+    terminal.expect("seats [2]> ");
+    terminal.type_keys("\u{3}");
+    let shown = terminal.ends(1);
+    assert_has(
+        &shown,
+        &["Nothing was started", "not recorded: {\"topic\":\"jam\"}"],
+    );
+    place.ends(1, &["show", "j"]).says(&["EXECUTION_NOT_FOUND"]);
+}
+
+#[test]
+fn the_whole_output_may_be_given_as_json_or_in_a_file() {
+    let place = place();
+    place.file("draft.json", "{\"text\": \"from a file\"}");
+    let args = [
+        "run",
+        "invite",
+        "--id",
+        "i",
+        "--input",
+        "topic=jam",
+        "--output",
+    ];
+    let ran = place.with_stdin(&[&args[..], &["draft.json"]].concat(), "");
+    assert_has(&ran.out, &["To go on: midex run invite --id i"]);
+    let history = place.json(&["show", "i"])["history"].take();
+    assert_eq!(history[0]["output"]["text"], "from a file");
+    let ran = place.with_stdin(
+        &[&args[..3], &["j"], &args[4..], &["-"]].concat(),
+        "{\"text\": \"piped\"}",
+    );
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let history = place.json(&["show", "j"])["history"].take();
+    assert_eq!(history[0]["output"]["text"], "piped");
+    let mut terminal =
+        Terminal::open(place.command(&["run", "invite", "--id", "k", "--input", "topic=jam"]));
+    terminal.answer("text> ", "{\"text\": \"typed\",");
+    terminal.answer("...> ", "\"tags\": []}");
+    terminal.answer("guest> ", "later");
+    terminal.ends(1);
+    let history = place.json(&["show", "k"])["history"].take();
+    assert_eq!(history[0]["output"], json!({ "text": "typed", "tags": [] }));
+}
+
+#[test]
+fn a_parent_leads_into_its_child_and_a_gate_is_asked_in_place() {
+    let place = Place::new();
+    place.file(
+        "workflows/parent.yaml",
+        "workflow: parent\ndescription: P\nsteps:\n  - { id: below, workflow: child }\n  - { id: after, guidance: 'After ${{ steps.below.summary }}' }\n",
+    );
+    place.file(
+        "workflows/child.yaml",
+        "workflow: child\ndescription: C\nsteps:\n  - { id: agree, gate: Is it so? }\n  - { id: inner, guidance: Inner }\n",
+    );
+    let mut terminal = Terminal::open(place.command(&["run", "parent", "--id", "p"]));
+    terminal.answer("leaves it open: ", "y");
+    terminal.answer("inner> ", "done below\n");
+    terminal.expect("is \u{1b}[32mcompleted");
+    let shown = terminal.expect("after> ");
+    assert_has(&shown, &["After done below"]);
+    terminal.type_line("done\n");
+    terminal.ends(0);
+}
