@@ -41,15 +41,20 @@ pub(super) async fn demo(
         steps: Vec::new(),
         killed: Value::Null,
     };
+    let signals = signals()?;
     let shown = tokio::select! {
         shown = tour.run() => shown?,
-        () = signalled(signals()?) => return Err(Error::new(Code::Cancelled, "the demo was interrupted")
-            .with_action("Run the same command again: it begins anew")),
+        () = signalled(signals) => return Err(interrupted()),
     };
     if tour.out.json {
         tour.out.write(format!("{shown:#}\n"))?;
     }
     Ok(EXIT_OK)
+}
+
+fn interrupted() -> Error {
+    Error::new(Code::Cancelled, "the demo was interrupted")
+        .with_action("Run `midex demo` again: it begins anew")
 }
 
 /// A new temporary directory.

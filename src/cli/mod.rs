@@ -252,6 +252,13 @@ struct ServeArgs {
     profile: profile::ProfileArgs,
 }
 
+/// All commands with their flags: what `docs/commands.md` is written from, and what parses the commands of every page.
+pub fn command_line() -> clap::Command {
+    let mut commands = <Cli as clap::CommandFactory>::command();
+    commands.build();
+    commands
+}
+
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     let files = config::Files::read();
