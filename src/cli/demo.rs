@@ -258,9 +258,7 @@ impl Tour<'_> {
             .arg("--token-ttl")
             .arg(format!("{}s", self.config.token_ttl.as_secs()));
         // An empty project and an empty home, so that no other definition takes precedence over the shipped ones.
-        command
-            .current_dir(path)
-            .env("XDG_CONFIG_HOME", path);
+        command.current_dir(path).env("XDG_CONFIG_HOME", path);
         let definitions: [(&str, Option<&Path>); 2] = [
             ("--workflows", self.config.workflows_dir.as_deref()),
             ("--agents", self.config.agents_dir.as_deref()),

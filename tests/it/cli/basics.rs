@@ -54,7 +54,10 @@ fn the_demo_takes_a_workflow_through_a_crash_to_its_end() {
         line.unwrap_or_else(|| panic!("{words} is missing in\n{timeline}"))
     };
     let killed = at("-- server killed (SIGKILL), new one started --");
-    assert!(at("step_completed            design") < killed, "{timeline}");
+    assert!(
+        at("step_completed            design") < killed,
+        "{timeline}"
+    );
     assert!(
         killed < at("step_completed            implement"),
         "{timeline}"
