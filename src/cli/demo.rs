@@ -4,10 +4,16 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::process::Command;
 
-use super::{EXIT_OK, Output};
+use super::{
+    EXIT_OK, Output,
+    command::quoted,
+    serve::{signalled, signals},
+};
 use crate::{
+    clock::{Clock, SystemClock},
     config::Config,
     error::{Code, Error, Result},
     mcp::client::Client,
@@ -17,36 +23,61 @@ use crate::{
 const WORKFLOW: &str = "feature-development";
 const TASK: &str = "Add a dark mode to the settings page";
 
-/// Runs the demonstration; its JSON has everything that its text shows.
+/// Runs the demonstration; its JSON has everything that its text shows. Without a directory of the user's choice it works in
+/// a temporary one, which is gone afterwards, whatever came of it.
 pub(super) async fn demo(
     config: &Config,
     data_dir: Option<PathBuf>,
     out: Output<'_>,
 ) -> Result<u8> {
-    let data_dir = match data_dir {
-        Some(data_dir) => data_dir,
-        None => fresh_dir()?,
+    let place = match data_dir {
+        Some(path) => Place::Kept(std::path::absolute(&path).map_err(|e| unusable(&path, e))?),
+        None => Place::Temporary(fresh_dir()?),
     };
-    let data_dir = std::path::absolute(&data_dir).map_err(|error| unusable(&data_dir, error))?;
     let mut tour = Tour {
-        data_dir,
+        place,
         config,
         out,
         steps: Vec::new(),
+        killed: Value::Null,
     };
-    let shown = tour.run().await?;
+    let signals = signals()?;
+    let shown = tokio::select! {
+        shown = tour.run() => shown?,
+        () = signalled(signals) => return Err(interrupted()),
+    };
     if tour.out.json {
         tour.out.write(format!("{shown:#}\n"))?;
     }
     Ok(EXIT_OK)
 }
 
-/// A new temporary directory; it is left behind, so that the user can look into it.
-fn fresh_dir() -> Result<PathBuf> {
-    let name = format!("midex-demo-{:08x}", rand::random::<u32>());
-    let path = std::env::temp_dir().join(name);
-    std::fs::create_dir(&path).map_err(|error| unusable(&path, error))?;
-    Ok(path)
+fn interrupted() -> Error {
+    Error::new(Code::Cancelled, "the demo was interrupted")
+        .with_action("Run `midex demo` again: it begins anew")
+}
+
+/// A new temporary directory.
+fn fresh_dir() -> Result<TempDir> {
+    let made = tempfile::Builder::new().prefix("midex-demo-").tempdir();
+    made.map_err(|error| unusable(&std::env::temp_dir(), error))
+}
+
+/// Where the executions of the demonstration lie.
+enum Place {
+    /// In a directory that the user named: it stays.
+    Kept(PathBuf),
+    /// In one that is removed at the end.
+    Temporary(TempDir),
+}
+
+impl Place {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Kept(path) => path,
+            Self::Temporary(directory) => directory.path(),
+        }
+    }
 }
 
 fn unusable(path: &Path, error: std::io::Error) -> Error {
@@ -58,10 +89,12 @@ fn unusable(path: &Path, error: std::io::Error) -> Error {
 }
 
 struct Tour<'a> {
-    data_dir: PathBuf,
+    place: Place,
     config: &'a Config,
     out: Output<'a>,
     steps: Vec<Value>,
+    /// When the server was killed, and when the next one had answered.
+    killed: Value,
 }
 
 impl Tour<'_> {
@@ -76,11 +109,15 @@ impl Tour<'_> {
             .to_owned();
         self.say(&format!("Started `{WORKFLOW}` as {id}\n  task: {TASK}\n"))?;
         let second = self.step(&client, &first).await?;
+        let at = SystemClock.now();
         client.kill_server().await?;
         self.say(
             "  -- the server was just killed (SIGKILL); a new one reads the same directory --\n",
         )?;
         let client = Client::start(self.server()?).await?;
+        self.killed = json!({
+            "at": at, "signal": "SIGKILL", "started_at": SystemClock.now(), "during": second["step_name"]
+        });
         let current = client.read(&address("current_step", &id)).await?;
         self.check_resumed(&second, &current)?;
         let mut next = with_token(current);
@@ -146,47 +183,82 @@ impl Tour<'_> {
             "{}\n",
             last["message"].as_str().unwrap_or_default()
         ))?;
-        self.say("Timeline")?;
-        for event in telemetry.as_array().into_iter().flatten() {
-            let text = |name: &str| event[name].as_str().unwrap_or_default();
-            self.say(&format!(
-                "  {}  {:<25} {}",
-                text("created_at"),
-                text("event_type"),
-                text("step_name")
-            ))?;
-        }
+        self.timeline(&telemetry)?;
         let steps = &status["steps"];
         self.say(&format!(
-            "\n{} of {} steps completed in {} ms; the execution is {}",
+            "\n{} of {} steps completed in {} ms, the kill included; the execution is {}",
             steps["completed"],
             steps["total"],
             status["duration_ms"],
             status["state"].as_str().unwrap_or_default()
         ))?;
-        self.say(&format!(
-            "The data lies in {}",
-            self.data_dir.join("executions.redb").display()
-        ))?;
+        self.what_next(id)?;
+        let is_kept = matches!(self.place, Place::Kept(_));
         Ok(json!({
-            "execution_id": id, "data_dir": self.data_dir, "status": status, "steps": self.steps,
-            "history": history, "telemetry": telemetry
+            "execution_id": id, "data_dir": self.place.path(), "data_dir_kept": is_kept, "status": status,
+            "steps": self.steps, "history": history, "telemetry": telemetry, "killed": self.killed
         }))
+    }
+
+    /// What happened, in order, with the kill where it happened.
+    fn timeline(&mut self, telemetry: &Value) -> Result<()> {
+        let killed_at = self.killed["at"].as_str().unwrap_or_default().to_owned();
+        let killed = format!("  {killed_at}  -- server killed (SIGKILL), new one started --");
+        let mut is_told = false;
+        self.say("Timeline")?;
+        for event in telemetry.as_array().into_iter().flatten() {
+            let text = |name: &str| event[name].as_str().unwrap_or_default();
+            // Times of one format sort as texts. The server was killed after its last answer.
+            if !is_told && text("created_at") > killed_at.as_str() {
+                self.say(&killed)?;
+                is_told = true;
+            }
+            let took = event["metadata"]["duration_ms"].as_u64();
+            let took = took.map_or_else(String::new, |took| format!("  {took} ms"));
+            let line = format!(
+                "  {}  {:<25} {}{took}",
+                text("created_at"),
+                text("event_type"),
+                text("step_name")
+            );
+            self.say(line.trim_end())?;
+        }
+        Ok(())
+    }
+
+    /// Where the data lies, and three things to do with midex from here.
+    fn what_next(&mut self, id: &str) -> Result<()> {
+        let path = self.place.path().display().to_string();
+        let lies = match self.place {
+            Place::Kept(_) => format!(
+                "The data lies in {path}/executions.redb: midex show {id} --data-dir {}",
+                quoted(&path)
+            ),
+            Place::Temporary(_) => format!(
+                "The data lay in {path}, which is removed now; `midex demo --data-dir DIR` keeps it"
+            ),
+        };
+        self.say(&lies)?;
+        self.say(
+            "\nNext\n  \
+             midex install --client claude-code   gives midex to your agent (or cursor, codex, vscode, …)\n  \
+             midex run bug-fix                    takes a workflow through yourself, here\n  \
+             README.md and docs/                  say what else it does, and how to write a workflow",
+        )
     }
 
     fn server(&self) -> Result<Command> {
         let program = std::env::current_exe()
             .map_err(|error| Error::internal("this program cannot find itself").because(error))?;
-        std::fs::create_dir_all(&self.data_dir).map_err(|error| unusable(&self.data_dir, error))?;
+        let path = self.place.path();
+        std::fs::create_dir_all(path).map_err(|error| unusable(path, error))?;
         let mut command = Command::new(program);
-        command.arg("serve").arg("--data-dir").arg(&self.data_dir);
+        command.arg("serve").arg("--data-dir").arg(path);
         command
             .arg("--token-ttl")
             .arg(format!("{}s", self.config.token_ttl.as_secs()));
         // An empty project and an empty home, so that no other definition takes precedence over the shipped ones.
-        command
-            .current_dir(&self.data_dir)
-            .env("XDG_CONFIG_HOME", &self.data_dir);
+        command.current_dir(path).env("XDG_CONFIG_HOME", path);
         let definitions: [(&str, Option<&Path>); 2] = [
             ("--workflows", self.config.workflows_dir.as_deref()),
             ("--agents", self.config.agents_dir.as_deref()),

@@ -283,6 +283,13 @@ struct ServeArgs {
     profile: profile::ProfileArgs,
 }
 
+/// All commands with their flags: what `docs/commands.md` is written from, and what parses the commands of every page.
+pub fn command_line() -> clap::Command {
+    let mut commands = <Cli as clap::CommandFactory>::command();
+    commands.build();
+    commands
+}
+
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     if completions::complete() {
@@ -395,10 +402,7 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) ->
             }
             // An unknown name is looked for among workflows too: their nearest name helps most.
             let mut found = run_to_end(graph::of_execution(args.clone(), &config, out));
-            if found
-                .as_ref()
-                .is_err_and(execution_id::is_unknown)
-            {
+            if found.as_ref().is_err_and(execution_id::is_unknown) {
                 let out = Output::new(cli.global.json, &mut stdout);
                 found = graph::graph(&args, &registry, out);
             }

@@ -71,13 +71,11 @@ pub(super) async fn show(args: ShowArgs, config: &Config, mut out: Output<'_>) -
 
 /// The execution that is meant; where nothing was said, the one of this project that moved last.
 async fn first(link: &mut Link<'_>, said: Option<&str>) -> Result<Value> {
-    match said {
-        Some(said) => execution_id::with(link, said, read).await,
-        None => {
-            let id = execution_id::newest(link, None).await?;
-            read(link, &id).await
-        }
+    if let Some(said) = said {
+        return execution_id::with(link, said, read).await;
     }
+    let id = execution_id::newest(link, None).await?;
+    read(link, &id).await
 }
 
 async fn read(link: &mut Link<'_>, id: &str) -> Result<Value> {

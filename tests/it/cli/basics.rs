@@ -36,6 +36,9 @@ fn the_demo_takes_a_workflow_through_a_crash_to_its_end() {
         "Workflow completed successfully",
         "workflow_completed",
         "3 of 3 steps completed",
+        "midex install --client claude-code",
+        "midex run bug-fix",
+        "docs/",
         data.join("executions.redb").to_str().unwrap(),
     ] {
         assert!(
@@ -44,6 +47,47 @@ fn the_demo_takes_a_workflow_through_a_crash_to_its_end() {
         );
     }
     assert!(data.join("executions.redb").is_file());
+    // The kill stands where it happened: after the first step, before the end of the second.
+    let (_, timeline) = shown.split_once("Timeline\n").unwrap();
+    let at = |words: &str| {
+        let line = timeline.lines().position(|line| line.contains(words));
+        line.unwrap_or_else(|| panic!("{words} is missing in\n{timeline}"))
+    };
+    let killed = at("-- server killed (SIGKILL), new one started --");
+    assert!(
+        at("step_completed            design") < killed,
+        "{timeline}"
+    );
+    assert!(
+        killed < at("step_completed            implement"),
+        "{timeline}"
+    );
+    let times: Vec<_> = timeline
+        .lines()
+        .take_while(|line| line.starts_with("  2"))
+        .map(|line| &line[2..26])
+        .collect();
+    assert!(times.is_sorted(), "{timeline}");
+    let done = timeline
+        .lines()
+        .filter(|line| line.contains("step_completed"));
+    assert!(done.clone().all(|line| line.ends_with(" ms")), "{timeline}");
+    assert_eq!(done.count(), 3);
+}
+
+#[test]
+fn the_demo_leaves_nothing_behind() {
+    let temporary = tempfile::tempdir().unwrap();
+    let ran = Command::new(env!("CARGO_BIN_EXE_midex"))
+        .arg("demo")
+        .env("TMPDIR", temporary.path())
+        .env("NO_COLOR", "1")
+        .output()
+        .unwrap();
+    let shown = text(&ran.stdout);
+    assert!(ran.status.success(), "{shown}{}", text(&ran.stderr));
+    assert!(shown.contains("which is removed now"), "{shown}");
+    assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0);
 }
 
 #[test]
@@ -58,6 +102,13 @@ fn the_demo_gives_json_when_asked() {
     let shown: Value = serde_json::from_slice(&output.stdout).expect("JSON alone on stdout");
     assert_eq!(shown["status"]["state"], "completed");
     assert_eq!(shown["history"].as_array().unwrap().len(), 3);
+    let killed = &shown["killed"];
+    assert_eq!(
+        (&killed["signal"], &killed["during"]),
+        (&"SIGKILL".into(), &"implement".into())
+    );
+    assert!(killed["at"].as_str() < killed["started_at"].as_str());
+    assert_eq!(shown["data_dir_kept"], true);
 }
 
 #[test]
@@ -146,9 +197,10 @@ fn a_damaged_database_is_refused_and_left_as_it_is() {
     assert_eq!(std::fs::read(&file).unwrap(), b"this is no database");
 }
 
-/// The code blocks of the README in this language.
-fn readme(language: &str) -> Vec<String> {
-    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+/// The code blocks of the page of workflows in this language.
+fn page(language: &str) -> Vec<String> {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/workflows.md");
+    let text = std::fs::read_to_string(page).unwrap();
     let fence = format!("```{language}\n");
     text.split(&fence)
         .skip(1)
@@ -157,12 +209,12 @@ fn readme(language: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_readme_shows_what_is_so() {
+fn the_page_of_workflows_shows_what_is_so() {
     let dir = tempfile::tempdir().unwrap();
     let workflows = dir.path().join("workflows");
     std::fs::create_dir(&workflows).unwrap();
-    std::fs::write(workflows.join("release.md"), &readme("markdown")[0]).unwrap();
-    std::fs::write(workflows.join("audit.yaml"), &readme("yaml")[0]).unwrap();
+    std::fs::write(workflows.join("cut-release.md"), &page("markdown")[0]).unwrap();
+    std::fs::write(workflows.join("audit.yaml"), &page("yaml")[0]).unwrap();
     let validate = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_midex"));
         command
@@ -176,13 +228,13 @@ fn the_readme_shows_what_is_so() {
     assert!(sound.status.success(), "{}", text(&sound.stdout));
     std::fs::write(
         workflows.join("audit.yaml"),
-        readme("yaml")[0].replace("agent: architect", "agent: architekt"),
+        page("yaml")[0].replace("agent: architect", "agent: architekt"),
     )
     .unwrap();
     let shown = text(&validate().stdout);
     assert!(
-        shown.contains(readme("text")[0].trim_end()),
-        "the README shows\n{}\nbut it is\n{shown}",
-        readme("text")[0]
+        shown.contains(page("text")[0].trim_end()),
+        "the page shows\n{}\nbut it is\n{shown}",
+        page("text")[0]
     );
 }

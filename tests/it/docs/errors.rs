@@ -1,6 +1,6 @@
 //! The page of errors is the table of codes, written out.
 
-use std::{fmt::Write as _, fs, path::Path};
+use std::fmt::Write as _;
 
 use midex::error::{Category, Code, Error};
 use serde_json::json;
@@ -96,14 +96,5 @@ fn page() -> String {
 
 #[test]
 fn the_page_of_errors_is_that_of_the_table() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/errors.md");
-    let page = page();
-    if std::env::var_os("MIDEX_WRITE_DOCS").is_some() {
-        fs::write(&path, &page).unwrap();
-    }
-    let written = fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        written == page,
-        "docs/errors.md is not that of the table: `MIDEX_WRITE_DOCS=1 cargo test --test it docs::errors` writes it anew"
-    );
+    super::hold("docs/errors.md", &page());
 }

@@ -7,7 +7,6 @@ use serde_json::json;
 use super::{ERAS, Era, Reader, TOOLS, underscored};
 use crate::support::{Client, project::Project};
 
-const README: &str = include_str!("../../../README.md");
 const SETS: [&str; 4] = ["run", "author", "operate", "catalog"];
 
 /// The tools of each set as a server lists them.
@@ -22,7 +21,7 @@ fn offered(project: &Project) -> BTreeMap<String, Vec<String>> {
 }
 
 #[test]
-fn every_tool_is_in_a_set_and_the_readme_and_the_help_say_which() {
+fn every_tool_is_in_a_set_and_its_page_and_the_help_say_which() {
     let project = Project::new(&[]);
     let offered = offered(&project);
     let mut all: Vec<_> = offered.values().flatten().cloned().collect();
@@ -33,7 +32,11 @@ fn every_tool_is_in_a_set_and_the_readme_and_the_help_say_which() {
     wanted.sort_unstable();
     assert_eq!(all, wanted);
 
-    let rows = README.lines().filter_map(|line| {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/mcp.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let (_, table) = page.split_once("\n## Toolsets\n").unwrap();
+    let (table, _) = table.split_once("\n## ").unwrap();
+    let rows = table.lines().filter_map(|line| {
         let mut cells = line.strip_prefix("| `")?.split('|');
         let set = cells.next()?.trim().strip_suffix('`')?;
         SETS.contains(&set)
