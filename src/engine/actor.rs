@@ -480,7 +480,7 @@ impl ActorState {
             last: None,
         });
         if has_orders {
-            Runner::tell(&self.shared, &self.id);
+            self.shared.runner.tell(&self.shared, &self.id);
         }
         Ok(true)
     }

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 use serde_json::Value;
 
-use super::{Engine, Seen, Shared, StartRequest, Topic, report::report, runner::Runner};
+use super::{Engine, Seen, Shared, StartRequest, Topic, report::report};
 use crate::{
     catalog::BoxFuture,
     domain::{
@@ -145,7 +145,7 @@ impl Engine {
                     return Ok(Err(failure));
                 }
                 // What its parent did before it was there.
-                Runner::tell(&self.shared, parent);
+                self.shared.runner.tell(&self.shared, parent);
                 self.see(&id).await?
             }
             seen => seen?,

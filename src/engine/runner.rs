@@ -133,18 +133,18 @@ impl Runner {
             Effect::Begin(begin) => Self::begin(shared, id, *begin),
             Effect::Cancel(attempt_id) => shared.runner.cancel(id, &attempt_id),
             // It stands in the execution.
-            Effect::Order(_) => Self::tell(shared, id),
+            Effect::Order(_) => shared.runner.tell(shared, id),
         }
     }
 
     /// Has the orders of an execution carried out.
-    pub(super) fn tell(shared: &Arc<Shared>, id: &ExecutionId) {
-        let mut all = shared.runner.work();
+    pub(super) fn tell(&self, shared: &Arc<Shared>, id: &ExecutionId) {
+        let mut all = self.work();
         let work = all.entry(id.clone()).or_default();
         if work.telling == Telling::Nobody {
             work.telling = Telling::Somebody;
             let told = children::tell(shared.clone(), id.clone());
-            shared.runner.tasks.spawn(told);
+            self.tasks.spawn(told);
         } else {
             work.telling = Telling::Again;
         }
@@ -232,7 +232,7 @@ async fn attempt_and_report(
             report(shared, id, command).await;
         }
         // What was to be told to a child that never began.
-        Runner::tell(shared, id);
+        shared.runner.tell(shared, id);
         return;
     }
     let attempt_id = begin.attempt_id.clone();

@@ -53,17 +53,6 @@ impl<'a, S: Subject> Family<'a, S> {
         }
         family.see_to(usize::MAX, flow).await;
         family.check_all(true).await;
-            println!(
-                "FAMILY {} {:?}",
-                family.members.len(),
-                family
-                    .members
-                    .iter()
-                    .skip(1)
-                    .map(|m| (m.pair.model.state, format!("{:?}", m.parent.unwrap().1.0.1)))
-                    .collect::<Vec<_>>()
-            );
-        }
     }
 
     async fn act(&mut self, who: usize, action: &Action) {
