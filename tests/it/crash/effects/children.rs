@@ -172,10 +172,10 @@ fn listed(server: &mut Server) -> BTreeMap<String, Value> {
 }
 
 /// Waits until an execution is in one of these states; its status.
-fn until(server: &mut Server, id: &str, states: &[&str]) -> Value {
+fn until(server: &mut Server, id: &str, wanted: &[&str]) -> Value {
     let mut status = server.status(id);
     for _ in 0..MOVES_MAX {
-        if states.iter().any(|state| status["state"] == *state) {
+        if wanted.iter().any(|state| status["state"] == *state) {
             return status;
         }
         let wait =
@@ -183,7 +183,7 @@ fn until(server: &mut Server, id: &str, states: &[&str]) -> Value {
         status = server.done("execution.wait", wait);
         assert_eq!(status["changed"], true, "{id} is forgotten: {status}");
     }
-    panic!("{id} never comes to {states:?}: {status}");
+    panic!("{id} never comes to {wanted:?}: {status}");
 }
 
 /// The executions whose parent this one is, by id.

@@ -49,9 +49,11 @@ impl Interpreter<'_> {
         }
     }
 
-    /// A child was told: one that was told twice the same needs it once.
+    /// A child was told. The same may be left to tell it later, after something else.
     pub(in crate::model::flow) fn told(&mut self, order: Order) {
-        self.orders.retain(|left| *left != order);
+        if let Some(at) = self.orders.iter().position(|left| *left == order) {
+            self.orders.remove(at);
+        }
         if self.state == "running" {
             self.settle();
         }
