@@ -332,7 +332,8 @@ fn written_to(authoring: Option<&Authoring>) -> String {
         return String::new();
     };
     let path = visible(&shown(&directory.path));
-    format!("\nagents write workflows into {path} ({reason})\n")
+    let words = format!("agents write workflows into {path} ({reason})");
+    format!("\n{}", Screen::stdout().block(None, "", &words))
 }
 
 fn steps(workflow: &Workflow) -> String {
