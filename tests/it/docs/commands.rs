@@ -67,7 +67,7 @@ fn told(arg: &Arg) -> String {
     line
 }
 
-fn is_own(arg: &&Arg) -> bool {
+fn is_own(arg: &Arg) -> bool {
     !arg.is_global_set()
         && !arg.is_hide_set()
         && !["help", "version"].contains(&arg.get_id().as_str())
@@ -85,7 +85,11 @@ fn section(command: &Command, name: &str, depth: usize, page: &mut String) {
         "#".repeat(depth),
         about.trim()
     );
-    let arguments: String = command.get_arguments().filter(is_own).map(told).collect();
+    let arguments: String = command
+        .get_arguments()
+        .filter(|arg| is_own(arg))
+        .map(told)
+        .collect();
     if !arguments.is_empty() {
         let _ = writeln!(page, "{arguments}");
     }
