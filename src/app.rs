@@ -45,8 +45,8 @@ use crate::{
         nearest::nearest,
         telemetry::EventType,
         view::{
-            Advanced, ArtifactContent, ArtifactView, CurrentStep, HistoryRow, Listing, Reader,
-            Resumed, StatusView, TelemetryEvent, WaitView,
+            Advanced, ArtifactContent, ArtifactView, CurrentStep, GraphView, HistoryRow, Listing,
+            Reader, Resumed, StatusView, TelemetryEvent, WaitView,
         },
     },
     engine::{Environment, Environments, StartRequest},
@@ -398,6 +398,11 @@ impl App {
     /// What to do now. Expired tokens are replaced.
     pub async fn current_step(&self, id: &ExecutionId) -> Result<CurrentStep> {
         self.current_step_for(id, Reader::Model).await
+    }
+
+    /// The steps of an execution, in their order, with where each stands.
+    pub async fn graph(&self, id: &ExecutionId) -> Result<GraphView> {
+        self.engine().await?.graph(id).await
     }
 
     /// The same in words for this reader.

@@ -10,8 +10,9 @@ mod next;
 mod violation;
 
 pub(crate) use self::next::{address, again, call, in_quotes, read};
+pub(crate) use self::violation::counted;
 use self::{
-    code::{BY_ID, ENDED},
+    code::{BY_ID, ENDED, ENDED_TYPED},
     next::fill_words,
 };
 pub use self::{
@@ -28,8 +29,9 @@ const FINAL: [&str; 4] = ["completed", "failed", "abandoned", "diverged"];
 /// The next call if the context lacks a value that the call of the table needs.
 const FALLBACK: NextCall = call("execution.resume", &[], "it shows what is open");
 
-/// The next call that lifts a pause, by the reason of the pause. Of several reasons the first in this table counts.
-const PAUSES: &[(&str, NextCall)] = &[
+/// The next call that lifts a pause, and what a person types in its place, by the reason of the pause. Of several reasons the
+/// first in this table counts.
+const PAUSES: &[(&str, NextCall, &[&str])] = &[
     (
         "person",
         call(
@@ -37,10 +39,12 @@ const PAUSES: &[(&str, NextCall)] = &[
             BY_ID,
             "once whoever paused it lets it go on; its tokens stay valid",
         ),
+        &["Run `midex resume {execution_id}`: once it may go on"],
     ),
     (
         "engine_fault",
         call("execution.resume", BY_ID, "it is tried again"),
+        &["Run `midex resume {execution_id}`: it is tried again"],
     ),
     (
         "output_invalid",
@@ -49,6 +53,7 @@ const PAUSES: &[(&str, NextCall)] = &[
             BY_ID,
             "it grants as many tries again, and shows what the output must be; the token stays valid",
         ),
+        &["Run `midex resume {execution_id}`: it grants as many tries again"],
     ),
     (
         "outcome_unknown",
@@ -57,6 +62,9 @@ const PAUSES: &[(&str, NextCall)] = &[
             "waits names the steps; then say with execution.resolve what came of them",
         )
         .after("help find out whether the work that was cut off took effect"),
+        &[
+            "Run `midex show {execution_id}`: it names the steps; find out what came of them, and say it with `midex resolve`",
+        ],
     ),
     (
         "catalog_missing",
@@ -65,13 +73,38 @@ const PAUSES: &[(&str, NextCall)] = &[
             &[],
             "it shows which catalogs there are; import or enable the one that the execution waits for, and it goes on by itself",
         ),
+        &[
+            "Run `midex catalog list`: import or enable the catalog that the execution waits for, and it goes on by itself",
+        ],
     ),
     (
         "gate",
         call("execution.wait", BY_ID, "it answers when that is done")
             .after("run `midex approve {execution_id}[ --data-dir '{data_dir}']` in a terminal"),
+        &["Run `midex approve {execution_id}` in a terminal"],
     ),
 ];
+
+/// What a person does next on the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Typed {
+    /// A sentence whose names (`{name}`) take what the context has.
+    Words(&'static str),
+    /// Sentences of which the first counts whose names the context has all.
+    OneOf(&'static [&'static str]),
+    /// The text of a server, which may be of another version.
+    Verbatim(String),
+}
+
+/// Whether a suggested action is a call, as `error::next` prints it, alone or after what a person does first.
+fn is_call(words: &str) -> bool {
+    let begins = |words: &str| {
+        ["Call ", "Send the same call"]
+            .iter()
+            .any(|one| words.starts_with(one))
+    };
+    begins(words) || words.split(". ").skip(1).any(begins)
+}
 
 /// What a service answered a command that failed, in the context and in the wire form.
 const RESPONSE: &str = "response_payload";
@@ -244,14 +277,38 @@ impl Error {
 
     /// The call that lifts the pause of the context.
     fn call_that_lifts(&self) -> NextCall {
-        let reasons = self.context("pause_reasons").and_then(Value::as_array);
-        let holds = |name: &str| reasons.is_some_and(|all| all.iter().any(|reason| reason == name));
-        let first = PAUSES.iter().find(|(name, _)| holds(name));
+        let first = self.lifted();
         let standing = read(
             address!("current_step/{execution_id}"),
             "it says where the execution stands",
         );
-        first.map_or(standing, |(_, call)| *call)
+        first.map_or(standing, |(_, call, _)| *call)
+    }
+
+    /// The row of the first reason that the execution is paused for.
+    fn lifted(&self) -> Option<&'static (&'static str, NextCall, &'static [&'static str])> {
+        let reasons = self.context("pause_reasons").and_then(Value::as_array)?;
+        let holds = |name: &str| reasons.iter().any(|reason| reason == name);
+        PAUSES.iter().find(|(name, ..)| holds(name))
+    }
+
+    /// What a person does next on the command line: words that came with the error, else the column of the table.
+    pub(crate) fn typed(&self) -> Typed {
+        match &self.0.next {
+            Some(Next::Words(words)) => Typed::Words(words),
+            Some(Next::Verbatim(words)) if !is_call(words) => Typed::Verbatim(words.clone()),
+            _ => Typed::OneOf(self.column()),
+        }
+    }
+
+    fn column(&self) -> &'static [&'static str] {
+        match self.0.code.next() {
+            Next::WhileOpen(_) | Next::ByPause if self.has_ended() => ENDED_TYPED,
+            Next::ByPause => self
+                .lifted()
+                .map_or(self.0.code.typed(), |(.., typed)| typed),
+            _ => self.0.code.typed(),
+        }
     }
 
     /// The context with S2's names of executions and workflows beside ours.

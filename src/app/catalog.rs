@@ -253,7 +253,11 @@ fn breaks(definition: &Definition, set: &Set, id: &str, removed: &[String]) -> V
 /// Reads a document where the caller may.
 fn read(path: &Path, by: By, roots: &[PathBuf]) -> Result<(String, Arc<[u8]>)> {
     let unusable = |error: std::io::Error| {
-        let message = format!("{} cannot be read: {error}", path.display());
+        let shown = path.display();
+        let message = match error.kind() {
+            std::io::ErrorKind::NotFound => format!("there is no file {shown}"),
+            kind => format!("{shown} cannot be read: {kind}"),
+        };
         Error::new(Code::FileUnusable, message).with("path", path.display().to_string())
     };
     let real = path.canonicalize().map_err(unusable)?;

@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output,
+    execution_id::with,
     link::{Link, given},
+    picker::{Choice, pick},
     prompt::{Prompt, Typed},
     question::{is_possible, prompt},
     visible::visible,
@@ -17,10 +19,13 @@ use crate::{
     limits,
 };
 
+/// What is said where no gate is open.
+const NOTHING_WAITS: &str = "Nothing waits for an approval in this project.\n";
+
 /// Which gate of which execution.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct ApproveArgs {
-    /// The execution; without it, what is asked in this project is listed
+    /// The execution, or the beginning of its id, @last, @last-failed; without it, what is asked in this project is listed
     #[arg(value_name = "EXECUTION")]
     execution_id: Option<String>,
     /// The gate, where several are open
@@ -49,14 +54,40 @@ struct Gate {
 pub(super) async fn approve(args: ApproveArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
     let mut link = Link::new(config);
     let done = match args.execution_id.clone() {
-        Some(id) => answer(&mut link, &id, args, &mut out).await,
+        Some(said) => answer(&mut link, &said, args, &mut out).await,
+        None if is_possible() && !out.json => picked(&mut link, args, &mut out).await,
         None => list(&mut link, &mut out).await,
     };
     link.end().await;
     done
 }
 
+/// Asks which of the open gates is answered, and then its question.
+async fn picked(link: &mut Link<'_>, args: ApproveArgs, out: &mut Output<'_>) -> Result<u8> {
+    let mut gates = open_gates(link).await?;
+    gates.truncate(limits::PICKED_MAX);
+    if gates.is_empty() {
+        return out.write(NOTHING_WAITS).map(|()| EXIT_OK);
+    }
+    let choices: Vec<_> = gates.iter().map(Gate::choice).collect();
+    match pick("gate", &choices, link).await? {
+        Some(at) => put(link, &gates.swap_remove(at), args, out).await,
+        None => Ok(EXIT_FINDINGS),
+    }
+}
+
 async fn list(link: &mut Link<'_>, out: &mut Output<'_>) -> Result<u8> {
+    let gates = open_gates(link).await?;
+    let json = || gates.iter().map(Gate::json).collect();
+    let text = || match gates.as_slice() {
+        [] => NOTHING_WAITS.to_owned(),
+        gates => gates.iter().map(Gate::line).collect(),
+    };
+    out.rows(json, text).map(|()| EXIT_OK)
+}
+
+/// The gates of this project that wait for an answer.
+async fn open_gates(link: &mut Link<'_>) -> Result<Vec<Gate>> {
     let arguments = json!({ "state": "open", "limit": limits::LIST_LIMIT_MAX });
     let listed = link.call("execution.list", arguments).await?;
     let mut gates = Vec::new();
@@ -65,12 +96,7 @@ async fn list(link: &mut Link<'_>, out: &mut Output<'_>) -> Result<u8> {
             gates.extend(gates_of(link, id).await?);
         }
     }
-    let json = || json!({ "gates": gates.iter().map(Gate::json).collect::<Vec<_>>() });
-    let text = || match gates.as_slice() {
-        [] => "Nothing waits for an approval in this project.\n".to_owned(),
-        gates => gates.iter().map(Gate::line).collect(),
-    };
-    out.print(json, text).map(|()| EXIT_OK)
+    Ok(gates)
 }
 
 async fn gates_of(link: &mut Link<'_>, id: &str) -> Result<Vec<Gate>> {
@@ -87,20 +113,61 @@ async fn gates_of(link: &mut Link<'_>, id: &str) -> Result<Vec<Gate>> {
 
 async fn answer(
     link: &mut Link<'_>,
-    id: &str,
+    said: &str,
     args: ApproveArgs,
     out: &mut Output<'_>,
 ) -> Result<u8> {
-    let gate = choose(gates_of(link, id).await?, id, args.step.as_deref())?;
-    if !is_possible() {
-        return Err(no_terminal(id));
+    let found = async |link: &mut Link<'_>, id: &str| {
+        let gates = gates_of(link, id).await?;
+        Ok((id.to_owned(), gates))
+    };
+    let (id, gates) = with(link, said, found).await?;
+    let id = id.as_str();
+    match choose(gates, id, args.step.as_deref()) {
+        Ok(_) if !is_possible() => Err(no_terminal(id)),
+        Ok(gate) => put(link, &gate, args, out).await,
+        Err(error) if error.code() == Code::GateNotOpen => {
+            let message = approved_already(link, id, args.step.as_deref()).await?;
+            let message = message.ok_or(error)?;
+            let answer = json!({ "success": true, "execution_id": id, "message": message });
+            out.reply(&answer).map(|()| EXIT_OK)
+        }
+        Err(error) => Err(error),
     }
-    let Some((approved, why)) = ask(link, &gate, &mut Prompt::stdin()).await? else {
+}
+
+/// That the gate was approved before, by whom; `None` where it was not, or its last visit was rejected.
+async fn approved_already(
+    link: &mut Link<'_>,
+    id: &str,
+    step: Option<&str>,
+) -> Result<Option<String>> {
+    let history = link.read_of("step_history", id).await?;
+    let mut visits = history.as_array().into_iter().flatten().rev();
+    let is_meant = |visit: &&Value| {
+        visit["answered"].is_object() && step.is_none_or(|step| visit["step_name"] == step)
+    };
+    let visit = visits.find(is_meant);
+    let approved = visit.filter(|visit| visit["answered"]["approved"] == true);
+    Ok(approved.map(|visit| {
+        let (step, by) = (owned(&visit["step_name"]), owned(&visit["answered"]["by"]));
+        format!("gate '{step}' of '{id}' is approved already, by {by}")
+    }))
+}
+
+/// Asks the question of the gate, and sends the answer.
+async fn put(
+    link: &mut Link<'_>,
+    gate: &Gate,
+    args: ApproveArgs,
+    out: &mut Output<'_>,
+) -> Result<u8> {
+    let Some((approved, why)) = ask(link, gate, &mut Prompt::stdin()).await? else {
         prompt("Left open.\n")?;
         return Ok(EXIT_FINDINGS);
     };
     let by = args.name.unwrap_or_else(user);
-    let answer = send_answer(link, &gate, approved, by, args.comment.or(why)).await?;
+    let answer = send_answer(link, gate, approved, by, args.comment.or(why)).await?;
     out.reply(&answer).map(|()| EXIT_OK)
 }
 
@@ -220,6 +287,14 @@ impl Gate {
         (gate["execution_id"], gate["workflow_name"]) =
             (json!(self.execution), json!(self.workflow));
         gate
+    }
+
+    fn choice(&self) -> Choice {
+        let (step, ask) = (owned(&self.wait["step_name"]), self.question());
+        Choice {
+            key: self.execution.clone(),
+            about: format!("{step}: {ask}"),
+        }
     }
 
     fn question(&self) -> String {

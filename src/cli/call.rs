@@ -12,6 +12,7 @@ use super::{
     EXIT_FINDINGS, EXIT_OK, Output,
     catalog::{self, page::command_table, schema},
     link::{Link, given, is_final},
+    list::at_least_one,
     question,
     run::inputs,
     screen::Screen,
@@ -24,6 +25,9 @@ use crate::{
     limits,
 };
 
+/// What is said where a list was cut.
+const MORE: &str = "there are more: --limit N shows N\n";
+
 /// Which command, and what it is given.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct CallArgs {
@@ -34,7 +38,8 @@ pub(super) struct CallArgs {
     #[arg(long, value_name = "WORDS", conflicts_with = "command")]
     search: Option<String>,
     /// How many commands are listed at most
-    #[arg(long, value_name = "N", default_value_t = limits::COMMANDS_LISTED)]
+    #[arg(long, value_name = "N", default_value_t = limits::COMMANDS_LISTED,
+          value_parser = at_least_one)]
     limit: usize,
     /// An argument, read as its type: a number, true or false, JSON for lists and objects; may be given several times
     #[arg(long, value_name = "NAME=VALUE")]
@@ -83,14 +88,14 @@ async fn listed(args: CallArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Re
         if commands.is_empty() {
             return "no command fits; `midex catalog list` shows the catalogs\n".to_owned();
         }
-        let more = if is_cut {
-            "there are more: --limit N shows N\n"
-        } else {
-            ""
-        };
+        let more = if is_cut { MORE } else { "" };
         command_table(&commands, &Screen::stdout()) + more
     };
-    out.print(|| json!({ "commands": commands, "is_cut": is_cut }), text)
+    out.rows(|| commands.clone(), text)?;
+    if out.json && is_cut {
+        question::prompt(MORE)?;
+    }
+    Ok(())
 }
 
 async fn called(args: CallArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Result<u8> {

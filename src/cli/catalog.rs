@@ -53,8 +53,8 @@ async fn run(command: CatalogCommand, link: &mut Link<'_>, out: &mut Output<'_>)
     match command {
         CatalogCommand::List => {
             let listed = link.call("catalog.list", json!({})).await?;
-            out.print(
-                || listed.clone(),
+            out.rows(
+                || list(&listed["catalogs"]).to_vec(),
                 || catalog_table(list(&listed["catalogs"])),
             )?;
         }

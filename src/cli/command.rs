@@ -1,167 +1,111 @@
-//! Translates the next call that an error suggests to the command that a person types for it. Errors name calls, as
-//! [`crate::error::Error::suggested_action`] prints them.
+//! What a person types after an error: the column of the table of errors, filled in for a shell.
 
-use crate::{error::Error, uri};
+use serde_json::Value;
 
-/// Tools with their commands: the name of the tool, the argument that the command takes, and the command.
-const TOOLS: &[(&str, &str, &str)] = &[
-    ("catalog.list", "", "midex catalog list"),
-    ("command.list", "query", "midex call --search"),
-    ("execution.list", "", "midex list executions"),
-    ("execution.resume", "execution_id", "midex resume"),
-    ("execution.wait", "execution_id", "midex tail"),
-    ("workflow.start", "workflow_name", "midex run"),
-    ("catalog.list", "", "midex catalog list"),
-    ("command.list", "", "midex catalog list"),
-    ("command.run_safe", "id", "midex call"),
-    ("command.run", "id", "midex call"),
-    ("command.run_destructive", "id", "midex call"),
-];
+use crate::error::{Error, Typed};
 
-/// Resources with their commands: how the address begins, and the command. After a slash the rest of the address is the
-/// command's operand.
-const RESOURCES: &[(&str, &str)] = &[
-    ("available_workflows", "midex list workflows"),
-    ("current_step/", "midex show"),
-    ("workflow_status/", "midex show"),
-    ("step_history/", "midex show"),
-];
-
-/// Words that only make sense to models: a clause with one of them is left out.
-const FOR_MODELS: [&str; 5] = ["workflow.", "execution.", "midex://", "token", "project '"];
+/// How the column says that the same command may succeed.
+const AGAIN: &str = "Run the same command again";
 
 /// What hints for people after an error refer to.
 pub(super) struct Hints {
-    /// The flags that further commands need to reach the same executions.
+    /// The flags that further commands need to reach the same executions and definitions.
     pub(super) flags: String,
-    /// The sentence that takes the place of "send the same call again".
+    /// The sentence that takes the place of "run the same command again".
     pub(super) retry: String,
 }
 
 impl Hints {
     /// Hints after a command that may be typed again as it was.
     pub(super) fn new(flags: String) -> Self {
-        let retry = "Run the same command again".to_owned();
+        let retry = AGAIN.to_owned();
         Self { flags, retry }
     }
 }
 
-/// What an error asks of its user, else what it suggests as it stands.
+/// What an error asks of its user, without the flags of a command.
 pub(super) fn mend(error: &Error) -> String {
-    let action = error.suggested_action();
-    user_request(&action).unwrap_or(action)
+    for_people(error, &Hints::new(String::new()))
 }
 
-/// Translates the suggested action of an error for a person: a call becomes a command, and of a sentence that asks the user
-/// to do something only that remains.
-pub(super) fn for_people(action: &str, hints: &Hints) -> String {
-    if let Some(asked) = user_request(action) {
-        return asked;
-    }
-    let Some(call) = Call::read(action) else {
-        return action.to_owned();
-    };
-    let todo = match call.command() {
-        _ if call.is_again => hints.retry.clone(),
-        Some(command) => format!("Run `{command}{}`", hints.flags),
-        None => return action.to_owned(),
-    };
-    let is_for_people = |clause: &&str| !FOR_MODELS.iter().any(|word| clause.contains(word));
-    let words: Vec<_> = call.words.split("; ").filter(is_for_people).collect();
-    match words.join("; ") {
-        words if words.is_empty() => todo,
-        words => format!("{todo}: {words}"),
-    }
-}
-
-/// The request in a sentence `Ask your user to …`; `None` for other sentences.
-pub(super) fn user_request(action: &str) -> Option<String> {
-    let asked = action.strip_prefix("Ask your user to ")?;
-    let ends = [". Call ", ". Send "].map(|next| asked.find(next));
-    let end = ends.into_iter().flatten().min().unwrap_or(asked.len());
-    let mut letters = asked[..end].chars();
-    let first = letters.next().map(char::to_uppercase);
-    Some(first.into_iter().flatten().chain(letters).collect())
-}
-
-/// A call as an error prints it: `Call TOOL[ again][ with NAME 'VALUE'[ and NAME 'VALUE']…][: WORDS]`.
-struct Call<'a> {
-    tool: &'a str,
-    is_again: bool,
-    arguments: Vec<(&'a str, String)>,
-    words: &'a str,
-}
-
-impl<'a> Call<'a> {
-    fn read(action: &'a str) -> Option<Self> {
-        let (tool, mut rest) = if let Some(rest) = action.strip_prefix("Send the same call") {
-            ("", rest)
-        } else {
-            let call = action.strip_prefix("Call ")?;
-            call.split_at(call.find([' ', ':']).unwrap_or(call.len()))
-        };
-        let again = rest.strip_prefix(" again");
-        rest = again.unwrap_or(rest);
-        let mut arguments = Vec::new();
-        while let Some(argument) = [" with ", " and "]
+/// What a person does next. The commands in it carry the flags that were given.
+pub(super) fn for_people(error: &Error, hints: &Hints) -> String {
+    let worded = |name: &str| Some(value(error, name).unwrap_or_else(|| name.replace('_', " ")));
+    let filled = match error.typed() {
+        Typed::Words(words) => fill(words, hints, worded),
+        Typed::Verbatim(words) => fill(&words, hints, |name| Some(format!("{{{name}}}"))),
+        Typed::OneOf(sentences) => sentences
             .iter()
-            .find_map(|it| rest.strip_prefix(it))
-        {
-            let (name, after) = argument.split_once(" '")?;
-            let (value, after) = unquoted(after)?;
-            arguments.push((name, value));
-            rest = after;
-        }
-        let is_read = rest.is_empty() || rest.starts_with(": ");
-        is_read.then(|| Self {
-            tool,
-            is_again: again.is_some(),
-            arguments,
-            words: rest.strip_prefix(": ").unwrap_or_default(),
-        })
-    }
-
-    fn argument(&self, name: &str) -> Option<&str> {
-        let mut arguments = self.arguments.iter();
-        arguments.find_map(|(known, value)| (*known == name).then_some(value.as_str()))
-    }
-
-    /// The command that does the same as the call, if there is one.
-    fn command(&self) -> Option<String> {
-        if let Some(address) = self.argument("uri") {
-            let path = address.strip_prefix("midex://workflow/")?;
-            let mut known = RESOURCES.iter();
-            let (operand, command) =
-                known.find_map(|(start, command)| Some((path.strip_prefix(start)?, *command)))?;
-            return Some(with_operand(command, &uri::decode(operand)?));
-        }
-        let (_, name, command) = TOOLS.iter().find(|(tool, ..)| *tool == self.tool)?;
-        // The command cannot pass on other arguments, and they must not be dropped silently.
-        if self.arguments.iter().any(|(given, _)| given != name) {
-            return None;
-        }
-        let operand = self.argument(name).unwrap_or_default();
-        Some(with_operand(command, operand))
+            .find_map(|words| fill(words, hints, |name| value(error, name)))
+            .or_else(|| fill(sentences.last()?, hints, worded)),
+    };
+    let words = user_request(filled.unwrap_or_default());
+    match words.strip_prefix(AGAIN) {
+        Some(rest) => format!("{}{rest}", hints.retry),
+        None => words,
     }
 }
 
-/// Splits `text` at its closing quote into the value, whose doubled quotes become single, and the rest.
-fn unquoted(text: &str) -> Option<(String, &str)> {
-    let mut from = 0;
-    loop {
-        let end = from + text[from..].find('\'')?;
-        if !text[end + 1..].starts_with('\'') {
-            return Some((text[..end].replace("''", "'"), &text[end + 1..]));
-        }
-        from = end + 2;
+/// A value of the error's context, as text.
+fn value(error: &Error, name: &str) -> Option<String> {
+    match error.context(name)? {
+        Value::String(text) => Some(text.clone()),
+        value => Some(value.to_string()),
     }
 }
 
-fn with_operand(command: &str, operand: &str) -> String {
-    if operand.is_empty() {
-        return command.to_owned();
+/// Fills the names in a sentence, in backticks as words of a shell, and gives its commands the flags; `None` if a value is
+/// lacking.
+fn fill(words: &str, hints: &Hints, value: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let mut filled = String::new();
+    for (at, part) in words.split('`').enumerate() {
+        let is_code = at % 2 == 1;
+        let quote = |text: String| if is_code { quoted(&text) } else { text };
+        let part = fill_names(part, |name| value(name).map(quote))?;
+        if !is_code {
+            filled.push_str(&part);
+            continue;
+        }
+        filled.extend(["`", &part]);
+        if part.starts_with("midex ") && !part.contains("--help") && !part.contains("--data-dir") {
+            filled.push_str(&hints.flags);
+        }
+        filled.push('`');
     }
-    format!("{command} {}", quoted(operand))
+    Some(filled)
+}
+
+fn fill_names(template: &str, value: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let mut filled = String::new();
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once('{') {
+        filled.push_str(before);
+        let is_name = |text: &str| {
+            !text.is_empty()
+                && text
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+        };
+        let name = after.split_once('}').filter(|(name, _)| is_name(name));
+        rest = if let Some((name, after)) = name {
+            filled.push_str(&value(name)?);
+            after
+        } else {
+            filled.push('{');
+            after
+        };
+    }
+    Some(filled + rest)
+}
+
+/// The request in a sentence `Ask your user to …`; other sentences as they are.
+fn user_request(action: String) -> String {
+    let Some(asked) = action.strip_prefix("Ask your user to ") else {
+        return action;
+    };
+    let mut letters = asked.chars();
+    let first = letters.next().map(char::to_uppercase);
+    first.into_iter().flatten().chain(letters).collect()
 }
 
 /// A word, quoted for a shell if need be.
@@ -175,8 +119,10 @@ pub(super) fn quoted(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Map, json};
+
     use super::*;
-    use crate::error::{Code, Error};
+    use crate::error::Code;
 
     #[test]
     fn words_are_quoted_for_a_shell() {
@@ -186,63 +132,93 @@ mod tests {
         assert_eq!(quoted(""), "''");
     }
 
+    fn told(error: &Error) -> String {
+        for_people(error, &Hints::new(" --data-dir d".to_owned()))
+    }
+
     #[test]
-    fn a_call_is_told_as_the_command_that_does_the_same() {
-        for (action, expected) in [
-            (
-                "Call execution.list: use an id that it shows; project '*' shows those of other projects",
-                "Run `midex list executions --data-dir d`: use an id that it shows",
+    fn the_column_is_filled_for_a_shell_and_carries_the_flags() {
+        let of = |code| Error::new(code, "x");
+        assert_eq!(
+            told(&of(Code::ExecutionFinished).with("execution_id", "it's x")),
+            r"Run `midex show 'it'\''s x' --data-dir d`: it has what came of every step"
+        );
+        assert_eq!(
+            told(&of(Code::ExecutionNotFound).with("nearest", "a")),
+            "Run `midex show a --data-dir d`: if that is the one meant"
+        );
+        assert_eq!(
+            told(&of(Code::WorkflowNotFound)),
+            "Run `midex list workflows --data-dir d`: use one of its names"
+        );
+        assert_eq!(told(&of(Code::UsageInvalid)), "Run `midex --help`");
+        let paused = of(Code::ExecutionPaused).with("execution_id", "e");
+        assert_eq!(
+            told(
+                &paused
+                    .clone()
+                    .with("pause_reasons", json!(["gate", "person"]))
             ),
-            (
-                "Call workflow.read with uri 'midex://workflow/step_history/it%27s%20x': read; workflow.start begins anew",
-                r"Run `midex show 'it'\''s x' --data-dir d`: read",
-            ),
-            (
-                "Call execution.resume with execution_id 'it''s': once it may; its tokens stay valid",
-                r"Run `midex resume 'it'\''s' --data-dir d`: once it may",
-            ),
-            (
-                "Call workflow.start with workflow_name 'a': z",
-                "Run `midex run a --data-dir d`: z",
-            ),
-            (
-                "Call execution.list with state 'open': z",
-                "Call execution.list with state 'open': z",
-            ),
-            (
-                "Send the same call again: in a second",
-                "Run the same command again: in a second",
-            ),
-            ("Call a.b again", "Run the same command again"),
-            ("Ask your user to run `x`. Call a.b again: y", "Run `x`"),
-            (
-                "Ask your user to free room. Send the same call again",
-                "Free room",
-            ),
-            // Nothing a person types does the same.
-            ("Call a.b with x 'y': z", "Call a.b with x 'y': z"),
-            ("Call me: 'x", "Call me: 'x"),
-            ("Add --force", "Add --force"),
+            "Run `midex resume e --data-dir d`: once it may go on"
+        );
+        assert_eq!(
+            told(&paused.with("workflow_state", "failed")),
+            "Run `midex show e --data-dir d`: it has what came of every step"
+        );
+    }
+
+    #[test]
+    fn words_of_their_own_come_before_the_column() {
+        let of = |words| {
+            Error::new(Code::UsageInvalid, "x")
+                .with("a", "b c")
+                .with_action(words)
+        };
+        assert_eq!(
+            told(&of("Add {a} to {lacking_it} {}")),
+            "Add b c to lacking it {}"
+        );
+        assert_eq!(
+            told(&of("Run `midex x {a}`")),
+            "Run `midex x 'b c' --data-dir d`"
+        );
+        let sent = |words: &str| {
+            let payload =
+                json!({ "error_code": "STORE_BUSY", "message": "m", "suggested_action": words });
+            told(&Error::from_payload(
+                payload.as_object().unwrap_or(&Map::new()),
+            ))
+        };
+        assert_eq!(sent("Ask your user to end it"), "End it");
+        for call in [
+            "Call a.b again: in a second",
+            "Ask your user to end it. Call a.b again",
+            "Send the same call again",
         ] {
-            let hints = Hints::new(" --data-dir d".to_owned());
-            assert_eq!(for_people(action, &hints), expected);
+            assert!(
+                sent(call).starts_with("Run the same command again in a second"),
+                "{call}"
+            );
         }
     }
 
     #[test]
-    fn no_code_speaks_of_calls_to_a_person() {
+    fn every_code_has_words_for_a_person() {
         for code in Code::ALL {
-            let error = Error::new(*code, "x").with("execution_id", "e");
-            let error = error
-                .with("workflow", "w")
-                .with("address", "current_step/e");
-            let action = error.with("path", "/p").suggested_action();
-            let told = for_people(&action, &Hints::new(String::new()));
+            let last = code.typed().last().copied().unwrap_or_default();
             assert!(
-                !told.starts_with("Call ") || told.starts_with("Call the server"),
-                "{code}: {told}"
+                !last.is_empty() && !last.contains('{') && !last.ends_with('.'),
+                "{code}: {last}"
             );
-            assert!(!told.contains("midex://"), "{code}: {told}");
+            for words in code.typed() {
+                assert_eq!(words.matches('`').count() % 2, 0, "{code}: {words}");
+                for word in ["midex://", "workflow.", "execution.", "catalog.", "token "] {
+                    assert!(
+                        !words.contains(word) || *code == Code::Unauthorized,
+                        "{code}: {words}"
+                    );
+                }
+            }
         }
     }
 }

@@ -1,10 +1,31 @@
-//! `midex completions`: prints a shell's script for completing commands and options.
+//! Completion of words as they are typed: `midex completions` prints the script of a shell, which asks midex itself. What is
+//! there just now is offered too: executions, workflows, and the signals and steps that executions wait for.
 
-use clap::CommandFactory;
-use clap_complete::Shell;
+use std::{ffi::OsString, panic, time::Duration};
 
-use super::{Cli, EXIT_OK, Output};
-use crate::error::Result;
+use clap::{Arg, Command, CommandFactory};
+use clap_complete::{ArgValueCandidates, CompleteEnv, CompletionCandidate, Shell, env::Shells};
+use serde_json::{Value, json};
+
+use super::{
+    Cli, EXIT_OK, Output,
+    command::quoted,
+    config::Files,
+    configured,
+    examples::with_examples,
+    execution_id::{self, LAST, LAST_FAILED},
+    link::{Link, given},
+    value::{field, list},
+};
+use crate::{
+    app,
+    config::Config,
+    error::{Code, Error, Result},
+    limits,
+};
+
+/// The environment variable by which a script asks for completions.
+const ASKED: &str = "MIDEX_COMPLETE";
 
 /// Which shell to print completions for.
 #[derive(Clone, Debug, clap::Args)]
@@ -16,9 +37,288 @@ pub struct CompletionsArgs {
 
 /// Prints the script.
 pub fn completions(args: &CompletionsArgs, mut out: Output<'_>) -> Result<u8> {
-    let mut command = Cli::command();
-    // The generator panics if it cannot write, so it writes to memory.
+    let shell = args.shell.to_string();
+    let shells = Shells::builtins();
+    let completer = shells.completer(&shell);
+    let completer = completer.ok_or_else(|| Error::internal(format!("no script for {shell}")))?;
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut command, "midex", &mut script);
+    completer
+        .write_registration(ASKED, "midex", "midex", "midex", &mut script)
+        .map_err(|error| Error::internal("the script cannot be written").because(error))?;
     out.write(script).map(|()| EXIT_OK)
+}
+
+/// Answers the script of a shell; false if this process was started for something else. It says nothing else, whatever
+/// happens.
+pub(super) fn complete() -> bool {
+    if std::env::var_os(ASKED).is_none_or(|shell| shell.is_empty()) {
+        return false;
+    }
+    panic::set_hook(Box::new(|_| {}));
+    let answered = panic::catch_unwind(|| {
+        let env = CompleteEnv::with_factory(completed).var(ASKED).bin("midex");
+        let directory = std::env::current_dir().ok();
+        let _ = env.try_complete(std::env::args_os(), directory.as_deref());
+    });
+    drop(answered);
+    true
+}
+
+/// What an argument is completed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Executions of this project in a state, or in any.
+    Executions(Option<&'static str>),
+    /// Workflows that can be started.
+    Workflows,
+    /// Signals that the execution before it waits for, or any open one.
+    Signals,
+    /// Steps whose gates are open.
+    Gates,
+    /// Steps of which nobody knows what came.
+    Unknown,
+}
+
+/// Commands, their arguments, and what these are completed with.
+const COMPLETED: &[(&str, &str, Kind)] = &[
+    ("show", "execution_id", Kind::Executions(None)),
+    ("tail", "execution_id", Kind::Executions(None)),
+    ("pause", "execution_id", Kind::Executions(Some("running"))),
+    ("resume", "execution_id", Kind::Executions(Some("paused"))),
+    ("abandon", "execution_id", Kind::Executions(Some("open"))),
+    ("signal", "execution_id", Kind::Executions(Some("open"))),
+    ("signal", "signal", Kind::Signals),
+    ("approve", "execution_id", Kind::Executions(Some("open"))),
+    ("approve", "step", Kind::Gates),
+    ("resolve", "execution_id", Kind::Executions(Some("open"))),
+    ("resolve", "step", Kind::Unknown),
+    ("run", "workflow", Kind::Workflows),
+    ("graph", "workflow", Kind::Workflows),
+    ("list", "workflow", Kind::Workflows),
+    ("validate", "print", Kind::Workflows),
+];
+
+pub(super) fn completed() -> Command {
+    let mut command = with_examples(Cli::command());
+    for &(name, argument, kind) in COMPLETED {
+        let of = move |arg: Arg| {
+            if arg.get_id().as_str() == argument {
+                arg.add(ArgValueCandidates::new(move || candidates(kind)))
+            } else {
+                arg
+            }
+        };
+        command = command.mut_subcommand(name, |it| it.mut_args(of));
+    }
+    command
+}
+
+fn candidates(kind: Kind) -> Vec<CompletionCandidate> {
+    let words = words(std::env::args_os());
+    let Some(config) = config(&words) else {
+        return Vec::new();
+    };
+    let found = match kind {
+        Kind::Workflows => workflows(&config),
+        _ => asked(&config, kind, &words).unwrap_or_default(),
+    };
+    let found = found.into_iter().filter(|(word, _)| is_plain(word));
+    let candidate =
+        |(word, about): (String, String)| CompletionCandidate::new(word).help(Some(about.into()));
+    found.map(candidate).collect()
+}
+
+/// Whether a shell takes the word as it is, and midex for no flag: what it inserts it does not quote.
+fn is_plain(word: &str) -> bool {
+    !word.starts_with('-') && quoted(word) == word
+}
+
+/// The words of the line so far, without the name of the program.
+fn words(args: impl Iterator<Item = OsString>) -> Vec<String> {
+    let line = args.skip_while(|arg| arg != "--").skip(2);
+    line.map(|word| word.to_string_lossy().into_owned())
+        .collect()
+}
+
+/// The configuration that the flags of the line lead to.
+fn config(words: &[String]) -> Option<Config> {
+    let mut line = vec!["midex".to_owned()];
+    for flag in ["--data-dir", "--workflows", "--agents"] {
+        if let Some(value) = flag_of(words, flag) {
+            line.push(format!("{flag}={value}"));
+        }
+    }
+    line.push("list".to_owned());
+    let (cli, _) = Files::read()
+        .parse(line.into_iter().map(OsString::from))
+        .ok()?;
+    configured(&cli.global).ok()
+}
+
+fn flag_of(words: &[String], flag: &str) -> Option<String> {
+    let mut words = words.iter();
+    let mut found = None;
+    while let Some(word) = words.next() {
+        if word == flag {
+            found = words.next().cloned();
+        } else if let Some(value) = word.strip_prefix(flag).and_then(|it| it.strip_prefix('=')) {
+            found = Some(value.to_owned());
+        }
+    }
+    found
+}
+
+fn workflows(config: &Config) -> Vec<(String, String)> {
+    let registry = config.registry();
+    let sound = registry.workflows().filter(|entry| !entry.is_broken());
+    sound
+        .map(|entry| (entry.name.clone(), entry.source.as_str().to_owned()))
+        .collect()
+}
+
+/// What the server of the data directory, or one of our own, knows within [`limits::COMPLETE_WITHIN`]. The first use of a
+/// directory is not for a completion to make.
+fn asked(config: &Config, kind: Kind, words: &[String]) -> Option<Vec<(String, String)>> {
+    if !config.data_dir.join(app::STORE_FILE).exists() {
+        return None;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .ok()?;
+    let found = runtime.block_on(async {
+        let mut link = Link::new(config);
+        let found = within(
+            limits::COMPLETE_WITHIN,
+            Box::pin(known(&mut link, kind, words)),
+        )
+        .await;
+        // What was opened is closed in order.
+        let _ = within(limits::COMPLETE_WITHIN, link.close()).await;
+        found
+    });
+    runtime.shutdown_background();
+    found
+}
+
+async fn within<T>(time: Duration, work: impl Future<Output = Result<T>>) -> Option<T> {
+    tokio::time::timeout(time, work).await.ok()?.ok()
+}
+
+async fn known(link: &mut Link<'_>, kind: Kind, words: &[String]) -> Result<Vec<(String, String)>> {
+    if let Kind::Executions(state) = kind {
+        let rows = executions(link, state).await?;
+        let about =
+            |row: &Value| format!("{}, {}", field(row, "workflow_name"), field(row, "state"));
+        let named = rows
+            .iter()
+            .map(|row| (field(row, "execution_id"), about(row)));
+        let last = [
+            (LAST, "the one that moved last"),
+            (LAST_FAILED, "the last that failed"),
+        ];
+        let last = last.map(|(word, about)| (word.to_owned(), about.to_owned()));
+        return Ok(named.chain(last).collect());
+    }
+    let ids = if let Some(said) = execution_of(words) {
+        vec![execution_id::with(link, said, existing).await?]
+    } else {
+        let rows = executions(link, Some("open")).await?;
+        rows.iter().map(|row| field(row, "execution_id")).collect()
+    };
+    let mut found = Vec::new();
+    for id in ids {
+        let status = link.read_of("workflow_status", &id).await?;
+        let waits = list(&status["waits"])
+            .iter()
+            .filter_map(|wait| waited(wait, kind));
+        found.extend(waits);
+    }
+    Ok(found)
+}
+
+async fn existing(link: &mut Link<'_>, id: &str) -> Result<String> {
+    let status = link.read_of("workflow_status", id).await?;
+    match status["execution_id"].as_str() {
+        Some(id) => Ok(id.to_owned()),
+        None => Err(Error::new(Code::ExecutionNotFound, "a status has no id")),
+    }
+}
+
+async fn executions(link: &mut Link<'_>, state: Option<&str>) -> Result<Vec<Value>> {
+    let arguments = given(json!({ "limit": limits::COMPLETIONS_MAX, "state": state }));
+    let mut page = link.call("execution.list", arguments).await?;
+    match page["executions"].take() {
+        Value::Array(rows) => Ok(rows),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// What is typed for this wait, and what is said of it; `None` if it is of another kind.
+fn waited(wait: &Value, kind: Kind) -> Option<(String, String)> {
+    let step = field(wait, "step_name");
+    let waits_for = wait["waits_for"].as_str().unwrap_or_default();
+    match (kind, waits_for) {
+        (Kind::Signals, "signal") => Some((field(wait, "signal"), format!("step {step}"))),
+        (Kind::Gates, "gate") => Some((step, "waits for an approval".to_owned())),
+        (Kind::Unknown, "unknown") => Some((step, "nobody knows what came of it".to_owned())),
+        _ => None,
+    }
+}
+
+/// The execution that stands behind the command, where one does and is not just being typed.
+fn execution_of(words: &[String]) -> Option<&str> {
+    let commands = ["signal", "approve", "resolve"];
+    let at = words
+        .iter()
+        .position(|word| commands.contains(&word.as_str()))?;
+    let mut behind = words[at + 1..].iter().filter(|word| !word.starts_with('-'));
+    let first = behind.next()?;
+    behind
+        .next()
+        .map(|_| first.as_str())
+        .filter(|first| !first.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(text: &str) -> Vec<String> {
+        let line = format!("midex -- midex {text}");
+        words(line.split(' ').map(OsString::from))
+    }
+
+    #[test]
+    fn every_argument_that_is_completed_is_there() {
+        let command = completed();
+        for (name, argument, _) in COMPLETED {
+            let found = command
+                .find_subcommand(name)
+                .and_then(|it| it.get_arguments().find(|arg| arg.get_id() == argument));
+            assert!(found.is_some(), "{name} has no {argument}");
+        }
+    }
+
+    #[test]
+    fn the_line_so_far_is_understood() {
+        assert_eq!(execution_of(&line("signal e1 ")), Some("e1"));
+        assert_eq!(execution_of(&line("--data-dir d approve e1 g")), Some("e1"));
+        assert_eq!(execution_of(&line("signal e1")), None);
+        assert_eq!(execution_of(&line("signal  g")), None);
+        assert_eq!(execution_of(&line("show e1 ")), None);
+        let given = line("show --data-dir=a --data-dir b --workflows");
+        assert_eq!(flag_of(&given, "--data-dir").as_deref(), Some("b"));
+        assert_eq!(flag_of(&given, "--workflows"), None);
+        assert_eq!(flag_of(&given, "--agents"), None);
+    }
+
+    #[test]
+    fn what_a_shell_would_read_otherwise_is_not_offered() {
+        assert!(is_plain("exec_01") && is_plain("@last"));
+        for word in ["a b", "$(rm)", "`x`", "-x", "a;b", "", "a'b"] {
+            assert!(!is_plain(word), "{word}");
+        }
+    }
 }

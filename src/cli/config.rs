@@ -7,7 +7,11 @@ mod key;
 mod notice;
 mod print;
 
-use std::{ffi::OsString, fs, path::Path};
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use clap::{
     Arg, ArgMatches, CommandFactory, FromArgMatches, builder::StyledStr, error::Result as Parsed,
@@ -20,7 +24,7 @@ use self::{
     notice::notices,
 };
 pub(super) use self::{key::words, notice::Notice, print::print};
-use super::{Cli, Command};
+use super::{Cli, Command, Given, examples::with_examples};
 use crate::{
     config::{ALLOW_ENV_ENV, DATA_DIR_ENV, SECRET_ENV_ENV, project_dir},
     domain::finding::{Finding, errors, is_broken},
@@ -75,9 +79,15 @@ impl Files {
     ) -> Parsed<(Cli, ArgMatches)> {
         let matches = self.command().try_get_matches_from(line)?;
         let mut cli = Cli::from_arg_matches(&matches)?;
-        if matches.value_source("data_dir") == Some(ValueSource::CommandLine) {
-            cli.global.data_dir_given.clone_from(&cli.global.data_dir);
-        }
+        let given = |name: &str, dir: &Option<PathBuf>| {
+            let is_given = matches.value_source(name) == Some(ValueSource::CommandLine);
+            dir.clone().filter(|_| is_given)
+        };
+        cli.global.given = Given {
+            data_dir: given("data_dir", &cli.global.data_dir),
+            workflows: given("workflows", &cli.global.workflows),
+            agents: given("agents", &cli.global.agents),
+        };
         if let (Command::Serve(args) | Command::Config(args), Some((_, matches))) =
             (&mut cli.command, matches.subcommand())
         {
@@ -88,7 +98,7 @@ impl Files {
     }
 
     fn command(&self) -> clap::Command {
-        let mut command = Cli::command().mut_args(|arg| self.layered(arg));
+        let mut command = with_examples(Cli::command()).mut_args(|arg| self.layered(arg));
         for name in WITH_FLAGS_OF_SERVE {
             command = command.mut_subcommand(name, |it| it.mut_args(|arg| self.layered(arg)));
         }

@@ -115,7 +115,10 @@ pub(super) async fn doctor(config: &Config, files: &Files, mut out: Output<'_>) 
     let fails = findings
         .iter()
         .any(|finding| finding.verdict == Verdict::Fail);
-    out.print(|| json!(findings), || as_text(&findings))?;
+    out.rows(
+        || findings.iter().map(|finding| json!(finding)).collect(),
+        || as_text(&findings),
+    )?;
     Ok(if fails { EXIT_FINDINGS } else { EXIT_OK })
 }
 

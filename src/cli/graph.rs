@@ -1,9 +1,18 @@
-//! `midex graph`: prints a workflow's steps and their order for Mermaid or Graphviz.
+//! `midex graph`: draws a workflow's steps and their order, as a picture or for a program that draws; or those of an
+//! execution, with where each stands.
 
 use std::{fmt::Write as _, io::Write as _, path::Path};
 
-use super::{EXIT_FINDINGS, EXIT_OK, Output, diagnostic, visible::is_invisible};
+use super::{
+    EXIT_FINDINGS, EXIT_OK, Output, diagnostic, execution_id,
+    link::Link,
+    picture::{Notes, picture},
+    screen::Screen,
+    show,
+    visible::is_invisible,
+};
 use crate::{
+    config::Config,
     domain::{
         Workflow,
         finding::{Finding, errors, is_broken},
@@ -17,20 +26,24 @@ use crate::{
 /// What to draw, and for which program.
 #[derive(Clone, Debug, clap::Args)]
 pub struct GraphArgs {
-    /// The name of a workflow, or a file (.md, .yaml, .yml or .json)
+    /// The name of a workflow, a file (.md, .yaml, .yml or .json), or an execution, which is drawn with where it stands
     #[arg(value_hint = clap::ValueHint::FilePath)]
     pub workflow: String,
-    /// What to draw it with
-    #[arg(long, value_enum, default_value_t)]
-    pub format: GraphFormat,
+    /// What to draw it with [default: text on a terminal, else mermaid]
+    #[arg(long, value_enum)]
+    pub format: Option<GraphFormat>,
 }
 
 /// What draws graphs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum GraphFormat {
+    /// A picture of text
+    Text,
     /// A Mermaid flowchart
     #[default]
     Mermaid,
+    /// An SVG picture
+    Svg,
     /// The DOT language of Graphviz
     Dot,
 }
@@ -47,12 +60,46 @@ pub fn graph(args: &GraphArgs, registry: &Registry, mut out: Output<'_>) -> Resu
             return Ok(EXIT_FINDINGS);
         }
     };
-    let text = || match args.format {
+    print(&graph, args.format, &mut out)
+}
+
+/// Prints the graph of an execution, with where each of its steps stands.
+pub(super) async fn of_execution(
+    args: GraphArgs,
+    config: &Config,
+    mut out: Output<'_>,
+) -> Result<u8> {
+    let mut link = Link::new(config);
+    let graph = execution_id::with(&mut link, &args.workflow, show::graph).await;
+    link.close().await?;
+    let graph = serde_json::from_value(graph?)
+        .map_err(|error| Error::internal("the graph cannot be read").because(error))?;
+    print(&graph, args.format, &mut out)
+}
+
+fn print(graph: &GraphView, format: Option<GraphFormat>, out: &mut Output<'_>) -> Result<u8> {
+    let screen = Screen::stdout();
+    let format = format.unwrap_or(if screen.is_terminal() {
+        GraphFormat::Text
+    } else {
+        GraphFormat::Mermaid
+    });
+    let text = || match format {
+        GraphFormat::Text => picture(graph, &screen, |_| Notes::default()),
         GraphFormat::Mermaid => shown(&graph.mermaid()),
+        GraphFormat::Svg => graph.svg(),
         GraphFormat::Dot => shown(&graph.dot()),
     };
     out.print(|| serde_json::json!(graph), text)?;
     Ok(EXIT_OK)
+}
+
+/// Whether the argument names a file or a workflow, and no execution.
+pub(super) fn is_definition(args: &GraphArgs, registry: &Registry) -> bool {
+    let path = Path::new(&args.workflow);
+    registry.workflow(&args.workflow).is_some()
+        || path.exists()
+        || registry::is_definition_file(path)
 }
 
 /// Writes invisible characters as numeric entities, which both languages read, so that similar names stay apart.

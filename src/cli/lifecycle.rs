@@ -3,22 +3,61 @@
 use serde_json::{Value, json};
 
 use super::{
-    EXIT_OK, Output,
+    EXIT_FINDINGS, EXIT_OK, Output,
+    execution_id::{Asks, has_any, with_or_picked},
     link::{Link, given},
+    question::is_possible,
+    value::list,
     visible::visible,
 };
 use crate::{
     config::Config,
-    domain::{Lifecycle, State},
+    domain::State,
     error::{Code, Error, Result},
 };
+
+/// What a person changes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Change {
+    Pause,
+    Resume,
+    Abandon,
+}
+
+impl Change {
+    const fn asks(self) -> Asks {
+        let (command, state) = match self {
+            Self::Pause => ("midex pause", "running"),
+            Self::Resume => ("midex resume", "paused"),
+            Self::Abandon => ("midex abandon", "open"),
+        };
+        Asks { command, state }
+    }
+
+    const fn tool(self) -> &'static str {
+        match self {
+            Self::Pause => "execution.pause",
+            Self::Resume => "execution.resume",
+            Self::Abandon => "execution.abandon",
+        }
+    }
+
+    /// The state of the execution afterwards.
+    const fn state(self) -> State {
+        match self {
+            Self::Pause => State::Paused,
+            Self::Resume => State::Running,
+            Self::Abandon => State::Abandoned,
+        }
+    }
+}
 
 /// Which execution, and why.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct ChangeArgs {
-    /// The execution
+    /// The execution, or the beginning of its id, @last, @last-failed; without it a terminal is asked
     #[arg(value_name = "EXECUTION")]
-    execution_id: String,
+    execution_id: Option<String>,
     /// Why; kept, and shown in the status
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -27,7 +66,7 @@ pub(super) struct ChangeArgs {
 /// Which execution shall go on; none for what was going on.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct ResumeArgs {
-    /// The execution that may go on; without it, what was going on in this project
+    /// The execution that may go on; without it a terminal is asked, else what was going on in this project is told
     #[arg(value_name = "EXECUTION")]
     execution_id: Option<String>,
     /// Why; kept, and shown in the status
@@ -37,74 +76,106 @@ pub(super) struct ResumeArgs {
 
 /// Calls a tool that changes the state of an execution, and prints its reply.
 pub(super) async fn change(
-    tool: &'static str,
+    change: Change,
     args: ChangeArgs,
     config: &Config,
     mut out: Output<'_>,
 ) -> Result<u8> {
-    let answer = call(tool, Some(args.execution_id), args.reason, config).await?;
-    out.reply(&answer).map(|()| EXIT_OK)
+    let mut link = Link::new(config);
+    let (said, reason) = (args.execution_id.as_deref(), args.reason.as_deref());
+    let act = async |link: &mut Link<'_>, id: &str| call(link, change, id, reason).await;
+    let answer = with_or_picked(&mut link, said, change.asks(), act).await;
+    link.end().await;
+    match answer? {
+        Some(answer) => out.reply(&answer).map(|()| EXIT_OK),
+        None => Ok(EXIT_FINDINGS),
+    }
 }
 
-/// Resumes an execution, or without one, lists the open executions of the project.
+/// Resumes an execution. Without one, a terminal is asked for one of those that are paused; else the open executions of the
+/// project are listed.
 pub(super) async fn resume(args: ResumeArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
-    let is_lost = args.execution_id.is_none();
-    let answer = call("execution.resume", args.execution_id, args.reason, config).await?;
+    if args.execution_id.is_some() || (is_possible() && has_paused(config).await?) {
+        let ResumeArgs {
+            execution_id,
+            reason,
+        } = args;
+        let args = ChangeArgs {
+            execution_id,
+            reason,
+        };
+        return change(Change::Resume, args, config, out).await;
+    }
+    let mut link = Link::new(config);
+    let answer = link.call("execution.resume", json!({})).await;
+    link.end().await;
+    let answer = answer?;
     if !out.json {
         // If only one execution is open, the reply is that one.
-        if is_lost && answer["execution_id"].is_string() {
+        if answer["execution_id"].is_string() {
             out.write(open_execution(&answer, "ready_steps"))?;
             return Ok(EXIT_OK);
         }
-        for execution in answer["open_executions"].as_array().into_iter().flatten() {
+        for execution in list(&answer["open_executions"]) {
             out.write(open_execution(execution, "current_steps"))?;
         }
     }
     out.reply(&answer).map(|()| EXIT_OK)
 }
 
-async fn call(
-    tool: &'static str,
-    id: Option<String>,
-    reason: Option<String>,
-    config: &Config,
-) -> Result<Value> {
+async fn has_paused(config: &Config) -> Result<bool> {
     let mut link = Link::new(config);
-    let arguments = given(json!({ "execution_id": id, "reason": reason }));
-    let mut answer = link.call(tool, arguments).await;
-    if let (Err(refusal), Some(id), true) = (&answer, &id, link.has_retried())
-        && refusal.code() == Code::StateTransitionRefused
-    {
-        answer = already_done(&mut link, tool, id, refusal).await;
-    }
+    let has = has_any(&mut link, Change::Resume.asks().state).await;
     link.end().await;
-    answer
+    has
 }
 
-/// The status of an execution that is in the wanted state already. If the server went away before its reply, the repeated
-/// call is refused although the first one did its work.
-async fn already_done(link: &mut Link<'_>, tool: &str, id: &str, refusal: &Error) -> Result<Value> {
-    let mut status = link.read_of("workflow_status", id).await?;
-    let state = status["state"].take();
-    if state_after(tool).is_none_or(|wanted| state != wanted.as_str()) {
-        return Err(refusal.clone());
+async fn call(
+    link: &mut Link<'_>,
+    change: Change,
+    id: &str,
+    reason: Option<&str>,
+) -> Result<Value> {
+    let arguments = given(json!({ "execution_id": id, "reason": reason }));
+    let answer = link.call(change.tool(), arguments).await;
+    match answer {
+        Err(refusal) if refusal.code() == Code::StateTransitionRefused => {
+            already_done(link, change, id, refusal).await
+        }
+        answer => answer,
     }
-    let message = format!("Execution '{id}' is {}", state.as_str().unwrap_or_default());
+}
+
+/// The status of an execution that is in the wanted state already: because somebody was quicker, or because the server went
+/// away before it replied, so that the call was repeated.
+async fn already_done(
+    link: &mut Link<'_>,
+    change: Change,
+    id: &str,
+    refusal: Error,
+) -> Result<Value> {
+    let mut status = link.read_of("workflow_status", id).await?;
+    if !is_done(change, &status) {
+        return Err(refusal);
+    }
+    let state = status["state"].clone();
+    let name = state.as_str().unwrap_or_default();
+    let message = if link.has_retried() {
+        format!("Execution '{id}' is {name}")
+    } else {
+        format!("'{id}' is {name} already")
+    };
     status["success"] = json!(true);
-    status["workflow_state"] = state.clone();
+    status["workflow_state"] = state;
     status["message"] = json!(message);
-    status["state"] = state;
     Ok(status)
 }
 
-/// The state of an execution after a call of `tool`.
-fn state_after(tool: &str) -> Option<State> {
-    match tool {
-        "execution.pause" => Some(Lifecycle::Pause.state()),
-        "execution.resume" => Some(Lifecycle::Resume.state()),
-        "execution.abandon" => Some(Lifecycle::Abandon.state()),
-        _ => None,
-    }
+/// Whether the status is what the command is to bring about. Whoever pauses wants it to wait for a person.
+fn is_done(change: Change, status: &Value) -> bool {
+    let is_of_person = || list(&status["pause_reasons"]).contains(&json!("person"));
+    status["state"] == change.state().as_str()
+        && (change.state() != State::Paused || is_of_person())
 }
 
 fn open_execution(execution: &Value, steps: &str) -> String {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use clap::builder::PossibleValuesParser;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::{Value, json};
 
@@ -11,10 +12,12 @@ use super::{
     visible::visible,
 };
 use crate::{
+    app::ListRequest,
     config::{Authoring, Config},
     domain::{
         Step, Workflow,
         finding::{Finding, errors},
+        nearest::hint,
         view,
     },
     error::Result,
@@ -29,7 +32,7 @@ pub struct ListArgs {
     #[arg(value_enum, default_value_t)]
     pub what: Listed,
     /// Only executions in this state: one of the seven, or `open` for those that have not ended
-    #[arg(long, value_name = "STATE")]
+    #[arg(long, value_name = "STATE", value_parser = PossibleValuesParser::new(ListRequest::states()))]
     pub state: Option<String>,
     /// Only executions of this workflow
     #[arg(long, value_name = "NAME")]
@@ -41,7 +44,8 @@ pub struct ListArgs {
     #[arg(long)]
     pub children: bool,
     /// How many executions at most
-    #[arg(long, value_name = "N", default_value_t = limits::LIST_LIMIT_DEFAULT)]
+    #[arg(long, value_name = "N", default_value_t = limits::LIST_LIMIT_DEFAULT,
+          value_parser = at_least_one)]
     pub limit: usize,
 }
 
@@ -57,6 +61,12 @@ pub enum Listed {
     Executions,
 }
 
+/// How many there are to be at most.
+pub(super) fn at_least_one(text: &str) -> std::result::Result<usize, String> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| "it is a whole number from 1 on".to_owned())
+}
+
 /// Lists executions.
 pub(super) async fn executions(args: ListArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
     let arguments = given(json!({
@@ -68,9 +78,28 @@ pub(super) async fn executions(args: ListArgs, config: &Config, mut out: Output<
     let rows = pages(&mut link, arguments, args.limit).await;
     link.close().await?;
     let rows = rows?;
-    let text = || execution_table(&rows);
-    out.print(|| Value::from(rows.as_slice()), text)?;
+    let unknown = args
+        .workflow
+        .as_deref()
+        .and_then(|name| unknown(name, config));
+    let text = || match &unknown {
+        Some(message) if rows.is_empty() => format!("{message}\n"),
+        _ => execution_table(&rows),
+    };
+    out.rows(|| rows.clone(), text)?;
     Ok(EXIT_OK)
+}
+
+/// That no workflow has this name, which may be why nothing is listed.
+fn unknown(name: &str, config: &Config) -> Option<String> {
+    let registry = config.registry();
+    let mut names = registry.workflows().map(|entry| entry.name.as_str());
+    if names.any(|known| known == name) {
+        return None;
+    }
+    let nearest = hint(name, registry.workflows().map(|entry| entry.name.as_str()));
+    let message = format!("no executions of `{name}` here, and no workflow of that name{nearest}");
+    Some(visible(&message))
 }
 
 /// Reads pages until there are `limit` rows.
@@ -122,10 +151,10 @@ pub fn list(
 ) -> Result<u8> {
     let printed = if args.what == Listed::Agents {
         let json = || registry.agents().map(agent_json).collect();
-        out.print(json, || agent_table(registry))
+        out.rows(json, || agent_table(registry))
     } else {
         let json = || registry.workflows().map(workflow_json).collect();
-        out.print(json, || workflow_table(registry) + &written_to(authoring))
+        out.rows(json, || workflow_table(registry) + &written_to(authoring))
     };
     printed.map(|()| EXIT_OK)
 }

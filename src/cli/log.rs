@@ -52,15 +52,15 @@ impl Drop for Log {
     }
 }
 
-/// Starts logging; a second start is ignored. A server logs at `info`; a command reports refusals to its user itself, so it
-/// logs only warnings.
+/// Starts logging; a second start is ignored. A server logs at `info`; a command says itself what its user is to know, and logs
+/// nothing unless `RUST_LOG` asks for it.
 pub(super) fn init(serves: bool) -> Log {
     let queue = Queue::to(io::stderr());
     let usual = if serves {
         // rmcp logs every refused call once more, and its words would be withheld anyway.
         "warn,rmcp=off,midex=info"
     } else {
-        "warn,rmcp=off"
+        "off"
     };
     let chosen = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(usual));
     let _ = tracing_subscriber::registry()

@@ -10,7 +10,10 @@ mod config;
 mod demo;
 pub mod diagnostic;
 mod doctor;
+mod examples;
+mod execution_id;
 pub mod graph;
+mod help;
 mod hook;
 mod install;
 mod lifecycle;
@@ -18,9 +21,13 @@ mod link;
 pub mod list;
 mod log;
 pub mod new;
+mod output;
+mod picker;
+mod picture;
 mod profile;
 mod prompt;
 mod question;
+mod refusal;
 mod resolve;
 mod run;
 pub mod schema;
@@ -34,30 +41,30 @@ mod tail;
 pub mod validate;
 mod value;
 mod visible;
+mod when;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
-    io::{self, Write},
+    io,
     path::PathBuf,
     process::ExitCode,
     time::Duration,
 };
 
-use clap::{ArgMatches, Args, Parser, Subcommand, ValueEnum};
-use serde_json::Value;
-
+pub use self::output::Output;
 use self::{
-    command::{Hints, for_people, quoted},
-    value::json_text,
+    command::{Hints, quoted},
+    output::unwritable,
+    refusal::{refuse, report, reported, warn, wrong},
     visible::visible,
 };
 use crate::{
     catalog::call::{allowable, secret_host},
     config::{AuthorTo, Config, parse_names, parse_token_ttl, split_names},
-    error::{Code, Error, Result},
+    error::{Error, Result},
     limits,
 };
+use clap::{ArgMatches, Args, Parser, Subcommand, ValueEnum};
 
 /// The exit code of a command that did its work.
 pub const EXIT_OK: u8 = 0;
@@ -66,7 +73,13 @@ pub const EXIT_FINDINGS: u8 = 1;
 
 /// A durable workflow server for LLM agents.
 #[derive(Debug, Parser)]
-#[command(name = "midex", version, about, max_term_width = 100)]
+#[command(
+    name = "midex",
+    version,
+    about,
+    max_term_width = 80,
+    disable_help_subcommand = true
+)]
 struct Cli {
     #[command(flatten)]
     global: Global,
@@ -76,6 +89,7 @@ struct Cli {
 
 /// The flags that every command takes.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Global options")]
 struct Global {
     /// Where executions are kept
     #[arg(
@@ -86,9 +100,9 @@ struct Global {
         help = "Where executions are kept [default: MIDEX_DATA_DIR, else midex.toml, else the user's data directory]"
     )]
     data_dir: Option<PathBuf>,
-    /// The same where it was given as a flag: only then further commands need it too
+    /// The directories that were given as flags: only then further commands need them too
     #[arg(skip)]
-    data_dir_given: Option<PathBuf>,
+    given: Given,
     /// Workflows that come before the project's, the user's and the shipped ones
     #[arg(long, global = true, value_name = "DIR")]
     workflows: Option<PathBuf>,
@@ -138,6 +152,14 @@ struct Global {
     json: bool,
 }
 
+/// Directories as flags gave them.
+#[derive(Clone, Debug, Default)]
+struct Given {
+    data_dir: Option<PathBuf>,
+    workflows: Option<PathBuf>,
+    agents: Option<PathBuf>,
+}
+
 /// Whose workflows are written.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum AuthorToArg {
@@ -157,12 +179,19 @@ impl From<AuthorToArg> for AuthorTo {
 }
 
 impl Global {
-    /// The flags that a further command needs to reach the same executions.
+    /// The flags that a further command needs to reach the same executions and definitions, as they were given.
     fn flags(&self) -> String {
-        let given = self.data_dir_given.as_ref();
-        given.map_or_else(String::new, |dir| {
-            format!(" --data-dir {}", quoted(&dir.display().to_string()))
-        })
+        let given = &self.given;
+        let flags = [
+            ("--data-dir", &given.data_dir),
+            ("--workflows", &given.workflows),
+            ("--agents", &given.agents),
+        ];
+        let flag = |(name, dir): (&str, &Option<PathBuf>)| {
+            let dir = dir.as_ref()?.display().to_string();
+            Some(format!(" {name} {}", quoted(&dir)))
+        };
+        flags.into_iter().filter_map(flag).collect()
     }
 }
 
@@ -200,7 +229,7 @@ enum Command {
     /// Write a starting file for a workflow or an agent
     #[command(subcommand)]
     New(new::NewArgs),
-    /// Show a workflow's steps and their order as a Mermaid or Graphviz graph
+    /// Draw a workflow's steps and their order, or those of an execution with where each stands
     Graph(graph::GraphArgs),
     /// List, import, show, change and remove catalogs: OpenAPI documents whose operations are commands
     #[command(subcommand)]
@@ -238,6 +267,8 @@ enum Command {
     Install(install::InstallArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
+    /// Show the help of a command; `midex help errors` what errors mean and what to do about them
+    Help(help::HelpArgs),
 }
 
 #[derive(Debug, Args)]
@@ -261,6 +292,9 @@ pub fn command_line() -> clap::Command {
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
+    if completions::complete() {
+        return ExitCode::from(EXIT_OK);
+    }
     let files = config::Files::read();
     let (cli, matches) = match files.parse(std::env::args_os()) {
         Ok(parsed) => parsed,
@@ -289,24 +323,12 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Says what is wrong with the command line, or prints the help that it asks for.
-fn refuse(error: &clap::Error) {
-    let asks_for_json = std::env::args_os().any(|argument| argument == "--json");
-    if !(asks_for_json && error.use_stderr()) {
-        let _ = error.print();
-        return;
-    }
-    let (words, tip) = config::words(&error.to_string());
-    let words = tip.map_or_else(|| words.clone(), |tip| format!("{words}; {tip}"));
-    let error = Error::new(Code::UsageInvalid, words)
-        .with_action("Run the command with `--help`: it shows what can be typed");
-    report(&error, true, &Hints::new(String::new()));
-}
-
 /// Tells of what is wrong with the configuration files, where a command does not show it itself.
 fn heed(files: &config::Files, command: &Command) -> Result<()> {
     match command {
-        Command::Config(_) | Command::Doctor | Command::Completions(_) => return Ok(()),
+        Command::Config(_) | Command::Doctor | Command::Completions(_) | Command::Help(_) => {
+            return Ok(());
+        }
         // A host reads no warnings.
         Command::Hook(_) => {}
         Command::Serve(_) => files
@@ -344,7 +366,7 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) ->
                 log,
             ))
         }
-        Command::Demo => run_to_end(demo::demo(&config, cli.global.data_dir_given, out)),
+        Command::Demo => run_to_end(demo::demo(&config, cli.global.given.data_dir, out)),
         Command::Run(args) => run_to_end(run::run(args, &config, flags, out)),
         Command::Show(args) => run_to_end(show::show(args, &config, out)),
         Command::Tail(args) => run_to_end(tail::tail(args, &config, out.json)),
@@ -356,18 +378,36 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) ->
             let authoring = config.authoring();
             list::list(&args, &config.registry(), authoring.as_ref(), out)
         }
-        Command::Pause(args) => {
-            run_to_end(lifecycle::change("execution.pause", args, &config, out))
-        }
+        Command::Pause(args) => run_to_end(lifecycle::change(
+            lifecycle::Change::Pause,
+            args,
+            &config,
+            out,
+        )),
         Command::Resume(args) => run_to_end(lifecycle::resume(args, &config, out)),
-        Command::Abandon(args) => {
-            run_to_end(lifecycle::change("execution.abandon", args, &config, out))
-        }
+        Command::Abandon(args) => run_to_end(lifecycle::change(
+            lifecycle::Change::Abandon,
+            args,
+            &config,
+            out,
+        )),
         Command::Signal(args) => run_to_end(signal::signal(args, &config, out)),
         Command::Approve(args) => run_to_end(approve::approve(args, &config, out)),
         Command::Resolve(args) => run_to_end(resolve::resolve(args, &config, out)),
         Command::New(args) => new::new(&args, &config, out),
-        Command::Graph(args) => graph::graph(&args, &config.registry(), out),
+        Command::Graph(args) => {
+            let registry = config.registry();
+            if graph::is_definition(&args, &registry) {
+                return graph::graph(&args, &registry, out);
+            }
+            // An unknown name is looked for among workflows too: their nearest name helps most.
+            let mut found = run_to_end(graph::of_execution(args.clone(), &config, out));
+            if found.as_ref().is_err_and(execution_id::is_unknown) {
+                let out = Output::new(cli.global.json, &mut stdout);
+                found = graph::graph(&args, &registry, out);
+            }
+            found
+        }
         Command::Catalog(command) => run_to_end(catalog::catalog(command, &config, out)),
         Command::Call(args) => run_to_end(call::call(args, &config, out)),
         Command::Schema(args) => schema::schema(&args, out),
@@ -382,6 +422,7 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) ->
         }
         Command::Install(args) => install::install(&args, matches, &config, out),
         Command::Completions(args) => completions::completions(&args, out),
+        Command::Help(args) => help::help(&args, out),
     }
 }
 
@@ -448,113 +489,6 @@ fn run_to_end<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
     let result = runtime.block_on(command);
     runtime.shutdown_background();
     result
-}
-
-/// Reports the error of a command on stderr; a server writes it to its log instead.
-fn report(error: &Error, json: bool, hints: &Hints) {
-    let _ = writeln!(
-        anstream::stderr().lock(),
-        "{}",
-        reported(error, json, hints)
-    );
-}
-
-fn reported(error: &Error, json: bool, hints: &Hints) -> String {
-    if json {
-        json_text(&Value::Object(error.payload("")), false)
-    } else {
-        described(error, hints)
-    }
-}
-
-/// Warns the user of a command that did its work.
-fn warn(text: &str) {
-    let _ = writeln!(anstream::stderr().lock(), "warning: {}", visible(text));
-}
-
-/// An error as text: the message with its violations, and what to do next.
-fn described(error: &Error, hints: &Hints) -> String {
-    let help = visible(&for_people(&error.suggested_action(), hints));
-    format!("{}\n  help: {help}", wrong(error))
-}
-
-/// The message of an error, with each violation on a line of its own.
-fn wrong(error: &Error) -> String {
-    let mut text = format!("error[{}]: {}", error.code(), visible(error.message()));
-    for violation in error.violations() {
-        let place = if violation.path.is_empty() {
-            "/"
-        } else {
-            &violation.path
-        };
-        text.extend(["\n  ", &visible(place), ": "]);
-        if let (Some(line), Some(column)) = (violation.line, violation.column) {
-            let place = format!("line {line}, column {column}: ");
-            text.push_str(&place);
-        }
-        text.push_str(&visible(&violation.message));
-        let meant = violation.suggestion.as_ref().map(|meant| &meant.text);
-        // Some messages contain their suggestion already.
-        if let Some(meant) = meant.filter(|meant| !violation.message.contains(*meant)) {
-            text.extend(["; ", &visible(meant)]);
-        }
-    }
-    text
-}
-
-/// How and where a command prints its result.
-pub struct Output<'a> {
-    json: bool,
-    to: &'a mut (dyn Write + 'static),
-}
-
-impl fmt::Debug for Output<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let json = &self.json;
-        f.debug_struct("Output")
-            .field("json", json)
-            .finish_non_exhaustive()
-    }
-}
-
-impl<'a> Output<'a> {
-    /// Output to `to`: JSON, or text for people.
-    pub fn new(json: bool, to: &'a mut (dyn Write + 'static)) -> Self {
-        Self { json, to }
-    }
-
-    /// Prints a value as indented JSON, or else the text for people.
-    fn print(&mut self, json: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> Result<()> {
-        if self.json {
-            self.write(json_text(&json(), true) + "\n")
-        } else {
-            self.write(text())
-        }
-    }
-
-    /// Prints the reply of a tool: as JSON, or its message.
-    fn reply(&mut self, reply: &Value) -> Result<()> {
-        let message = || visible(reply["message"].as_str().unwrap_or_default()) + "\n";
-        self.print(|| reply.clone(), message)
-    }
-
-    /// Prints text or bytes as they are.
-    fn write(&mut self, text: impl AsRef<[u8]>) -> Result<()> {
-        let written = self.to.write_all(text.as_ref());
-        match written.and_then(|()| self.to.flush()) {
-            // A reader that closes the pipe early, as `head` does, is no error.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            written => written.map_err(unwritable),
-        }
-    }
-}
-
-/// The error of a failed write to stdout.
-fn unwritable(error: io::Error) -> Error {
-    let message = format!("the output cannot be written: {}", error.kind());
-    Error::new(Code::FileUnusable, message)
-        .with("path", "stdout")
-        .because(error)
 }
 
 #[cfg(test)]

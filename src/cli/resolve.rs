@@ -2,18 +2,33 @@
 
 use serde_json::{Value, json};
 
-use super::{EXIT_OK, Output, link::Link, run};
+use super::{
+    EXIT_FINDINGS, EXIT_OK, Output,
+    execution_id::{Asks, with_or_picked},
+    link::Link,
+    run,
+    signal::waited_for,
+};
 use crate::{config::Config, error::Result, limits};
+
+/// What it asks for.
+const ASKS: Asks = Asks {
+    command: "midex resolve",
+    state: "open",
+};
 
 /// Which step of which execution, and what came of it.
 #[derive(Clone, Debug, clap::Args)]
+#[command(
+    override_usage = "midex resolve [EXECUTION] [STEP] --retry|--failed <WHY>|--output <JSON>"
+)]
 pub(super) struct ResolveArgs {
-    /// The execution
+    /// The execution, or the beginning of its id, @last, @last-failed; without it a terminal is asked
     #[arg(value_name = "EXECUTION")]
-    execution_id: String,
-    /// The step that the server was cut off in
+    execution_id: Option<String>,
+    /// The step that the server was cut off in; without it a terminal is asked
     #[arg(value_name = "STEP")]
-    step: String,
+    step: Option<String>,
     #[command(flatten)]
     verdict: VerdictArgs,
     /// Which item, from 0, where the step is a fan-out and several were cut off
@@ -38,7 +53,7 @@ struct VerdictArgs {
 
 /// Calls `execution.resolve` and prints its reply.
 pub(super) async fn resolve(args: ResolveArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
-    let mut arguments = json!({ "execution_id": args.execution_id, "step_name": args.step });
+    let mut arguments = json!({});
     let VerdictArgs { failed, output, .. } = args.verdict;
     match (failed, output) {
         (Some(why), _) => {
@@ -54,9 +69,35 @@ pub(super) async fn resolve(args: ResolveArgs, config: &Config, mut out: Output<
         arguments["item"] = json!(item);
     }
     let mut link = Link::new(config);
-    let answer = call_for_attempt(&mut link, arguments).await;
+    let answer = named(&mut link, args.execution_id, args.step, arguments).await;
     link.end().await;
-    out.reply(&answer?).map(|()| EXIT_OK)
+    match answer? {
+        Some(answer) => out.reply(&answer).map(|()| EXIT_OK),
+        None => Ok(EXIT_FINDINGS),
+    }
+}
+
+/// Calls the tool for the execution and the step that are meant; `None` if none was picked.
+async fn named(
+    link: &mut Link<'_>,
+    said: Option<String>,
+    step: Option<String>,
+    arguments: Value,
+) -> Result<Option<Value>> {
+    let act = async |link: &mut Link<'_>, id: &str| {
+        let step = match &step {
+            Some(step) => step.clone(),
+            None => match waited_for(link, id, "unknown", "step_name").await? {
+                Some(step) => step,
+                None => return Ok(None),
+            },
+        };
+        let mut arguments = arguments.clone();
+        (arguments["execution_id"], arguments["step_name"]) = (json!(id), json!(step));
+        call_for_attempt(link, arguments).await.map(Some)
+    };
+    let resolved = with_or_picked(link, said.as_deref(), ASKS, act).await?;
+    Ok(resolved.flatten())
 }
 
 /// Calls the tool with the visit and the attempt that are open now, so that a repeated call cannot resolve a later attempt.

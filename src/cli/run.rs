@@ -2,6 +2,7 @@
 
 mod agent;
 mod answer;
+mod begin;
 mod editor;
 mod form;
 pub(super) mod input;
@@ -18,19 +19,18 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
+pub(super) use self::progress::wait_words;
 use self::{
-    form::{Asking, Field, Filled, refused},
     page::Page,
     progress::Progress,
-    source::{Next, OutputSource},
-    submission::{Report, Submission},
+    source::OutputSource,
+    submission::{Next, Report, Submission},
 };
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output, approve,
     command::{Hints, quoted},
     link::{Link, is_final},
     report,
-    screen::Screen,
     serve::{signalled, signals},
     show::child_of,
     steps, warn,
@@ -38,7 +38,7 @@ use super::{
 use crate::{
     clock::{Clock, SystemClock, SystemIds},
     config::Config,
-    domain::{ExecutionId, State, nearest::hint},
+    domain::{ExecutionId, State},
     error::{Code, Error, Result},
     limits, uri,
 };
@@ -300,149 +300,6 @@ impl Runner<'_> {
             }
             Err(error) => Err(error),
         }
-    }
-
-    /// Starts the execution; false where the person who was asked for inputs leaves it.
-    async fn start(&mut self) -> Result<bool> {
-        self.check_names().await?;
-        if !self.ask_inputs(None).await? {
-            return Ok(false);
-        }
-        loop {
-            let mut arguments = json!({ "workflow_name": self.workflow, "execution_id": self.id });
-            if let Some(inputs) = &self.inputs {
-                arguments["inputs"] = inputs.clone();
-            }
-            let refused = match self.link.call("workflow.start", arguments).await {
-                Ok(reply) => {
-                    self.page.started(&reply, self.inputs.as_ref())?;
-                    return Ok(true);
-                }
-                Err(error) => error,
-            };
-            let is_asked =
-                refused.code() == Code::InputsInvalid && self.source.at_prompt().is_some();
-            if !is_asked {
-                return Err(inputs::in_flags(refused));
-            }
-            if !self.ask_inputs(Some(refused)).await? {
-                return Ok(false);
-            }
-        }
-    }
-
-    /// Asks a person at the terminal for the inputs: for those that are missing, where some were given; or again for what
-    /// was refused. False where they leave it.
-    async fn ask_inputs(&mut self, complaint: Option<Error>) -> Result<bool> {
-        if self.page.json() || self.source.at_prompt().is_none() {
-            return Ok(true);
-        }
-        let details = self.details().await?;
-        let fields = details["inputs"].as_array().into_iter().flatten();
-        let fields: Vec<_> = fields.map(Field::of_input).collect();
-        let known = match self.inputs.take() {
-            Some(Value::Object(known)) => known,
-            _ => Map::new(),
-        };
-        let is_asked = |field: &Field| {
-            !known.contains_key(field.name()) && (known.is_empty() || field.is_required())
-        };
-        let fields = match &complaint {
-            Some(error) => refused(&fields, error.violations()),
-            None => fields.into_iter().filter(is_asked).collect(),
-        };
-        if fields.is_empty() {
-            self.inputs = Some(known)
-                .filter(|known| !known.is_empty())
-                .map(Value::Object);
-            return Ok(true);
-        }
-        if complaint.is_none() {
-            self.page.asks_for_inputs(&details)?;
-        }
-        self.fill_inputs(&fields, known, complaint).await
-    }
-
-    async fn fill_inputs(
-        &mut self,
-        fields: &[Field],
-        known: Map<String, Value>,
-        complaint: Option<Error>,
-    ) -> Result<bool> {
-        let Some(prompt) = self.source.at_prompt() else {
-            return Ok(true);
-        };
-        let mut asking = Asking {
-            prompt,
-            link: &mut self.link,
-            screen: Screen::stdout(),
-        };
-        if let Some(error) = complaint {
-            asking.complain_of(error.violations())?;
-        }
-        let filled = asking.fill(fields, known).await?;
-        match filled {
-            Filled::Values(values) => {
-                self.inputs = Some(Value::Object(values));
-                Ok(true)
-            }
-            Filled::Interrupt(values) => {
-                Page::left_over(&values);
-                Ok(false)
-            }
-            Filled::Word(_) => Ok(false),
-        }
-    }
-
-    /// Reads each `--input` as the type that the workflow declares, and adds it to `--inputs`.
-    async fn read_inputs(&mut self) -> Result<()> {
-        if self.inputs.is_none() && self.single.is_empty() {
-            return Ok(());
-        }
-        self.declared = match self.details().await {
-            Ok(mut details) => match details["inputs"].take() {
-                Value::Array(declared) => Some(declared),
-                _ => None,
-            },
-            // The start will be refused with this error; an existing execution does not need the workflow.
-            Err(error) if error.code() == Code::WorkflowNotFound => None,
-            Err(error) => return Err(error),
-        };
-        let single = std::mem::take(&mut self.single);
-        let declared = self.declared.as_deref().unwrap_or_default();
-        self.inputs = inputs::together(self.inputs.take(), single, declared);
-        Ok(())
-    }
-
-    async fn details(&mut self) -> Result<Value> {
-        let name = uri::encode(&self.workflow);
-        let address = format!("midex://workflow/workflow_details/{name}");
-        self.link.read(&address).await
-    }
-
-    /// Checks the names of steps in the outputs before the start: a misspelt one would be found only at the end.
-    async fn check_names(&mut self) -> Result<()> {
-        if self.source.unknown_name(&[]).is_none() {
-            return Ok(());
-        }
-        let details = self.details().await?;
-        let Some(phases) = details["phases"].as_array() else {
-            return Ok(());
-        };
-        let known: Vec<_> = phases
-            .iter()
-            .filter_map(|phase| phase["phase"].as_str())
-            .collect();
-        let Some((name, place)) = self.source.unknown_name(&known) else {
-            return Ok(());
-        };
-        let hint = hint(name, known.iter().copied());
-        let message = format!(
-            "{place}: workflow '{}' has no step '{name}'{hint}",
-            self.workflow
-        );
-        Err(Error::new(Code::UsageInvalid, message)
-            .with_action("Correct the name; nothing was started"))
     }
 
     /// Goes on with an existing execution, which must be of the same workflow and inputs.

@@ -14,6 +14,8 @@ use super::visible::visible;
 const COLUMNS_ELSEWHERE: usize = 120;
 /// The width of a terminal that does not report one.
 const COLUMNS_UNKNOWN: usize = 80;
+/// The rows of a terminal that does not report them.
+const ROWS_UNKNOWN: usize = 24;
 /// The least width that text is wrapped to.
 const COLUMNS_MIN: usize = 20;
 
@@ -136,6 +138,13 @@ pub(super) fn row(cells: impl IntoIterator<Item = String>) -> Row {
     );
     row.max_height(1);
     row
+}
+
+/// The rows of the terminal.
+pub(super) fn rows() -> usize {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
+    let rows = size.map_or(0, |size| usize::from(size.ws_row));
+    if rows == 0 { ROWS_UNKNOWN } else { rows }
 }
 
 fn columns() -> Option<usize> {

@@ -1,6 +1,12 @@
 //! `midex serve`: serves agents over standard input and output, or over HTTP.
 
-use std::{net::SocketAddr, os::unix::fs::PermissionsExt, path::PathBuf, sync::Arc};
+use std::{
+    io::{self, IsTerminal},
+    net::SocketAddr,
+    os::unix::fs::PermissionsExt,
+    path::PathBuf,
+    sync::Arc,
+};
 
 use clap::Args;
 use tokio::net::{TcpListener, TcpSocket};
@@ -128,7 +134,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-fn bound(address: SocketAddr) -> std::io::Result<TcpListener> {
+fn bound(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
         SocketAddr::V6(_) => TcpSocket::new_v6()?,
@@ -158,6 +164,10 @@ fn connections_max() -> usize {
         .clamp(limits::HTTP_CONNECTIONS_MIN, limits::HTTP_CONNECTIONS_MAX)
 }
 
+/// What is said on a terminal, where no host has started the server.
+const WAITS: &str = "midex waits for an MCP client on standard input; a host starts it so: `midex serve`, written into its \
+                     configuration by `midex install`; Ctrl-C ends it";
+
 /// Serves until a signal comes; if it serves standard input and output, and no flag gave an address, until the client closes
 /// them.
 pub(super) async fn serve(
@@ -184,7 +194,14 @@ pub(super) async fn serve(
     let stop = CancellationToken::new();
     let signals = tokio::spawn(cancel_on_signal(signals()?, stop.clone()));
     let lines = mcp::start_up_lines(&places(&transports, listening.as_ref()), profile);
-    let announce = || lines.iter().for_each(|line| log.write_line(line));
+    let announce = || {
+        for line in &lines {
+            log.write_line(line);
+        }
+        if transports.serves_stdio() && io::stdin().is_terminal() {
+            log.write_line(WAITS);
+        }
+    };
     let served = match listening {
         None => {
             announce();

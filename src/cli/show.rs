@@ -1,5 +1,8 @@
 //! `midex show`: prints the state of an execution, the visits of its steps and their results, and its final output.
 
+mod steps;
+mod watch;
+
 use std::fmt::Write as _;
 
 use comfy_table::Table;
@@ -7,17 +10,21 @@ use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 
 use super::{
-    EXIT_OK, Output,
+    EXIT_OK, Output, execution_id,
     link::Link,
     screen::{Screen, Style, cut, row},
-    steps,
+    serve::{signalled, signals},
+    steps as open_of,
     value::{duration, field, fields, final_output_faults, gist, list},
     visible::visible,
+    when::{ago, local},
 };
 use crate::{
+    clock::{Clock, SystemClock},
     config::Config,
     domain::id::StepId,
-    error::{Code, Error, Result},
+    error::Result,
+    uri,
 };
 
 /// The least columns in which the results have a column of their own.
@@ -33,47 +40,72 @@ pub(super) struct ShowArgs {
     /// The execution; without it, the one of this project that moved last
     #[arg(value_name = "EXECUTION")]
     execution_id: Option<String>,
+    /// Follow it to its end; on a terminal what changes is drawn anew
+    #[arg(long)]
+    watch: bool,
+    /// List every visit of every step, instead of the steps with the latest of each
+    #[arg(long)]
+    visits: bool,
 }
 
-/// Shows an execution.
+/// Shows an execution, once or for as long as it moves.
 pub(super) async fn show(args: ShowArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
+    let signals = signals()?;
     let mut link = Link::new(config);
-    let shown = read(&mut link, args.execution_id).await;
+    let shown = first(&mut link, args.execution_id.as_deref()).await;
+    if let (Ok(shown), true) = (&shown, args.watch) {
+        let id = field(&shown["status"], "execution_id");
+        let watched = tokio::select! {
+            watched = watch::watch(&mut link, &id, config, out.json) => watched,
+            () = signalled(signals) => Ok(()),
+        };
+        link.close().await?;
+        return watched.map(|()| EXIT_OK);
+    }
     link.close().await?;
     let shown = shown?;
-    out.print(|| shown.clone(), || page(&shown, &Screen::stdout()))?;
+    let text = || page(&shown, &Screen::stdout(), args.visits);
+    out.print(|| shown.clone(), text)?;
     Ok(EXIT_OK)
 }
 
-async fn read(link: &mut Link<'_>, id: Option<String>) -> Result<Value> {
-    let id = match id {
-        Some(id) => id,
-        None => latest(link).await?,
-    };
+/// The execution that is meant; where nothing was said, the one of this project that moved last.
+async fn first(link: &mut Link<'_>, said: Option<&str>) -> Result<Value> {
+    if let Some(said) = said {
+        return execution_id::with(link, said, read).await;
+    }
+    let id = execution_id::newest(link, None).await?;
+    read(link, &id).await
+}
+
+async fn read(link: &mut Link<'_>, id: &str) -> Result<Value> {
     Ok(json!({
-        "status": link.read_of("workflow_status", &id).await?,
-        "history": link.read_of("step_history", &id).await?,
-        "artifacts": link.read_of("workflow_artifacts", &id).await?,
-        "current_step": link.read_of("current_step", &id).await?,
+        "status": link.read_of("workflow_status", id).await?,
+        "history": link.read_of("step_history", id).await?,
+        "artifacts": link.read_of("workflow_artifacts", id).await?,
+        "current_step": link.read_of("current_step", id).await?,
+        "graph": graph(link, id).await?,
     }))
 }
 
-/// The execution of this project that moved last.
-async fn latest(link: &mut Link<'_>) -> Result<String> {
-    let page = link.call("execution.list", json!({ "limit": 1 })).await?;
-    let id = page["executions"][0]["execution_id"].as_str();
-    id.map(str::to_owned).ok_or_else(|| {
-        Error::new(Code::ExecutionNotFound, "this project has no executions").with_action(
-            "Run `midex list executions --all-projects` and name one of them, or begin one with `midex run`",
-        )
-    })
+/// The steps of an execution, with where each stands.
+pub(super) async fn graph(link: &mut Link<'_>, id: &str) -> Result<Value> {
+    let id = uri::encode(id);
+    let address = format!("midex://workflow/workflow_status/{id}?graph=true");
+    link.read(&address).await
 }
 
-fn page(shown: &Value, screen: &Screen) -> String {
+fn page(shown: &Value, screen: &Screen, has_visits: bool) -> String {
+    let all = || visits(list(&shown["history"]), screen);
+    let steps = if has_visits {
+        all()
+    } else {
+        steps::steps(shown, screen, SystemClock.now()).unwrap_or_else(all)
+    };
     let parts = [
         head(&shown["status"], screen),
-        visits(list(&shown["history"]), screen),
-        open_steps(&steps::open(&shown["current_step"]), screen),
+        steps,
+        open_steps(&open_of::open(&shown["current_step"]), screen),
         waits(&shown["status"], screen),
         children(&shown["status"], screen),
         artifacts(list(&shown["artifacts"]), screen),
@@ -95,11 +127,14 @@ fn head(status: &Value, screen: &Screen) -> String {
         let _ = write!(state, " ({})", pauses.join(", "));
     }
     let ended = match status["duration_ms"].as_u64() {
-        Some(took) => format!("{}, took {}", field(status, "completed_at"), duration(took)),
+        Some(took) => {
+            let at = local(&field(status, "completed_at"));
+            format!("{at}, took {}", duration(took))
+        }
         None => String::new(),
     };
     let updated = if ended.is_empty() {
-        field(status, "updated_at")
+        ago(&field(status, "updated_at"), SystemClock.now())
     } else {
         String::new()
     };
@@ -108,7 +143,7 @@ fn head(status: &Value, screen: &Screen) -> String {
         ("ending", field(status, "ending")),
         ("reason", field(status, "reason")),
         ("steps", counts(&status["steps"])),
-        ("started", field(status, "started_at")),
+        ("started", local(&field(status, "started_at"))),
         ("updated", updated),
         ("ended", ended),
         ("project", field(status, "project")),

@@ -2,18 +2,36 @@
 
 use serde_json::{Value, json};
 
-use super::{EXIT_OK, Output, link::Link, run};
-use crate::{config::Config, error::Result, limits};
+use super::{
+    EXIT_FINDINGS, EXIT_OK, Output,
+    execution_id::{Asks, with_or_picked},
+    link::Link,
+    picker::{Choice, pick},
+    question::is_possible,
+    run,
+    value::{field, list},
+};
+use crate::{
+    config::Config,
+    error::{Code, Error, Result},
+    limits,
+};
+
+/// What it asks for.
+const ASKS: Asks = Asks {
+    command: "midex signal",
+    state: "open",
+};
 
 /// Which execution, which signal, and what comes with it.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct SignalArgs {
-    /// The execution
+    /// The execution, or the beginning of its id, @last, @last-failed; without it a terminal is asked
     #[arg(value_name = "EXECUTION")]
-    execution_id: String,
-    /// The name that a step waits for
+    execution_id: Option<String>,
+    /// The name that a step waits for; without it a terminal is asked
     #[arg(value_name = "SIGNAL")]
-    signal: String,
+    signal: Option<String>,
     /// What comes with it: any JSON value, or a file that holds one
     #[arg(long, value_name = "JSON|@FILE")]
     payload: Option<String>,
@@ -25,11 +43,66 @@ pub(super) async fn signal(args: SignalArgs, config: &Config, mut out: Output<'_
         Some(given) => run::inputs::json("--payload", given, limits::SIGNAL_BYTES_MAX)?.1,
         None => Value::Null,
     };
-    let arguments = json!({
-        "execution_id": args.execution_id, "signal": args.signal, "payload": payload
-    });
     let mut link = Link::new(config);
-    let answer = link.call("execution.signal", arguments).await;
+    let answer = send(&mut link, args, payload).await;
     link.end().await;
-    out.reply(&answer?).map(|()| EXIT_OK)
+    match answer? {
+        Some(answer) => out.reply(&answer).map(|()| EXIT_OK),
+        None => Ok(EXIT_FINDINGS),
+    }
+}
+
+async fn send(link: &mut Link<'_>, args: SignalArgs, payload: Value) -> Result<Option<Value>> {
+    let act = async |link: &mut Link<'_>, id: &str| {
+        let signal = match &args.signal {
+            Some(signal) => signal.clone(),
+            None => match waited_for(link, id, "signal", "signal").await? {
+                Some(signal) => signal,
+                None => return Ok(None),
+            },
+        };
+        let arguments = json!({ "execution_id": id, "signal": signal, "payload": payload });
+        link.call("execution.signal", arguments).await.map(Some)
+    };
+    let sent = with_or_picked(link, args.execution_id.as_deref(), ASKS, act).await?;
+    Ok(sent.flatten())
+}
+
+/// The field of that name of one of the waits of an execution for `what`: the one that is picked on a terminal.
+///
+/// # Errors
+/// `USAGE_INVALID` where nobody can be asked, or nothing is waited for.
+pub(super) async fn waited_for(
+    link: &mut Link<'_>,
+    id: &str,
+    what: &str,
+    name: &'static str,
+) -> Result<Option<String>> {
+    let status = link.read_of("workflow_status", id).await?;
+    let mut choices: Vec<Choice> = Vec::new();
+    let waits = list(&status["waits"]).iter();
+    for wait in waits.filter(|wait| wait["waits_for"] == what) {
+        let (key, step) = (field(wait, name), field(wait, "step_name"));
+        if choices.iter().all(|choice| choice.key != key) && choices.len() < limits::PICKED_MAX {
+            let about = format!("step {step}");
+            choices.push(Choice { key, about });
+        }
+    }
+    let word = if name == "signal" { "signal" } else { "step" };
+    if choices.is_empty() {
+        let message = format!("no step of '{id}' waits for that: there is no {word} to name");
+        return Err(unnamed(message, id)
+            .with_action("Run `midex show {execution_id}`: it says what is waited for"));
+    }
+    if !is_possible() {
+        let names: Vec<_> = choices.iter().map(|choice| choice.key.as_str()).collect();
+        let message = format!("the {word} is not named; there is {}", names.join(", "));
+        return Err(unnamed(message, id).with_action("Name it behind the execution"));
+    }
+    let picked = pick(word, &choices, link).await?;
+    Ok(picked.map(|at| choices[at].key.clone()))
+}
+
+fn unnamed(message: String, id: &str) -> Error {
+    Error::new(Code::UsageInvalid, message).with("execution_id", id)
 }

@@ -6,6 +6,7 @@ mod window;
 use std::{
     io::{self, Write},
     path::Path,
+    time::SystemTime,
 };
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 
 use self::{line::line, window::SeenEvents};
 use super::{
-    EXIT_OK,
+    EXIT_OK, execution_id,
     link::{Link, is_final},
     screen::Screen,
     serve::{signalled, signals},
@@ -84,7 +85,7 @@ impl From<Error> for Ended {
 }
 
 /// Waits until the other end of stdout is closed, which a write would notice only at the next event.
-async fn reader_gone() {
+pub(super) async fn reader_gone() {
     while !is_reader_gone() {
         tokio::time::sleep(limits::TAIL_EVERY).await;
     }
@@ -98,6 +99,13 @@ fn is_reader_gone() -> bool {
     let found = rustix::event::poll(&mut polled, Some(&at_once));
     let gone = PollFlags::ERR | PollFlags::HUP;
     found.is_ok_and(|count| count > 0) && polled[0].revents().intersects(gone)
+}
+
+/// The time of the last write to the store of a data directory.
+pub(super) fn written(data_dir: &Path) -> Option<SystemTime> {
+    let files = ["executions.redb", "executions.redo"].map(|name| data_dir.join(name));
+    let times = files.map(|file| file.metadata().and_then(|file| file.modified()).ok());
+    times.into_iter().flatten().max()
 }
 
 struct Tail<'a> {
@@ -120,7 +128,14 @@ struct Poll {
 
 impl Tail<'_> {
     async fn run(&mut self) -> Result<(), Ended> {
-        let poll = self.poll(None).await?;
+        let poll = match (self.poll(None).await, &self.id) {
+            (Err(unknown), Some(said)) if execution_id::is_unknown(&unknown) => {
+                let id = execution_id::meant(&mut self.link, said, unknown).await?;
+                self.id = Some(id);
+                self.poll(None).await?
+            }
+            (poll, _) => poll?,
+        };
         let mut since = poll.revision;
         let events = self.seen.first(poll.events, self.lines);
         self.printer.print(&events, self.id.is_none())?;
@@ -148,22 +163,15 @@ impl Tail<'_> {
     /// it only after another process has written to it, so that others find it free.
     async fn wait(&mut self, since: Option<u64>) -> Result<()> {
         let was_own = self.link.release().await?;
-        let before = self.written();
+        let before = written(self.data_dir);
         loop {
             if since.is_none() {
                 tokio::time::sleep(limits::TAIL_EVERY).await;
             }
-            if !was_own || self.written() != before {
+            if !was_own || written(self.data_dir) != before {
                 return Ok(());
             }
         }
-    }
-
-    /// The time of the last write to the store.
-    fn written(&self) -> Option<std::time::SystemTime> {
-        let files = ["executions.redb", "executions.redo"].map(|name| self.data_dir.join(name));
-        let times = files.map(|file| file.metadata().and_then(|file| file.modified()).ok());
-        times.into_iter().flatten().max()
     }
 
     /// Reads the status of the execution, once it has moved past `since`, and then the events: in this order no event that led

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::{EXIT_FINDINGS, EXIT_OK, Output, diagnostic};
+pub(super) use crate::error::counted;
 use crate::{
     error::Result,
     registry::{self, FileReport, Registry},
@@ -91,12 +92,4 @@ fn as_text(reports: &[FileReport], color: bool) -> String {
         count => format!(" ({})", counted(count, "warning")),
     };
     text + &format!("{files}, {found}{of_them}\n")
-}
-
-/// A number of things, in words.
-pub(super) fn counted(count: usize, noun: &str) -> String {
-    match count {
-        1 => format!("1 {noun}"),
-        _ => format!("{count} {noun}s"),
-    }
 }

@@ -470,9 +470,7 @@ impl ActorState {
             execution: Arc::new(stored.execution),
             definition,
         };
-        for order in seen.execution.orders() {
-            Runner::take(&self.shared, &self.id, Effect::Order(order.clone()));
-        }
+        let has_orders = !seen.execution.orders().is_empty();
         let awaited = seen.execution.operations().collect();
         self.is_recovered = false;
         Runner::reconcile(&self.shared, &self.id, &awaited);
@@ -481,6 +479,9 @@ impl ActorState {
             position: stored.position,
             last: None,
         });
+        if has_orders {
+            self.shared.runner.tell(&self.shared, &self.id);
+        }
         Ok(true)
     }
 

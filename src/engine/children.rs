@@ -1,7 +1,7 @@
 //! Children of executions: begun by the attempt of a step, waited for until they have ended, and told what became of
 //! their parent.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 use serde_json::Value;
 
@@ -88,10 +88,44 @@ fn pause(failures: u32) -> Duration {
     )
 }
 
-/// Tells a child what became of its parent, and the parent that it was told.
-pub(super) async fn tell(shared: Arc<Shared>, parent: ExecutionId, order: Order) {
-    report(&shared, &order.child, Command::FromParent(order.what)).await;
-    report(&shared, &parent, Command::Told(order)).await;
+/// Tells children what became of their parent, and the parent that they were told, until nothing is left that can be told
+/// now.
+pub(super) async fn tell(shared: Arc<Shared>, parent: ExecutionId) {
+    loop {
+        let mut missing = BTreeSet::new();
+        while let Some(order) = order_due(&shared, &parent, &missing).await {
+            let (child, what) = (order.child.clone(), order.what);
+            let is_there = report(&shared, &child, Command::FromParent(what)).await;
+            let is_new = !is_there && missing.insert(child);
+            // Looked at once more: the child of a visit that is waited for is still to begin.
+            if !is_new {
+                report(&shared, &parent, Command::Told(order)).await;
+            }
+        }
+        if shared.runner.end_telling(&parent) {
+            return;
+        }
+    }
+}
+
+async fn order_due(
+    shared: &Arc<Shared>,
+    parent: &ExecutionId,
+    missing: &BTreeSet<ExecutionId>,
+) -> Option<Order> {
+    let engine = Engine::of(shared.clone());
+    let mut failures = 0;
+    loop {
+        match engine.see(parent).await {
+            Ok(seen) => return seen.execution.order_due(missing).cloned(),
+            Err(error) if error.code() == Code::ExecutionNotFound => return None,
+            Err(error) => {
+                tracing::warn!(execution = %parent, code = error.code().as_str(), "its children cannot be told now; it is tried again");
+                failures += 1;
+                tokio::time::sleep(pause(failures)).await;
+            }
+        }
+    }
 }
 
 type Outcome = std::result::Result<Brought, OperationFailure>;
@@ -110,6 +144,8 @@ impl Engine {
                 if let Err(failure) = self.begin_child(parent, &id, begin).await? {
                     return Ok(Err(failure));
                 }
+                // What its parent did before it was there.
+                self.shared.runner.tell(&self.shared, parent);
                 self.see(&id).await?
             }
             seen => seen?,

@@ -17,8 +17,8 @@ use crate::{
         State, StepId, Workflow, WorkflowName,
         telemetry::{self, EventType},
         view::{
-            self, Advanced, ArtifactContent, ArtifactView, Asked, CurrentStep, Found, HistoryRow,
-            Listing, OpenExecution, Reader, Resumed, Shortened, StatusView, Subject,
+            self, Advanced, ArtifactContent, ArtifactView, Asked, CurrentStep, Found, GraphView,
+            HistoryRow, Listing, OpenExecution, Reader, Resumed, Shortened, StatusView, Subject,
             TelemetryEvent, Wanted,
         },
     },
@@ -67,6 +67,12 @@ impl Engine {
     /// Where the execution stands. Wakes nobody.
     pub async fn status(&self, id: &ExecutionId) -> Result<StatusView> {
         self.status_of(&self.see(id).await?).await
+    }
+
+    /// The graph of the definition that the execution keeps, with where each step stands. Wakes nobody.
+    pub async fn graph(&self, id: &ExecutionId) -> Result<GraphView> {
+        let seen = self.see(id).await?;
+        self.view(&seen, None, GraphView::of_execution).await
     }
 
     pub(super) async fn status_of(&self, seen: &Seen) -> Result<StatusView> {

@@ -9,15 +9,16 @@ use crate::{
     limits,
 };
 
-/// Tells the execution until it has taken it in: what came of an attempt is not lost while the process lives.
-pub(super) async fn report(shared: &Shared, id: &ExecutionId, mut command: Command) {
+/// Tells the execution until it has taken it in: what came of an attempt is not lost while the process lives. False where there
+/// is none.
+pub(super) async fn report(shared: &Shared, id: &ExecutionId, mut command: Command) -> bool {
     let (mut failures, mut faults) = (0, 0);
     loop {
         let Err(error) = shared.send(id, Origin::Runner, command.clone()).await else {
-            return;
+            return true;
         };
         if error.code() == Code::ExecutionNotFound {
-            return;
+            return false;
         }
         tracing::warn!(execution = %id, code = error.code().as_str(), "what came of an operation cannot be recorded now; it is tried again");
         failures += 1;

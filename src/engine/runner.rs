@@ -42,11 +42,23 @@ struct InFlight {
     attempts: HashMap<AttemptId, CancellationToken>,
     /// Attempts of a transition of which nobody knows whether it is durable. None of them was begun.
     indeterminate: Vec<Begin>,
+    /// Who carries out its orders: one after the other, or a child would hear of a resume before the pause.
+    telling: Telling,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Telling {
+    #[default]
+    Nobody,
+    /// A task.
+    Somebody,
+    /// A task, which is to look once more.
+    Again,
 }
 
 impl InFlight {
     fn is_empty(&self) -> bool {
-        self.attempts.is_empty() && self.indeterminate.is_empty()
+        self.attempts.is_empty() && self.indeterminate.is_empty() && self.telling == Telling::Nobody
     }
 }
 
@@ -120,11 +132,40 @@ impl Runner {
         match effect {
             Effect::Begin(begin) => Self::begin(shared, id, *begin),
             Effect::Cancel(attempt_id) => shared.runner.cancel(id, &attempt_id),
-            Effect::Order(order) => {
-                let told = children::tell(shared.clone(), id.clone(), order);
-                shared.runner.tasks.spawn(told);
-            }
+            // It stands in the execution.
+            Effect::Order(_) => shared.runner.tell(shared, id),
         }
+    }
+
+    /// Has the orders of an execution carried out.
+    pub(super) fn tell(&self, shared: &Arc<Shared>, id: &ExecutionId) {
+        let mut all = self.work();
+        let work = all.entry(id.clone()).or_default();
+        if work.telling == Telling::Nobody {
+            work.telling = Telling::Somebody;
+            let told = children::tell(shared.clone(), id.clone());
+            self.tasks.spawn(told);
+        } else {
+            work.telling = Telling::Again;
+        }
+    }
+
+    /// Nothing is left that can be told now; false where it is to be looked at once more.
+    pub(super) fn end_telling(&self, id: &ExecutionId) -> bool {
+        let mut all = self.work();
+        let Some(work) = all.get_mut(id) else {
+            return true;
+        };
+        let is_over = work.telling != Telling::Again;
+        work.telling = if is_over {
+            Telling::Nobody
+        } else {
+            Telling::Somebody
+        };
+        if work.is_empty() {
+            all.remove(id);
+        }
+        is_over
     }
 
     fn begin(shared: &Arc<Shared>, id: &ExecutionId, begin: Begin) {
@@ -190,6 +231,8 @@ async fn attempt_and_report(
         if let Some(command) = children::attend(shared, id, begin).await {
             report(shared, id, command).await;
         }
+        // What was to be told to a child that never began.
+        shared.runner.tell(shared, id);
         return;
     }
     let attempt_id = begin.attempt_id.clone();

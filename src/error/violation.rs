@@ -86,3 +86,11 @@ pub struct Edit {
     /// The text that replaces the part.
     pub new_text: String,
 }
+
+/// A number of things, in words.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        _ => format!("{count} {noun}s"),
+    }
+}

@@ -30,4 +30,16 @@ pub const BENCH_REMOVALS_MAX: u32 = 20;
 pub const BENCH_SINGLE_IN_FLIGHT_MAX: usize = 256;
 /// Executions that `midex bench` stores before it measures, at most.
 pub const BENCH_STORED_MAX: u32 = 10_000_000;
+/// Pages of executions that a part of an id is looked for in, the ones that moved last first.
+pub const NAMED_PAGES_MAX: usize = 20;
+/// Executions that are named where a part of an id fits several.
+pub const NAMED_SHOWN_MAX: usize = 5;
+/// Executions, signals or steps that a terminal is offered to pick from.
+pub const PICKED_MAX: usize = 20;
+/// How often a terminal is asked again which one is meant, where the answer fits none.
+pub const PICK_ATTEMPTS_MAX: u32 = 5;
+/// How long the completion of a word may look for what there is; past it nothing is offered.
+pub const COMPLETE_WITHIN: Duration = Duration::from_millis(90);
+/// Executions, and of them steps and signals, that the completion of a word offers.
+pub const COMPLETIONS_MAX: usize = 50;
 }

@@ -2,7 +2,7 @@
 
 use std::{
     borrow::Cow,
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -135,8 +135,14 @@ fn add_agents(agents: &mut Agents, directory: &Path) {
 
 fn real(path: &Path) -> Result<PathBuf> {
     fs::canonicalize(path).map_err(|error| {
-        let message = format!("`{}` cannot be read: {}", path.display(), error.kind());
-        Error::new(Code::UsageInvalid, message).because(error)
+        let shown = path.display();
+        let message = match error.kind() {
+            io::ErrorKind::NotFound => format!("there is no file `{shown}`"),
+            kind => format!("`{shown}` cannot be read: {kind}"),
+        };
+        Error::new(Code::UsageInvalid, message)
+            .with_action("Name a file or a directory that can be read")
+            .because(error)
     })
 }
 

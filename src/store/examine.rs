@@ -117,7 +117,7 @@ impl Slice {
         } = stored.ok_or_else(|| damaged("an execution is gone"))?;
         let open = transaction.open_table(OPEN).map_err(fault)?;
         let is_open = open.get(id.as_str()).map_err(fault)?.is_some();
-        if is_open == execution.state().is_final() {
+        if is_open == execution.is_over() {
             return Err(damaged(
                 "the index of open executions does not say what an execution does",
             ));

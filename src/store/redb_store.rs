@@ -370,7 +370,7 @@ impl Commit {
     /// The index changes with the first transition of an execution and with its last, and where it is due otherwise.
     fn open_entry(&self) -> OpenEntry {
         let begins = self.row.revision == 1;
-        match self.next.state().is_final() {
+        match self.next.is_over() {
             true if begins => OpenEntry::Stays,
             true => OpenEntry::Goes,
             false if begins || self.due != self.position.due => OpenEntry::Says(self.due),

@@ -6,6 +6,7 @@ mod asking;
 mod basics;
 mod bench;
 mod catalog;
+mod completing;
 pub(crate) mod config;
 mod control;
 mod doctor;
@@ -13,11 +14,14 @@ mod follow;
 mod hidden;
 mod hook;
 mod install;
+mod naming;
 mod run;
 mod show;
 mod socket;
 pub(crate) mod terminal;
 mod tools;
+mod watch;
+mod words;
 
 use std::{
     ffi::OsStr,
@@ -118,6 +122,11 @@ impl Place {
     fn json(&self, args: &[&str]) -> Value {
         let args = [args, &["--json"]].concat();
         serde_json::from_str(&self.done(&args)).expect("JSON alone on stdout")
+    }
+
+    /// A command that must succeed; its stdout, which is a line of JSON for each row of a list.
+    fn rows(&self, args: &[&str]) -> Value {
+        Value::Array(lines(&self.done(&[args, &["--json"]].concat())))
     }
 
     fn with_stdin(&self, args: &[&str], stdin: &str) -> Ran {

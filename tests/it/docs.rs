@@ -9,6 +9,7 @@ mod house;
 mod manual;
 mod mcp;
 mod pages;
+mod pictures;
 mod readme;
 pub(crate) mod release;
 

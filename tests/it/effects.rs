@@ -1,6 +1,7 @@
 //! What the server does itself, and what time brings: activities, retries, crashes, timers and signals. Under paused
 //! time: not one real second is slept, and every instant is exact.
 
+mod absent;
 mod activities;
 mod attachments;
 mod children;

@@ -1,29 +1,35 @@
 //! The model test: random commands, stale and repeated tokens, time jumps, sleeps and restarts, against
 //! a small reference model. Whatever is driven must show the same state and refuse with the same codes.
 //!
-//! A failing case prints its seed and commands; proptest replays it from `proptest-regressions`.
+//! A failing case prints its commands, and `MIDEX_SEED` replays what the run had; proptest keeps it in `proptest-regressions`.
 
 mod driven;
 mod flow;
 mod reference;
 mod rehearsal;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    hash::{BuildHasher, Hasher, RandomState},
+    sync::Arc,
+    time::Duration,
+};
 
 use midex::{
     clock::TokioClock,
     domain::{Change, Definition, Lifecycle, execution::Report, view::Advanced},
     error::Code,
-    store::{MemoryStore, Store},
 };
-use proptest::prelude::*;
+use proptest::{prelude::*, test_runner::RngSeed};
 use serde_json::json;
 
 use self::{
     driven::{ID, Pure, Subject, Whole},
     reference::{Expected, Is, Model, ModelToken},
 };
-use crate::support::{self, EPOCH, definition, long::rounds};
+use crate::support::{
+    EPOCH, definition,
+    long::{rounds, seed},
+};
 
 /// What is done to an execution. Indices are taken modulo what there is.
 #[derive(Clone, Debug)]
@@ -301,11 +307,18 @@ fn paused_runtime() -> tokio::runtime::Runtime {
         .expect("a runtime")
 }
 
-/// So many cases, more in the long run, or as many as `PROPTEST_CASES` says.
+/// So many cases, more in the long run, or as many as `PROPTEST_CASES` says; from the seed that is printed.
 fn cases(short: u64, long: u64) -> ProptestConfig {
+    let config = ProptestConfig {
+        rng_seed: RngSeed::Fixed(seed(RandomState::new().build_hasher().finish())),
+        ..ProptestConfig::default()
+    };
     match std::env::var_os("PROPTEST_CASES") {
-        Some(_) => ProptestConfig::default(),
-        None => ProptestConfig::with_cases(u32::try_from(rounds(short, long)).expect("a count")),
+        Some(_) => config,
+        None => ProptestConfig {
+            cases: u32::try_from(rounds(short, long)).expect("a count"),
+            ..config
+        },
     }
 }
 
@@ -325,10 +338,7 @@ proptest! {
     #[test]
     fn the_engine_does_what_the_model_does(graph in graphs(), actions in actions()) {
         paused_runtime().block_on(async {
-            let clock = TokioClock::starting_at(EPOCH);
-            let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-            let engine = support::engine(store.clone(), clock, 1).await;
-            let mut subject = Whole { definition: workflow(&graph), clock, store, engine, seed: 1 };
+            let mut subject = Whole::new(workflow(&graph), []).await;
             run(graph, &actions, &mut subject).await;
         });
     }

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use crate::limits;
+use crate::{cli::list::at_least_one, limits};
 
 /// What is done with catalogs.
 #[derive(Clone, Debug, clap::Subcommand)]
@@ -92,7 +92,7 @@ pub(in crate::cli) struct ShowArgs {
     /// One of its commands, without the vendor
     pub(super) operation: Option<String>,
     /// How many commands at most
-    #[arg(long, value_name = "N", default_value_t = limits::COMMANDS_LISTED)]
+    #[arg(long, value_name = "N", default_value_t = limits::COMMANDS_LISTED, value_parser = at_least_one)]
     pub(super) limit: usize,
 }
 

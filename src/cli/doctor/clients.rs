@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Finding, Verdict};
+use super::{Finding, Verdict, mend};
 use crate::{
     cli::install::{Found, Named, Scope, found},
     config::Config,
@@ -41,11 +41,7 @@ fn of_file(found: &Found) -> Option<Finding> {
     let names = match &found.names {
         Ok(names) => names,
         Err(error) => {
-            return Some(Finding::warn(
-                CHECK,
-                error.message(),
-                error.suggested_action(),
-            ));
+            return Some(Finding::warn(CHECK, error.message(), mend(error)));
         }
     };
     let scope = match found.scope {

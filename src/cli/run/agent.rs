@@ -12,8 +12,7 @@ use tokio::{
 
 use super::{
     answer,
-    source::of_person,
-    submission::{Report, Submission},
+    submission::{Report, Submission, of_person},
 };
 use crate::{
     cli::{link::Link, question, screen::one_line, value::duration, wrong},

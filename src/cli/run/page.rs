@@ -15,6 +15,7 @@ use crate::{
         value::{duration, field, fields, final_output_faults, gist, json_text, list},
         visible::visible,
     },
+    clock::{Clock, SystemClock},
     error::Result,
 };
 
@@ -185,7 +186,9 @@ impl<'a> Page<'a> {
 
     /// Prints, once, what the execution waits for if no step is open.
     pub(super) fn waits(&mut self, current: &Value) -> Result<()> {
-        let waits: Vec<_> = list(&current["waits"]).iter().map(wait_words).collect();
+        let now = SystemClock.now();
+        let waits = list(&current["waits"]).iter();
+        let waits: Vec<_> = waits.map(|wait| wait_words(wait, now)).collect();
         let waits = waits.join("; ");
         if self.json() || waits.is_empty() || self.waited == waits {
             return Ok(());

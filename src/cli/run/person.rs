@@ -4,8 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     form::{Asking, Field, Filled, refused},
-    source::{Next, of_person},
-    submission::{Report, takes_any, written},
+    submission::{Next, Report, of_person, takes_any, written},
     words::{self, Word, word},
 };
 use crate::{

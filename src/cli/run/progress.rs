@@ -13,6 +13,7 @@ use crate::{
         question,
         screen::{Screen, cut},
         value::{duration, field, list},
+        when::{local, until},
     },
     clock::{Clock, SystemClock, Timestamp},
     limits,
@@ -113,14 +114,15 @@ fn brief(wait: &Value) -> String {
     format!("{body}{step}{item}")
 }
 
-/// What is waited for, in words: `'pause' waits until 10:00:00`.
-pub(super) fn wait_words(wait: &Value) -> String {
+/// What is waited for, in words: `nap waits until 2026-01-01 10:00:00 +00 (42 s left)`.
+pub(in crate::cli) fn wait_words(wait: &Value, now: Timestamp) -> String {
     let step = brief(wait);
     let due = field(wait, "due");
+    let left = until(&due, now).unwrap_or_default();
     match wait["waits_for"].as_str().unwrap_or_default() {
         "operation" => format!("{step}: the server works on it"),
-        "timer" => format!("{step} waits until {due}"),
-        "retry" => format!("{step} is tried again at {due}"),
+        "timer" => format!("{step} waits until {} ({left} left)", local(&due)),
+        "retry" => format!("{step} is tried again in {left}"),
         "signal" => format!("{step} waits for the signal '{}'", field(wait, "signal")),
         "gate" => format!(
             "{step} waits for an approval: {}",
@@ -152,6 +154,9 @@ mod tests {
             "nap: 1 m 05 s left · build #2 · 1.0 s"
         );
         assert_eq!(line(&[], Duration::from_secs(2), now), "2.0 s");
-        assert_eq!(wait_words(&wait), "nap waits until 2026-01-01T10:01:05Z");
+        assert!(wait_words(&wait, now).ends_with("(1 m left)"));
+        let retry =
+            json!({ "step_name": "a", "waits_for": "retry", "due": "2026-01-01T10:00:05Z" });
+        assert_eq!(wait_words(&retry, now), "a is tried again in 5 s");
     }
 }

@@ -15,7 +15,7 @@ use super::{
     lines::Lines,
     page::Page,
     person::Person,
-    submission::{Report, Submission, place_of, written},
+    submission::{Next, Submission, place_of, written},
 };
 use crate::{
     cli::{link::Link, prompt::Prompt},
@@ -42,16 +42,6 @@ enum Asked {
     Person,
     Editor(Editor),
     Agent(Agent),
-}
-
-/// What comes next.
-pub(super) enum Next {
-    /// An output or an error, of the open step at this position.
-    Submit(usize, Submission),
-    /// The execution shall pause.
-    Pause,
-    /// The command ends, for this reason.
-    Stop(String),
 }
 
 impl OutputSource {
@@ -228,15 +218,4 @@ fn whole(path: &Path) -> Result<String> {
         path
     };
     input::read_file(path, limits::OUTPUTS_FILE_BYTES_MAX)
-}
-
-/// A submission of a person for the open step at `at`.
-pub(super) fn of_person(open: &[Value], at: usize, report: Report) -> Submission {
-    Submission {
-        step: open[at]["step_name"].as_str().map(str::to_owned),
-        report,
-        place: "your output".to_owned(),
-        is_by_person: true,
-        is_retry: false,
-    }
 }

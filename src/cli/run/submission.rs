@@ -30,6 +30,27 @@ pub(super) enum Report {
     Error(Value),
 }
 
+/// What comes next.
+pub(super) enum Next {
+    /// An output or an error, of the open step at this position.
+    Submit(usize, Submission),
+    /// The execution shall pause.
+    Pause,
+    /// The command ends, for this reason.
+    Stop(String),
+}
+
+/// A submission of a person for the open step at `at`.
+pub(super) fn of_person(open: &[Value], at: usize, report: Report) -> Submission {
+    Submission {
+        step: open[at]["step_name"].as_str().map(str::to_owned),
+        report,
+        place: "your output".to_owned(),
+        is_by_person: true,
+        is_retry: false,
+    }
+}
+
 /// Reads one line.
 ///
 /// # Errors

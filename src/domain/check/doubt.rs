@@ -94,8 +94,12 @@ pub(super) fn short_loops(
             } else {
                 "limits.max_visits".to_owned()
             };
+            let times = match most {
+                1 => "once".to_owned(),
+                most => format!("{most} times"),
+            };
             let message = format!(
-                "a loop leads back to `{id}`, which may be entered {most} time(s): the next round ends the execution as failed"
+                "a loop leads back to `{id}`, which may be entered {times}: the next round ends the execution as failed"
             );
             let finding = Finding::new(Rule::LoopNearBound, path, node.place, message);
             found.push(finding.suggest("allow as many rounds as the work may need".to_owned()));

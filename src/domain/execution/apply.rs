@@ -121,7 +121,12 @@ impl Execution {
                 self.end_step(visit_id, outcome);
             }
             Event::ChildOrdered(order) => self.orders.push(order.clone()),
-            Event::ChildTold(order) => self.orders.retain(|left| left != order),
+            Event::ChildTold(order) => {
+                // The same may be to be told again later, after something else.
+                if let Some(at) = self.orders.iter().position(|left| left == order) {
+                    self.orders.remove(at);
+                }
+            }
             Event::StepFailed { visit_id, failure } => self.fail_step(visit_id, failure),
             Event::CompensationKept { visit_id, list } => self.keep_compensation(visit_id, *list),
             Event::EndingBegan { to } => self.ending = Some(*to),

@@ -101,6 +101,25 @@ impl Execution {
         &self.orders
     }
 
+    /// Whether nothing happens to it any more: it has ended, and its children were told. Whoever does not wait for an end
+    /// may be quicker than those who tell them.
+    pub fn is_over(&self) -> bool {
+        self.state.is_final() && self.orders.is_empty()
+    }
+
+    /// The first order that can be carried out now. A pause and a resume of a child that is waited for and has not begun
+    /// yet come after its beginning; any other one of the `missing` never will begin.
+    pub(crate) fn order_due(&self, missing: &BTreeSet<ExecutionId>) -> Option<&Order> {
+        let awaited = self.awaiting(|awaiting| match awaiting {
+            Awaiting::Child { execution_id } => Some(execution_id.clone()),
+            _ => None,
+        });
+        let is_to_come = |child: &ExecutionId| {
+            missing.contains(child) && awaited.iter().any(|(_, id)| id == child)
+        };
+        self.orders.iter().find(|order| !is_to_come(&order.child))
+    }
+
     /// What an attempt of it makes it to the child that it begins.
     pub fn as_parent_of(&self, attempt_id: &AttemptId) -> Parent {
         let above = self.parent();

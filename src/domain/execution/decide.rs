@@ -20,7 +20,7 @@ use crate::{
         schema::over_budget,
         token::Grant,
     },
-    error::{Code, Error, Result, Violation},
+    error::{Code, Error, Result, Violation, counted},
     limits,
 };
 
@@ -64,8 +64,8 @@ fn refused(definition: &Definition, violations: Vec<Violation>) -> Error {
     let name = &definition.workflow.name;
     let what = format!("the inputs of workflow '{name}'");
     let message = format!(
-        "the inputs of workflow '{name}' break its rules in {} place(s); nothing was started",
-        violations.len()
+        "the inputs of workflow '{name}' break its rules in {}; nothing was started",
+        counted(violations.len(), "place")
     );
     over_budget(&what, &violations)
         .unwrap_or_else(|| Error::new(Code::InputsInvalid, message))

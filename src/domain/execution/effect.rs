@@ -23,7 +23,7 @@ use crate::{
         schema::over_budget,
         span::backoff,
     },
-    error::{Result, Violation},
+    error::{Result, Violation, counted},
     limits,
 };
 
@@ -317,8 +317,8 @@ impl TransitionBuilder<'_> {
             return Err(Interrupt::fails(step, FailureCode::LimitExceeded, message));
         }
         let message = format!(
-            "{what} breaks its schema in {} place(s): {}: {}",
-            violations.len(),
+            "{what} breaks its schema in {}: {}: {}",
+            counted(violations.len(), "place"),
             first.path,
             first.message
         );

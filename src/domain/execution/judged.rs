@@ -20,7 +20,7 @@ use crate::{
         offer::Suggestion,
         schema::over_budget,
     },
-    error::{Code, Error, NextCall, Result, Violation, address, call, read},
+    error::{Code, Error, NextCall, Result, Violation, address, call, counted, read},
     limits,
 };
 
@@ -139,9 +139,9 @@ impl Execution {
                 Some(FAILED_FOR_GOOD),
             ),
         };
-        let count = violations.len();
+        let count = counted(violations.len(), "place");
         let message = format!(
-            "the output of step '{}' breaks its schema in {count} place(s) (malformed output {seen} of {most}; {what})",
+            "the output of step '{}' breaks its schema in {count} (malformed output {seen} of {most}; {what})",
             step.id
         );
         let whose = format!(

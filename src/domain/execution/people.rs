@@ -12,7 +12,7 @@ use super::{
 use crate::{
     clock::Timestamp,
     domain::{FailureCode, definition::Step, event::GateAnswered, schema::over_budget},
-    error::{Code, Error, Result, again},
+    error::{Code, Error, Result, again, counted},
     limits,
 };
 
@@ -204,9 +204,9 @@ impl TransitionBuilder<'_> {
             return Ok(());
         }
         let message = format!(
-            "the output breaks the schema of step '{}' in {} place(s)",
+            "the output breaks the schema of step '{}' in {}",
             visit_id.step(),
-            violations.len()
+            counted(violations.len(), "place")
         );
         let error = over_budget(
             &format!("the output of step '{}'", visit_id.step()),

@@ -38,8 +38,7 @@ impl Execution {
     /// process ends is looked after at once by the next one, and so is what waits for a catalog.
     pub fn wake_at(&self, definition: &Definition) -> Option<Timestamp> {
         let is_running = self.state == State::Running && self.operations().next().is_some();
-        let has_orders = !self.orders.is_empty() && !self.state.is_final();
-        if is_running || has_orders || self.lacks_catalog() {
+        if is_running || !self.orders.is_empty() || self.lacks_catalog() {
             return Some(self.updated_at);
         }
         self.deadline(definition)

@@ -3,12 +3,15 @@
 
 mod dot;
 mod mermaid;
+mod standing;
+mod svg;
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+pub use self::standing::Standing;
 use crate::domain::{
     body::Body,
     definition::{Arm, Join, Losers, Next, OnError, RunWhen, Step, StepKind, Workflow},
@@ -19,7 +22,7 @@ use crate::domain::{
 /// The steps of a workflow and the order between them.
 ///
 /// Invariant: node ids are distinct, and every edge joins two of them, or one with the end.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GraphView {
     /// The workflow's name.
     pub name: String,
@@ -29,12 +32,12 @@ pub struct GraphView {
     /// [`grammar::END`], which is no step.
     pub edges: Vec<GraphEdge>,
     /// The hooks of the workflow.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hooks: Vec<GraphBeside>,
 }
 
 /// A step.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GraphNode {
     /// Its id.
     pub id: String,
@@ -42,6 +45,12 @@ pub struct GraphNode {
     pub agent: Option<String>,
     /// What it does; empty where the file does not say.
     pub description: String,
+    /// Its kind: `agent`, `gate`, `wait`, `branch`, `foreach`…
+    #[serde(default)]
+    pub kind: String,
+    /// Where it stands in an execution, where the graph is that of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standing: Option<Standing>,
     /// The workflow that it runs as a child, where it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workflow: Option<String>,
@@ -50,30 +59,30 @@ pub struct GraphNode {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub join: Option<String>,
     /// Its hooks, and what takes its effect back.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<GraphBeside>,
     /// Whether it runs once the execution is failing: a step of `on_failure`. No edge leads to it from the others.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub on_failure: bool,
 }
 
 /// A hook, or what takes an effect back.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GraphBeside {
     /// The key that declares it: `on_success`, `on_failure`, `on_complete` or `compensate`.
-    pub body: &'static str,
+    pub body: String,
     /// Its kind, and what of: `set`, `activity NAME`, `run CATALOG OPERATION`, `workflow NAME`.
     pub does: String,
     /// Whether its failure is that of what it belongs to.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub required: bool,
     /// Whether it is for each item of a `foreach`.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub each: bool,
 }
 
 /// A way from one step to another.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GraphEdge {
     /// The step that is done first.
     pub from: String,
@@ -87,7 +96,7 @@ pub struct GraphEdge {
 }
 
 /// Why one step comes after another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EdgeKind {
     /// It waits for it.
@@ -109,6 +118,34 @@ impl GraphView {
             edges: edges(&workflow.steps),
             hooks: beside(&workflow.bodies, false).collect(),
         }
+    }
+
+    /// In which wave each step comes: after all that it waits for, and after what leads to it from above. Control that goes
+    /// back makes no wave of its own.
+    pub fn waves(&self) -> Vec<usize> {
+        let position = |id: &str| self.nodes.iter().position(|node| node.id == id);
+        let ways: Vec<_> = self
+            .edges
+            .iter()
+            .filter_map(|edge| Some((position(&edge.from)?, position(&edge.to)?, edge.kind)))
+            .filter(|(from, to, kind)| from < to || *kind == EdgeKind::DependsOn)
+            .collect();
+        let mut waves = vec![0; self.nodes.len()];
+        // As often as there are steps: then every way, however long, has been gone.
+        for _ in 0..self.nodes.len() {
+            let mut has_moved = false;
+            for (from, to, _) in &ways {
+                let next = (waves[*from] + 1).min(self.nodes.len());
+                if waves[*to] < next {
+                    waves[*to] = next;
+                    has_moved = true;
+                }
+            }
+            if !has_moved {
+                break;
+            }
+        }
+        waves
     }
 
     /// Whether control is led to the end from somewhere.
@@ -154,6 +191,8 @@ fn node(step: &Step) -> GraphNode {
         id: step.id.as_str().to_owned(),
         agent: step.agent().map(|agent| agent.as_str().to_owned()),
         description: step.description.clone(),
+        kind: step.kind.as_str().to_owned(),
+        standing: None,
         workflow: match &step.acting().kind {
             StepKind::Workflow { name } => Some(name.clone()),
             _ => None,
@@ -182,7 +221,7 @@ fn join(step: &Step) -> Option<String> {
 
 fn beside(bodies: &BTreeMap<Body, Step>, each: bool) -> impl Iterator<Item = GraphBeside> {
     bodies.iter().map(move |(body, step)| GraphBeside {
-        body: body.as_str(),
+        body: body.as_str().to_owned(),
         does: does(&step.kind),
         required: step.required,
         each,
@@ -283,6 +322,8 @@ mod tests {
             id: (*id).to_owned(),
             agent: Some((*agent).to_owned()),
             description: String::new(),
+            kind: "agent".to_owned(),
+            standing: None,
             workflow: None,
             join: None,
             beside: Vec::new(),
@@ -401,6 +442,29 @@ mod tests {
             "help" -> "work";
         }
         "#);
+    }
+
+    /// Ways back make no wave, and each of the others leads to a later one.
+    #[test]
+    fn steps_stand_in_waves() {
+        let mut graph = graph(&[("a", "x"), ("b", "x"), ("c", "x")]);
+        graph.edges.retain(|edge| edge.from == "a");
+        graph.edges.push(GraphEdge {
+            from: "c".to_owned(),
+            to: "a".to_owned(),
+            kind: EdgeKind::Branch,
+            label: None,
+        });
+        assert_eq!(graph.waves(), [0, 1, 1]);
+        // A cycle of dependencies, which no checked workflow has, ends too.
+        graph.edges[0].kind = EdgeKind::DependsOn;
+        graph.edges.push(GraphEdge {
+            from: "b".to_owned(),
+            to: "a".to_owned(),
+            kind: EdgeKind::DependsOn,
+            label: None,
+        });
+        assert!(graph.waves().iter().all(|wave| *wave <= 3));
     }
 
     /// What Mermaid would make a list, a rule, emphasis, an entity or a style of.

@@ -21,6 +21,8 @@ pub(super) enum Address {
     Executions(ListRequest),
     CurrentStep(ExecutionId, Reader),
     WorkflowStatus(ExecutionId),
+    /// The steps with where each stands.
+    Graph(ExecutionId),
     StepHistory(ExecutionId),
     WorkflowArtifacts(ExecutionId, Option<StepId>),
     Artifact {
@@ -180,7 +182,16 @@ impl Address {
                 let id = execution()?;
                 query.reader().map(|reader| Self::CurrentStep(id, reader))
             }
-            ("workflow_status", Some(_)) => Ok(Self::WorkflowStatus(execution()?)),
+            ("workflow_status", Some(_)) => {
+                let id = execution()?;
+                query.graph().map(|is_graph| {
+                    if is_graph {
+                        Self::Graph(id)
+                    } else {
+                        Self::WorkflowStatus(id)
+                    }
+                })
+            }
             ("step_history", Some(_)) => Ok(Self::StepHistory(execution()?)),
             ("telemetry", Some(_)) => query.telemetry(Some(execution()?)),
             ("workflow_artifacts", Some(all)) if !all.contains('/') => {
@@ -275,6 +286,14 @@ impl Query {
             None => Ok(Reader::Model),
             Some("person") => Ok(Reader::Person),
             Some(text) => Err(bad("reader", text, "a reader: person")),
+        }
+    }
+
+    fn graph(&mut self) -> Result<bool> {
+        match self.text("graph").as_deref() {
+            None => Ok(false),
+            Some("true") => Ok(true),
+            Some(text) => Err(bad("graph", text, "true")),
         }
     }
 

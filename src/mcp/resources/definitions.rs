@@ -1,5 +1,7 @@
 //! Definitions as resources: S0's `available_workflows` and `workflow_details`, and agents.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::address::Page;
@@ -61,6 +63,12 @@ pub(super) fn workflow_details(registry: &Registry, name: &str) -> Result<Value>
         // A workflow that declares none takes any object, and says nothing of it.
         if let Some(inputs) = &definition.workflow.inputs {
             details["inputs"] = json!(view::inputs(inputs));
+            let steps = definition.workflow.steps.iter();
+            let later = steps.filter_map(|step| step.acting().kind.asks_for());
+            let later: BTreeSet<_> = later.flatten().collect();
+            if !later.is_empty() {
+                details["asked_later"] = json!(later);
+            }
         }
     }
     if let Some(metadata) = entry.metadata() {

@@ -187,6 +187,7 @@ async fn value(app: &App, address: Address) -> Result<ResourceContent> {
         Address::Executions(list) => show(app.list(list).await),
         Address::CurrentStep(id, reader) => show(app.current_step_for(&id, reader).await),
         Address::WorkflowStatus(id) => show(app.status(&id).await),
+        Address::Graph(id) => show(app.graph(&id).await),
         Address::StepHistory(id) => show(app.history(&id).await),
         Address::WorkflowArtifacts(id, step) => show(app.artifacts(&id, step.as_ref()).await),
         Address::Artifact {

@@ -77,6 +77,7 @@ impl Watched {
             Address::Skill(skill) => Self::Definitions(DefinitionTopic::Skill(skill)),
             Address::CurrentStep(id, _)
             | Address::WorkflowStatus(id)
+            | Address::Graph(id)
             | Address::StepHistory(id)
             | Address::WorkflowArtifacts(id, _)
             | Address::Telemetry { id: Some(id), .. } => Self::Executions(Topic::Execution(id)),

@@ -55,7 +55,7 @@ pub use self::{
 use crate::{
     app::App,
     domain::{ExecutionId, Token, schema::Schema, view::Advanced},
-    error::{Code, Error, Result, Violation},
+    error::{Code, Error, Result, Violation, counted},
     limits,
     mcp::asking::Confirmation,
 };
@@ -378,9 +378,9 @@ impl ToolSpec {
             arguments::suggest(&self.input, &arguments, &mut violations);
             let mended = arguments::mended(&self.input, &arguments);
             let message = format!(
-                "the arguments of {} break its schema in {} place(s)",
+                "the arguments of {} break its schema in {}",
                 self.name,
-                violations.len()
+                counted(violations.len(), "place")
             );
             let mut error = Error::new(Code::ArgumentsInvalid, message).with("tool", self.name);
             if arguments::can_be_said(&mended) && self.checked.violations(&mended).is_empty() {

@@ -51,9 +51,11 @@ fn it_is_kept_as_it_stands_and_shown_and_counts_in_the_version() {
         assert!(without["workflows"][0].get("metadata").is_none());
     }
     let list_of = project.command(&["list", "--json"]).output().unwrap();
-    let listed: Value = serde_json::from_slice(&list_of.stdout).unwrap();
-    let listed = list(&listed);
-    let front = listed.iter().find(|one| one["name"] == "front").unwrap();
+    let listed = String::from_utf8(list_of.stdout).unwrap();
+    let mut listed = listed
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let front = listed.find(|one| one["name"] == "front").unwrap();
     assert_eq!(front["metadata"], json!({ "author": "Ada" }));
 }
 

@@ -154,10 +154,8 @@ fn list_shows_shipped_workflows_and_those_of_a_directory() {
         "--workflows",
         dir.path().to_str().unwrap(),
     ]);
-    let shown: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let shown = super::lines(&text(&output.stdout));
     let names: Vec<_> = shown
-        .as_array()
-        .unwrap()
         .iter()
         .map(|entry| entry["name"].as_str().unwrap())
         .collect();

@@ -151,8 +151,8 @@ async fn a_document_is_looked_at_imported_and_listed() {
     ]);
     shop.ends(0, &["catalog", "list"])
         .shows(&["pantry", "usable", "4", "Pantry"]);
-    let listed = shop.place.json(&["catalog", "list"]);
-    assert_eq!(listed["catalogs"][0]["operations"], 4, "{listed}");
+    let listed = shop.place.rows(&["catalog", "list"]);
+    assert_eq!(listed[0]["operations"], 4, "{listed}");
     let shown = shop.ends(0, &["catalog", "show", "Pantry", "--limit", "1"]);
     shown.shows(&[
         "usable",
@@ -212,7 +212,7 @@ async fn a_document_that_cannot_be_imported_is_drawn_where_it_breaks() {
         let said: Value = serde_json::from_str(&ran.err).expect("JSON");
         assert_eq!(said["error_code"], "OPENAPI_INVALID");
     }
-    assert_eq!(shop.place.json(&["catalog", "list"])["catalogs"], json!([]));
+    assert_eq!(shop.place.rows(&["catalog", "list"]), json!([]));
     shop.ends(2, &["catalog", "add", "pantry.yaml"])
         .says(&["--title"]);
 }
@@ -297,7 +297,7 @@ async fn a_call_that_fails_says_what_the_service_said_and_what_to_do() {
     let ran = shop.ends(1, &["call", "pantry jars:inof"]);
     ran.says(&[
         "COMMAND_NOT_FOUND",
-        "help: Run `midex call pantry jars:info`",
+        "help: Run `midex call 'pantry jars:info'`",
     ]);
     for flags in [
         &["--with", "jar"][..],

@@ -35,7 +35,7 @@ fn commanded(home: &Path, args: &[&str]) -> Value {
     let output = midex(home, args);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{args:?}: {said}");
-    serde_json::from_slice(&output.stdout).unwrap()
+    serde_json::from_slice(&output.stdout).expect("one row")
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn a_caller_that_does_not_say_who_it_is_is_turned_away() {
         "others do not notice"
     );
     assert_eq!(
-        commanded(witness.home(), &["list", "executions", "--json"])[0]["execution_id"],
+        commanded(witness.home(), &["list", "executions", "--json"])["execution_id"],
         WITNESS
     );
     witness.survives();
@@ -138,7 +138,7 @@ fn silent_callers_make_room_for_those_that_speak() {
     witness.unharmed();
     // All of them together may be silent for much longer than a command waits for its turn.
     assert_eq!(
-        commanded(witness.home(), &["list", "executions", "--json"])[0]["execution_id"],
+        commanded(witness.home(), &["list", "executions", "--json"])["execution_id"],
         WITNESS
     );
     let mut late = Door::enter(&witness.data(), witness.home());

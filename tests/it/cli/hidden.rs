@@ -60,7 +60,7 @@ fn no_command_shows_what_cannot_be_seen() {
         "{started:?}"
     );
     harmless(&["run"], &(started.out + &started.err));
-    let listed = place.json(&["list", "executions"]);
+    let listed = place.rows(&["list", "executions"]);
     assert_eq!(listed[0]["execution_id"], id, "it is data all the same");
     assert_eq!(listed[0]["current_step"], "gate", "{listed}");
     let (no_id, reason) = (hides("no"), hides("why"));

@@ -34,7 +34,21 @@ fn show_tells_where_an_execution_stands_and_what_came_of_its_steps() {
         "{shown}"
     );
     assert!(!shown.contains('\u{1b}'));
-    let row = shown
+    // The steps stand in their order, those to come too.
+    let row = |start: &str| {
+        shown
+            .lines()
+            .find(|line| line.trim_start().starts_with(start))
+    };
+    let done = row("✓ diagnose").unwrap();
+    assert!(done.contains("debugger") && done.ends_with('…'), "{done}");
+    assert!(
+        row("● fix").is_some() && row("○ verify").is_some(),
+        "{shown}"
+    );
+    // Every visit is listed where that is asked for.
+    let visits = place.done(&["show", "s", "--visits"]);
+    let row = visits
         .lines()
         .find(|line| line.contains("and more"))
         .unwrap();
@@ -57,11 +71,11 @@ fn a_refusal_names_the_command_that_leads_on_and_no_call() {
     for (args, help) in [
         (
             vec!["show", "nope"],
-            "Run `midex list executions`: use an id that it shows".to_owned(),
+            "Run `midex list executions`: use an id that it shows; --all-projects shows those of other projects".to_owned(),
         ),
         (
             vec!["resume", "nope", "--data-dir", data],
-            format!("Run `midex list executions --data-dir {data}`: use an id that it shows"),
+            format!("Run `midex list executions --data-dir {data}`: use an id that it shows; --all-projects shows those of other projects"),
         ),
         (
             vec!["run", "nope"],
@@ -133,14 +147,17 @@ fn show_tells_what_an_end_left_behind() {
     assert_has(
         &shown,
         &[
-            "on_success of put",
-            "compensate of put",
+            "✓ put ",
+            "+ compensate: set",
+            "✗ stop ",
             "not taken back\n  put: ",
             "hooks that failed\n  on_success of put: ",
             "  on_complete of the workflow: ",
             "failed in step stop",
         ],
     );
+    let visits = place.done(&["show", "f", "--visits"]);
+    assert_has(&visits, &["on_success of put", "compensate of put"]);
 }
 
 const LATE: &str = "workflow: late\ndescription: d\nmemory: { a: 0 }\nsteps:\n  \
@@ -153,6 +170,10 @@ fn show_tells_which_step_came_too_late_for_its_join() {
     place.file("workflows/late.yaml", LATE);
     place.done(&["run", "late", "--id", "l"]);
     let shown = place.done(&["show", "l"]);
+    let row = shown.lines().find(|line| line.contains("slow")).unwrap();
+    assert!(row.contains("  late"), "{shown}");
+    assert_has(&shown, &["waits for any of 2"]);
+    let shown = place.done(&["show", "l", "--visits"]);
     let late = shown
         .lines()
         .filter(|line| line.contains("completed, late"));

@@ -47,7 +47,7 @@ fn commands_at_once_share_one_store() {
     for running in running {
         running.end().ends_quietly(0);
     }
-    let listed = place.json(&["list", "executions", "--state", "completed"]);
+    let listed = place.rows(&["list", "executions", "--state", "completed"]);
     assert_eq!(listed.as_array().unwrap().len(), names.len());
 }
 
@@ -56,7 +56,7 @@ fn a_command_marks_what_it_starts_with_its_own_project() {
     let place = Place::new();
     let mut server = place.listening();
     place.begun("mine");
-    let mine = place.json(&["list", "executions"]);
+    let mine = place.rows(&["list", "executions"]);
     assert_eq!(mine[0]["execution_id"], "mine");
     assert_eq!(mine[0]["project"], place.project().to_str().unwrap());
     // The server runs elsewhere, so it is none of its own.
@@ -65,13 +65,13 @@ fn a_command_marks_what_it_starts_with_its_own_project() {
     server.begin("bug-fix", "theirs");
     assert_eq!(
         place
-            .json(&["list", "executions"])
+            .rows(&["list", "executions"])
             .as_array()
             .unwrap()
             .len(),
         1
     );
-    let all = place.json(&["list", "executions", "--all-projects"]);
+    let all = place.rows(&["list", "executions", "--all-projects"]);
     assert_eq!(all.as_array().unwrap().len(), 2);
     assert_has(&place.done(&["show"]), &["mine  bug-fix"]);
 }
@@ -96,18 +96,19 @@ fn lifecycle(place: &Place) {
     // Where nothing is to be lifted it says where the execution stands.
     assert_has(&place.done(&["resume", "x"]), &["'x' is running, at 'fix'"]);
     assert_has(&place.done(&["abandon", "x"]), &["'x' is abandoned"]);
-    let refused = place.midex(&["abandon", "x"]);
+    assert_eq!(place.done(&["abandon", "x"]), "'x' is abandoned already\n");
+    let refused = place.midex(&["pause", "x"]);
     assert_eq!((refused.code, refused.out.as_str()), (Some(1), ""));
     refused.says(&["STATE_TRANSITION_REFUSED", "help: "]);
     assert_eq!(
-        place.json(&["list", "executions", "--state", "open"]),
+        place.rows(&["list", "executions", "--state", "open"]),
         json!([])
     );
     for command in ["pause", "abandon", "show", "tail"] {
         place.ends(1, &[command, "nobody"]);
         place.ends(2, &[command, "x", "--nonsense"]);
     }
-    place.ends(1, &["list", "executions", "--state", "odd"]);
+    place.ends(2, &["list", "executions", "--state", "odd"]);
     let json = place.midex(&["pause", "nobody", "--json"]);
     assert_eq!(
         super::lines(&json.err)[0]["error_code"],

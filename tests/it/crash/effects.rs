@@ -2,6 +2,7 @@
 //! again on the same directory. Each activity writes into a log that midex knows nothing of; held against the histories
 //! it shows that no effect is lost, and that none is done twice unless it may be.
 
+mod children;
 mod taken_back;
 mod tale;
 mod worker;
@@ -32,6 +33,7 @@ const MOVES_MAX: usize = 100;
 /// All executions, over all processes.
 struct Drill {
     home: TempDir,
+    /// What executions of the client's follow, in turns.
     workflows: &'static [(&'static str, &'static str)],
     process: u32,
     executions: BTreeMap<String, Started>,
@@ -49,14 +51,20 @@ impl Drill {
         let home = tempfile::tempdir().unwrap();
         let workflows = home.path().join("workflows");
         std::fs::create_dir(&workflows).unwrap();
-        for (name, text) in all {
-            std::fs::write(workflows.join(format!("{name}.yaml")), text).unwrap();
-        }
-        Self {
+        let drill = Self {
             home,
             workflows: all,
             process: 0,
             executions: BTreeMap::new(),
+        };
+        drill.write(all);
+        drill
+    }
+
+    fn write(&self, workflows: &[(&str, &str)]) {
+        let directory = self.home.path().join("workflows");
+        for (name, text) in workflows {
+            std::fs::write(directory.join(format!("{name}.yaml")), text).unwrap();
         }
     }
 

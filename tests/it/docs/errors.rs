@@ -12,7 +12,8 @@ const HEAD: &str = "\
 
 Every refusal of midex, over MCP, HTTP and on the command line, carries one of these codes as `error_code`, with its `category`, how far the call came
 (`failure_stage`), whether the same call may succeed later (`retryable`), and in `suggested_action` the one right next call. Where a next call needs a
-name, it is in `context`; here it is in capitals. What breaks a rule is listed in `violations`, all at once.
+name, it is in `context`; here it is in capitals. What breaks a rule is listed in `violations`, all at once. The last column is what the command line says
+in its place; `midex help errors CODE` shows it too.
 ";
 
 /// What a next call may need, in capitals.
@@ -41,6 +42,20 @@ fn next_call(code: Code) -> String {
     error.suggested_action().replace('|', "\\|")
 }
 
+/// What a person types, with the names in capitals.
+fn typed(code: Code) -> String {
+    let mut text = code.typed().join("; else: ");
+    for name in NAMES
+        .iter()
+        .copied()
+        .chain(["nearest", "words", "address", "host"])
+    {
+        text = text.replace(&format!("{{{name}}}"), &name.to_uppercase());
+    }
+    assert!(!text.contains('{'), "{code}: {text}");
+    text.replace('|', "\\|")
+}
+
 fn page() -> String {
     let mut page = HEAD.to_owned();
     for (category, what) in [
@@ -60,7 +75,7 @@ fn page() -> String {
         (Category::Internal, "a fault of midex or of the machine"),
     ] {
         write!(page, "\n## {}\n\n{what}\n\n", word(category)).unwrap();
-        page.push_str("| `error_code` | what it says | `failure_stage` | retryable | next |\n|---|---|---|---|---|\n");
+        page.push_str("| `error_code` | what it says | `failure_stage` | retryable | next | on the command line |\n|---|---|---|---|---|---|\n");
         for code in Code::ALL.iter().filter(|code| code.category() == category) {
             let (what, stage, next) = (
                 code.description().trim(),
@@ -70,7 +85,8 @@ fn page() -> String {
             let retryable = if code.retryable() { "yes" } else { "no" };
             writeln!(
                 page,
-                "| `{code}` | {what} | {stage} | {retryable} | {next} |"
+                "| `{code}` | {what} | {stage} | {retryable} | {next} | {} |",
+                typed(*code)
             )
             .unwrap();
         }

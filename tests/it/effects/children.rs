@@ -14,7 +14,11 @@ use super::*;
 
 /// Workflows by name.
 #[derive(Debug, Default)]
-struct Known(Mutex<BTreeMap<String, Arc<Definition>>>);
+struct Known {
+    all: Mutex<BTreeMap<String, Arc<Definition>>>,
+    /// How long it takes to find one.
+    takes: Mutex<Duration>,
+}
 
 impl Known {
     fn of(workflows: &[(&str, &str)]) -> Arc<Self> {
@@ -27,7 +31,7 @@ impl Known {
 
     fn set(&self, name: &str, lines: &str) {
         let definition = play::defined_with(lines, &["work", "undo"]);
-        let mut known = self.0.lock().unwrap();
+        let mut known = self.all.lock().unwrap();
         known.insert(name.to_owned(), definition);
     }
 }
@@ -38,9 +42,13 @@ impl Workflows for Known {
         _: Option<&'a str>,
         name: &'a str,
     ) -> BoxFuture<'a, Result<Arc<Definition>>> {
-        let found = self.0.lock().unwrap().get(name).cloned();
-        let missing = || Error::new(Code::WorkflowNotFound, format!("no workflow '{name}'"));
-        Box::pin(std::future::ready(found.ok_or_else(missing)))
+        let found = self.all.lock().unwrap().get(name).cloned();
+        let takes = *self.takes.lock().unwrap();
+        Box::pin(async move {
+            tokio::time::sleep(takes).await;
+            let missing = || Error::new(Code::WorkflowNotFound, format!("no workflow '{name}'"));
+            found.ok_or_else(missing)
+        })
     }
 }
 
@@ -456,4 +464,66 @@ async fn waiting_for_a_child_again_is_no_transition() {
         output_of(&family.engine, "tell").await,
         json!({ "said": "hi" })
     );
+}
+
+/// What a parent did before its child was there holds for the child too.
+#[tokio::test(start_paused = true)]
+async fn a_pause_reaches_a_child_that_begins_after_it() {
+    let parent = PARENT.replace(
+        "steps:",
+        "steps:\n  - { id: first, guidance: Wait, result: {} }",
+    );
+    let family = Family::begin(&parent, &[("announce", CHILD)]).await;
+    *family.known.takes.lock().unwrap() = seconds(1);
+    family.does(&id(), json!(1)).await;
+    family.engine.changed("e", Lifecycle::Pause).await;
+    tokio::time::sleep(seconds(2)).await;
+    let child = family.child().await;
+    assert_eq!(family.state(&child).await, "paused");
+    family.engine.changed("e", Lifecycle::Resume).await;
+    family.settled().await;
+    assert_eq!(family.state(&child).await, "running");
+}
+
+/// A child that cannot be told now hears of a resume after the pause that came before it.
+#[tokio::test(start_paused = true)]
+async fn a_child_is_told_in_order() {
+    let family = Family::begin(PARENT, &[("announce", CHILD)]).await;
+    let child = family.child().await;
+    *family.store.refused.lock().unwrap() = Some(child.clone());
+    family.engine.changed("e", Lifecycle::Pause).await;
+    family.settled().await;
+    family.engine.changed("e", Lifecycle::Resume).await;
+    family.settled().await;
+    *family.store.refused.lock().unwrap() = None;
+    tokio::time::sleep(seconds(120)).await;
+    assert_eq!(family.state(&child).await, "running");
+    family.engine.changed("e", Lifecycle::Pause).await;
+    family.settled().await;
+    assert_eq!(family.state(&child).await, "paused");
+}
+
+/// Whoever does not wait for the end of a parent leaves orders behind: they outlive the process all the same.
+#[tokio::test(start_paused = true)]
+async fn a_child_of_an_execution_that_has_ended_is_told_after_a_restart() {
+    let parent = "compensate_when: [abandoned]
+steps:
+  - { id: open, activity: work, compensate: { workflow: shut } }
+  - { id: after, guidance: Wait, result: {} }
+";
+    let shut = "steps:\n  - { id: close, guidance: Shut it, result: {} }\n";
+    let mut family = Family::begin(parent, &[("shut", shut)]).await;
+    tokio::time::sleep(seconds(2)).await;
+    let ending = family.engine.changed("e", Lifecycle::Abandon).await;
+    assert_eq!(ending.ending.as_deref(), Some("abandoned"));
+    family.settled().await;
+    let child = family.child().await;
+    *family.store.refused.lock().unwrap() = Some(child.clone());
+    let ended = family.engine.changed("e", Lifecycle::Abandon).await;
+    assert_eq!(ended.state, "abandoned");
+    family.settled().await;
+    assert_eq!(family.state(&child).await, "running");
+    family.restart().await;
+    tokio::time::sleep(seconds(120)).await;
+    assert_eq!(family.state(&child).await, "abandoned");
 }

@@ -181,8 +181,11 @@ fn the_details_of_a_workflow_say_what_it_takes() {
         })
     );
     let output = project.command(&["list", "--json"]).output().unwrap();
-    let listed: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let entries = listed.as_array().unwrap();
+    let listed = String::from_utf8(output.stdout).unwrap();
+    let entries = listed
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let entries: Vec<_> = entries.collect();
     let of = |name: &str| entries.iter().find(|entry| entry["name"] == name).unwrap();
     assert_eq!(of("w")["inputs"], details["inputs"]);
     assert_eq!(of("bug-fix")["inputs"], Value::Null);

@@ -48,6 +48,25 @@ fn f11_two_servers_on_one_directory_lose_nothing_and_refuse_nobody() {
     }
 }
 
+/// Fault W4 of the study: a session of another library wrote a thousand lines of its log among those of the protocol.
+#[test]
+fn w4_whatever_is_logged_every_line_of_the_output_is_the_protocol_s() {
+    let project = line();
+    let mut command = project.command(&["serve"]);
+    command.env("RUST_LOG", "trace");
+    let mut server = Server::run(command);
+    server.shake_hands();
+    // Each line that it reads meanwhile is parsed.
+    let first = server.begin("line", "e");
+    server.run_to_end(&first);
+    let (status, _, rest) = server.close();
+    assert!(status.success(), "{status}");
+    for line in rest {
+        let line: Value = serde_json::from_str(&line).expect("a line of the protocol");
+        assert_eq!(line["jsonrpc"], "2.0");
+    }
+}
+
 /// Fault F12 of the study: after its input had ended the server lived on for up to ten minutes.
 #[test]
 fn f12_the_end_of_input_ends_the_process_within_a_second() {

@@ -1,27 +1,34 @@
 //! What is driven: the pure domain, or the whole engine.
 
-use std::{cell::RefCell, collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use midex::{
+    catalog::BoxFuture,
     clock::{Clock, SeededIds, TokioClock},
     domain::{
-        Change, Command, Decision, DefaultSources, Definition, Execution, ExecutionId, Facts, Row,
-        Token, Transition,
+        Change, Command, Decision, DefaultSources, Definition, Event, Execution, ExecutionId,
+        Facts, Row, Token, Transition,
         body::Body,
         execution::{
-            Brought, Need, OperationFailure, Report, SignalRequest, Start, Submission, Values,
+            AttemptId, Brought, Effect, Need, OperationFailure, Report, SignalRequest, Start,
+            Submission, Values,
         },
         offer::CONTINUE,
         view::{self, Advanced, Asked, Found, ReadyStep, Shortened, StatusView},
     },
-    engine::{Engine, StartRequest},
+    engine::{Engine, Options, StartRequest, Workflows},
     error::Result,
     limits,
-    store::Store,
+    store::{ListQuery, MemoryStore, Store},
 };
 use serde_json::{Value, json};
 
-use crate::support::{self, EPOCH};
+use crate::support::EPOCH;
 
 /// What is handed in with a report: an odd number comes with the choice of going on, which changes nothing else.
 fn submitted(report: Report) -> Submission {
@@ -42,9 +49,19 @@ pub(super) trait Subject {
     async fn state(&mut self) -> StatusView;
     async fn change(&mut self, change: Change) -> Result<()>;
     async fn signal(&mut self, name: &str, payload: Value) -> Result<()>;
-    /// The one at this place of what the server works on comes to something.
-    async fn work(&mut self, at: usize, outcome: Result<Brought, OperationFailure>);
+    /// What the server works on comes to something.
+    async fn work(&mut self, attempt_id: AttemptId, outcome: Result<Brought, OperationFailure>);
     async fn restart(&mut self);
+    /// The child of an attempt, which begins now where nobody but the test sees to that.
+    async fn child(&mut self, attempt_id: &AttemptId, definition: Arc<Definition>) -> Self;
+    /// Its parent did something; its child was told. Where an engine sees to children, it does that.
+    async fn hear(&mut self, command: Command);
+    /// Everything in memory was lost, as `root` knows.
+    async fn restart_below(&mut self, root: &Self);
+    /// All executions that there are, where somebody counts them.
+    async fn all(&self) -> Option<BTreeSet<String>>;
+    /// What it came to once it is completed, where the test tells its parent.
+    fn output(&self) -> Option<Value>;
     /// The open turns, in the order in which a model is shown them.
     async fn turns(&mut self) -> Vec<ReadyStep>;
     /// The execution and its journal as they are kept.
@@ -72,6 +89,8 @@ pub(super) struct Pure {
     rows: Vec<Row>,
     /// The values that are stored by digest.
     contents: Values,
+    /// The attempts that begin a child.
+    begun: BTreeSet<AttemptId>,
 }
 
 impl Pure {
@@ -83,7 +102,12 @@ impl Pure {
             execution: None,
             rows: Vec::new(),
             contents: Values::new(),
+            begun: BTreeSet::new(),
         }
+    }
+
+    fn execution(&self) -> &Execution {
+        self.execution.as_ref().expect("an execution")
     }
 
     fn facts(&self) -> Facts<'_> {
@@ -97,6 +121,7 @@ impl Pure {
             next, transition.next,
             "the events say all that the transition does"
         );
+        self.take(&transition.effects, &transition.row);
         for (digest, content) in transition.contents {
             // What an artifact holds may be anything, and no decision asks for it.
             if let Ok(value) = serde_json::from_slice(&content) {
@@ -109,6 +134,26 @@ impl Pure {
             Some(refusal) => Err(refusal),
             None => Ok(self.answer(self.rows.len() as u64, false)),
         }
+    }
+
+    /// No child is begun twice, and each order in the row is also sent.
+    fn take(&mut self, effects: &[Effect], row: &Row) {
+        let mut sent = Vec::new();
+        for effect in effects {
+            match effect {
+                Effect::Begin(begin) if begin.workflow().is_some() => {
+                    let is_new = self.begun.insert(begin.attempt_id.clone());
+                    assert!(is_new, "begun again: {begin:?}");
+                }
+                Effect::Order(order) => sent.push(order),
+                Effect::Begin(_) | Effect::Cancel(_) => {}
+            }
+        }
+        let orders = row.events.iter().filter_map(|event| match event {
+            Event::ChildOrdered(order) => Some(order),
+            _ => None,
+        });
+        assert_eq!(sent, orders.collect::<Vec<_>>());
     }
 
     fn answer(&self, revision: u64, replayed: bool) -> Advanced {
@@ -254,15 +299,46 @@ impl Subject for Pure {
         self.command(&Command::Change(change)).map(|_| ())
     }
 
-    async fn work(&mut self, at: usize, outcome: Result<Brought, OperationFailure>) {
-        let execution = self.execution.as_ref().expect("an execution");
-        let attempt_id = execution.operations().nth(at).expect("it is worked on");
+    async fn work(&mut self, attempt_id: AttemptId, outcome: Result<Brought, OperationFailure>) {
         let outcome = Arc::new(outcome);
         let command = Command::Outcome {
             attempt_id,
             outcome,
         };
-        self.command(&command).expect("an outcome is never refused");
+        let moved = self.command(&command).expect("an outcome is never refused");
+        assert!(moved.is_some(), "nobody waits for {command:?}");
+    }
+
+    async fn child(&mut self, attempt_id: &AttemptId, definition: Arc<Definition>) -> Self {
+        assert!(self.begun.contains(attempt_id), "{attempt_id:?}");
+        let mut child = Self::new(definition, self.clock);
+        let start = Start {
+            id: attempt_id.child(self.execution().id()),
+            project: None,
+            inputs: None,
+            defaults: DefaultSources::default(),
+            parent: Some(Box::new(self.execution().as_parent_of(attempt_id))),
+        };
+        let transition = Execution::start(child.facts(), start, child.clock.now(), &child.ids);
+        let started = transition.and_then(|transition| child.become_next(transition));
+        started.expect("a start");
+        child
+    }
+
+    async fn hear(&mut self, command: Command) {
+        self.command(&command).expect("an order is never refused");
+    }
+
+    async fn restart_below(&mut self, _: &Self) {
+        self.restart().await;
+    }
+
+    async fn all(&self) -> Option<BTreeSet<String>> {
+        None
+    }
+
+    fn output(&self) -> Option<Value> {
+        self.shown(view::whole_output)
     }
 
     async fn restart(&mut self) {
@@ -312,11 +388,63 @@ impl Subject for Pure {
 
 /// The whole engine, on a store in memory.
 pub(super) struct Whole {
-    pub(super) definition: Arc<Definition>,
-    pub(super) clock: TokioClock,
-    pub(super) store: Arc<dyn Store>,
-    pub(super) engine: Engine,
-    pub(super) seed: u64,
+    definition: Arc<Definition>,
+    clock: TokioClock,
+    store: Arc<dyn Store>,
+    engine: Engine,
+    seed: u64,
+    id: ExecutionId,
+    workflows: Arc<Known>,
+}
+
+/// The workflows that children follow, by name.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Known(BTreeMap<&'static str, Arc<Definition>>);
+
+impl Workflows for Known {
+    fn find<'a>(
+        &'a self,
+        _: Option<&'a str>,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Arc<Definition>>> {
+        let found = self.0.get(name).cloned();
+        Box::pin(std::future::ready(Ok(found.expect("a workflow"))))
+    }
+}
+
+impl Whole {
+    pub(super) async fn new(
+        definition: Arc<Definition>,
+        children: impl IntoIterator<Item = (&'static str, Arc<Definition>)>,
+    ) -> Self {
+        let clock = TokioClock::starting_at(EPOCH);
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let workflows = Arc::new(Known(children.into_iter().collect()));
+        let engine = begun(store.clone(), clock, workflows.clone(), 1).await;
+        Self {
+            definition,
+            clock,
+            store,
+            engine,
+            seed: 1,
+            id: ExecutionId::parse(ID).expect("an id"),
+            workflows,
+        }
+    }
+}
+
+async fn begun(
+    store: Arc<dyn Store>,
+    clock: TokioClock,
+    workflows: Arc<Known>,
+    seed: u64,
+) -> Engine {
+    let ids = Arc::new(SeededIds::new(seed));
+    let options = Options {
+        workflows,
+        ..Options::new(store, Arc::new(clock), ids)
+    };
+    Engine::new(options).await.expect("an engine")
 }
 
 impl Subject for Whole {
@@ -337,59 +465,105 @@ impl Subject for Whole {
     }
 
     async fn read(&mut self) -> (BTreeMap<String, String>, u64) {
-        let id = ExecutionId::parse(ID).expect("an id");
         let current = self
             .engine
-            .current_step(&id)
+            .current_step(&self.id)
             .await
             .expect("the execution exists");
         (tokens(&current), current.revision)
     }
 
     async fn state(&mut self) -> StatusView {
-        let id = ExecutionId::parse(ID).expect("an id");
-        self.engine.status(&id).await.expect("the execution exists")
+        self.engine
+            .status(&self.id)
+            .await
+            .expect("the execution exists")
     }
 
     async fn change(&mut self, change: Change) -> Result<()> {
-        let id = ExecutionId::parse(ID).expect("an id");
-        let answered = self.engine.command(&id, change).await?;
-        let status = self.engine.status(&id).await.expect("the execution exists");
-        assert_eq!(answered, status, "the answer is the status");
+        let answered = self.engine.command(&self.id, change).await?;
+        let status = self
+            .engine
+            .status(&self.id)
+            .await
+            .expect("the execution exists");
+        // What it told its children may have been done meanwhile.
+        if answered.revision == status.revision {
+            assert_eq!(answered, status, "the answer is the status");
+        }
         Ok(())
     }
 
-    async fn work(&mut self, _: usize, _: Result<Brought, OperationFailure>) {
-        unreachable!("it has no activities")
+    // It has no activities, and the engine sees to children.
+    async fn work(&mut self, _: AttemptId, _: Result<Brought, OperationFailure>) {}
+
+    async fn child(&mut self, attempt_id: &AttemptId, definition: Arc<Definition>) -> Self {
+        Self {
+            definition,
+            clock: self.clock,
+            store: self.store.clone(),
+            engine: self.engine.clone(),
+            seed: self.seed,
+            id: attempt_id.child(&self.id),
+            workflows: self.workflows.clone(),
+        }
     }
+
+    async fn hear(&mut self, _: Command) {}
 
     async fn restart(&mut self) {
         // As a crash: nobody is told, the old actors are simply never asked again.
         self.seed += 1;
-        self.engine = support::engine(self.store.clone(), self.clock, self.seed).await;
+        let (store, workflows) = (self.store.clone(), self.workflows.clone());
+        self.engine = begun(store, self.clock, workflows, self.seed).await;
+    }
+
+    async fn restart_below(&mut self, root: &Self) {
+        self.engine = root.engine.clone();
+    }
+
+    async fn all(&self) -> Option<BTreeSet<String>> {
+        let query = ListQuery {
+            limit: 200,
+            ..ListQuery::default()
+        };
+        let all = self.engine.list(query).await.expect("a list").executions;
+        Some(all.into_iter().map(|row| row.execution_id).collect())
+    }
+
+    fn output(&self) -> Option<Value> {
+        None
     }
 
     async fn signal(&mut self, name: &str, payload: Value) -> Result<()> {
-        let id = ExecutionId::parse(ID).expect("an id");
         let answered = self
             .engine
-            .command(&id, SignalRequest::new(name, payload))
+            .command(&self.id, SignalRequest::new(name, payload))
             .await?;
-        let status = self.engine.status(&id).await.expect("the execution exists");
-        assert_eq!(answered, status, "the answer is the status");
+        let status = self
+            .engine
+            .status(&self.id)
+            .await
+            .expect("the execution exists");
+        // What it told its children may have been done meanwhile.
+        if answered.revision == status.revision {
+            assert_eq!(answered, status, "the answer is the status");
+        }
         Ok(())
     }
 
     async fn turns(&mut self) -> Vec<ReadyStep> {
-        let id = ExecutionId::parse(ID).expect("an id");
-        let current = self.engine.current_step(&id).await;
+        let current = self.engine.current_step(&self.id).await;
         current.expect("the execution exists").ready_steps
     }
 
     async fn kept(&self) -> (Execution, Vec<Row>) {
-        let id = ExecutionId::parse(ID).expect("an id");
-        let stored = self.store.load(&id).await.expect("the store answers");
-        let rows = self.store.history(&id).await.expect("the store answers");
+        let stored = self.store.load(&self.id).await.expect("the store answers");
+        let rows = self
+            .store
+            .history(&self.id)
+            .await
+            .expect("the store answers");
         (stored.expect("the execution exists").execution, rows)
     }
 

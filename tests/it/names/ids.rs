@@ -35,7 +35,13 @@ fn midex(home: &Path, args: &[&str]) -> Value {
     let ran = command.output().unwrap();
     let said = String::from_utf8_lossy(&ran.stderr);
     assert!(ran.status.success(), "{args:?}: {said}");
-    serde_json::from_slice(&ran.stdout).unwrap()
+    let shown = String::from_utf8(ran.stdout).unwrap();
+    let rows = shown.lines().map(serde_json::from_str);
+    match args {
+        ["list", ..] => rows.collect::<Result<_, _>>().map(Value::Array),
+        _ => serde_json::from_str(&shown),
+    }
+    .unwrap()
 }
 
 fn home() -> tempfile::TempDir {

@@ -257,9 +257,10 @@ fn list_shows_what_is_broken_and_what_there_is_as_json() {
     assert_eq!(listed(&registry, true, false).1, 0);
 
     let (json, _) = listed(&registry, false, true);
-    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let rows = json.lines().map(serde_json::from_str::<serde_json::Value>);
+    let rows: Vec<_> = rows.collect::<Result<_, _>>().unwrap();
     let named = |name| {
-        let mut listed = json.as_array().unwrap().iter();
+        let mut listed = rows.iter();
         listed.find(|entry| entry["name"] == name).unwrap()
     };
     let (bad, bug_fix) = (named("b\u{1b}ad"), named("bug-fix"));
@@ -278,7 +279,7 @@ fn list_shows_what_is_broken_and_what_there_is_as_json() {
     assert_eq!(phase["agent"], "implementer");
     assert_eq!(phase["dependsOn"], serde_json::json!(["diagnose"]));
     let (json, _) = listed(&registry, true, true);
-    assert!(json.contains("\"name\": \"architect\""));
+    assert!(json.contains("\"name\":\"architect\""));
 }
 
 /// A name on a disk may be any bytes.

@@ -3,6 +3,7 @@
 //!
 //! Where the contract is silent a rule is marked *ours*: it is the machine's way, found reasonable.
 
+mod children;
 mod ending;
 mod joins;
 mod rows;
@@ -10,11 +11,14 @@ mod ways;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use midex::limits;
+use midex::{domain::event::Ordered, limits};
 use serde_json::{Value, json};
 
 use self::ending::Kept;
-pub(super) use self::rows::Entry;
+pub(super) use self::{
+    children::{Key, Order},
+    rows::Entry,
+};
 use super::manifest::{COUNTERS, Condition, Flow, Foreach, Kind, List, OnError, RunWhen, To};
 
 /// What of a step is open, in the order in which it is told.
@@ -38,6 +42,8 @@ pub(super) enum Waits {
     Items,
     /// Work of the server.
     Act,
+    /// The end of a child, which follows the workflow at this position.
+    Child(usize),
     /// The end of a pause: this came meanwhile.
     Deferred(Outcome),
 }
@@ -97,10 +103,13 @@ pub(super) struct Interpreter<'a> {
     pub(super) hook_failures: Vec<(usize, u32, &'static str, &'static str)>,
     /// Hooks of the workflow that were entered.
     had: Vec<&'static str>,
+    /// What its children are still to be told.
+    pub(super) orders: Vec<Order>,
 }
 
 impl<'a> Interpreter<'a> {
-    pub(super) fn start(flow: &'a Flow) -> Self {
+    /// Begins at an instant, in milliseconds.
+    pub(super) fn start(flow: &'a Flow, now: u64) -> Self {
         let pending = Standing {
             status: "pending",
             visits: 0,
@@ -109,7 +118,7 @@ impl<'a> Interpreter<'a> {
         };
         let mut begun = Self {
             flow,
-            now: 0,
+            now,
             state: "running",
             steps: vec![pending; flow.steps.len()],
             open: BTreeMap::new(),
@@ -126,6 +135,7 @@ impl<'a> Interpreter<'a> {
             not_compensated: Vec::new(),
             hook_failures: Vec::new(),
             had: Vec::new(),
+            orders: Vec::new(),
         };
         begun.settle();
         begun
@@ -234,10 +244,9 @@ impl<'a> Interpreter<'a> {
             self.run_steps();
             self.at_once = 0;
             self.fans.values_mut().for_each(|fan| fan.is_fresh = false);
-            if self.has_ended() || !self.open.is_empty() {
+            if self.has_ended() || !self.open.is_empty() || !self.come_to_end() {
                 return;
             }
-            self.come_to_end();
         }
     }
 
@@ -315,6 +324,7 @@ impl<'a> Interpreter<'a> {
         match &spec.kind {
             Kind::Guidance => self.open(step, Waits::Model),
             Kind::Timer(time) => self.open(step, Waits::Timer(self.now + time)),
+            Kind::Child(child) => self.open(step, Waits::Child(*child)),
             Kind::Signal(name) => match self.kept.iter().position(|(kept, _)| kept == name) {
                 Some(at) => {
                     let (_, payload) = self.kept.remove(at);
@@ -416,13 +426,9 @@ impl<'a> Interpreter<'a> {
             if is_passed {
                 self.item_ended(step, begun, Value::Null);
             } else {
-                self.open.insert(
-                    (step, Part::Item(begun)),
-                    Open {
-                        visit,
-                        waits: Waits::Model,
-                    },
-                );
+                let waits = foreach.child.map_or(Waits::Model, Waits::Child);
+                let place = (step, Part::Item(begun));
+                self.open.insert(place, Open { visit, waits });
             }
         }
     }
@@ -505,7 +511,10 @@ impl<'a> Interpreter<'a> {
             }
             Err(_) if foreach.forgives != OnError::Fail => self.item_ended(step, item, Value::Null),
             Err(code) => {
-                self.void(|(at, part)| at == step && matches!(part, Part::Item(_)));
+                self.void(
+                    |(at, part)| at == step && matches!(part, Part::Item(_)),
+                    Ordered::Abandon,
+                );
                 self.finish((step, Part::Work), Err(code));
             }
         }
@@ -529,7 +538,8 @@ impl<'a> Interpreter<'a> {
         closed.visit
     }
 
-    fn void(&mut self, is_meant: impl Fn(Place) -> bool) {
+    /// Nobody waits any more for what is meant: its children are told `what`.
+    fn void(&mut self, is_meant: impl Fn(Place) -> bool, what: Ordered) {
         let places: Vec<_> = self
             .open
             .keys()
@@ -537,6 +547,7 @@ impl<'a> Interpreter<'a> {
             .filter(|place| is_meant(*place))
             .collect();
         for place in places {
+            self.order(place, what);
             self.close(place, "skipped");
         }
     }

@@ -1,6 +1,7 @@
 //! Random workflows: as data that the interpreter reads, and as the manifest that says the same.
 
 mod beside;
+mod children;
 
 use std::{
     collections::BTreeSet,
@@ -17,7 +18,11 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 pub(super) use self::beside::{Does, Effect, Join};
-use self::beside::{told_bodies, told_joins};
+pub(super) use self::children::name;
+use self::{
+    beside::{told_bodies, told_joins},
+    children::children,
+};
 
 /// Ids of steps by position: authoring order is not the order of names, and one has a hyphen.
 pub(super) const IDS: [&str; 11] = [
@@ -51,6 +56,8 @@ pub(in crate::model) struct Flow {
     pub(super) hooks: Vec<Effect>,
     /// The ends at which effects are taken back.
     pub(super) taken_back: Vec<&'static str>,
+    /// The workflows that its children follow.
+    pub(super) children: Vec<Flow>,
     pub(in crate::model) definition: Arc<Definition>,
     manifest: String,
 }
@@ -58,7 +65,11 @@ pub(in crate::model) struct Flow {
 /// A failing case shows what a person would read: the manifest.
 impl fmt::Debug for Flow {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "\n{}", self.manifest)
+        write!(out, "\n{}", self.manifest)?;
+        for (at, child) in self.children.iter().enumerate() {
+            write!(out, "\n{}: {child:?}", name(at))?;
+        }
+        Ok(())
     }
 }
 
@@ -88,12 +99,16 @@ pub(super) enum Kind {
     Signal(usize),
     /// Waits for so many units of time, or with exact times for a time that no other step waits for.
     Timer(u64),
+    /// Waits for a child, which follows the workflow at this position.
+    Child(usize),
     Fail,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Foreach {
     pub(super) list: List,
+    /// The workflow that a child of each item follows; without one a model works on it.
+    pub(super) child: Option<usize>,
     pub(super) parallel: usize,
     /// Only items above this are worked on.
     pub(super) above: Option<i64>,
@@ -140,24 +155,33 @@ pub(super) enum RunWhen {
     Failed,
 }
 
+/// What a random workflow may have besides what needs nobody and what a model does.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::model) struct Has {
+    pub(in crate::model) timers: bool,
+    /// Activities, in hooks and compensations.
+    pub(in crate::model) activities: bool,
+    pub(in crate::model) children: bool,
+}
+
 /// Workflows of three to eight steps, and up to three of `on_failure`, that the check accepts. `unit` makes of a timer's
-/// position and units how long it waits, in milliseconds; where they act, activities stand in hooks and compensations.
+/// position and units how long it waits, in milliseconds.
 pub(in crate::model) fn flows(
     unit: fn(usize, u64) -> u64,
-    act: bool,
+    has: Has,
 ) -> impl Strategy<Value = Flow> {
     let provisions = prop_oneof![3 => Just(0..=0), 2 => Just(1..=3usize)]
-        .prop_flat_map(move |count| prop::collection::vec(spec(act), count));
-    let steps = prop::collection::vec(spec(act), 3..=8);
-    let hooks = beside::hooks(act);
+        .prop_flat_map(move |count| prop::collection::vec(spec(has), count));
+    let steps = prop::collection::vec(spec(has), 3..=8);
+    let hooks = beside::hooks(has);
     let taken_back = prop_oneof![
         2 => Just(vec!["failed"]),
         2 => Just(vec!["failed", "abandoned"]),
         1 => Just(vec!["abandoned"]),
     ];
-    (steps, provisions, hooks, taken_back).prop_filter_map(
+    (steps, provisions, hooks, taken_back, children(has)).prop_filter_map(
         "the check finds fault",
-        move |(mut steps, provided, hooks, taken_back)| {
+        move |(mut steps, provided, hooks, taken_back, children)| {
             let provisions = steps.len();
             steps.extend(provided);
             let draft = Draft {
@@ -165,13 +189,15 @@ pub(in crate::model) fn flows(
                 provisions,
                 hooks,
                 taken_back,
+                children,
             };
             draft.checked(unit)
         },
     )
 }
 
-fn spec(act: bool) -> impl Strategy<Value = Spec> {
+/// In a box: the types of strategies within strategies outgrow a stack.
+fn spec(has: Has) -> BoxedStrategy<Spec> {
     let after = prop_oneof![
         6 => Just(None),
         4 => prop::collection::vec(0..8usize, 0..3).prop_map(Some),
@@ -190,38 +216,41 @@ fn spec(act: bool) -> impl Strategy<Value = Spec> {
     ];
     let max_visits = prop_oneof![1 => Just(None), 8 => (1..4u32).prop_map(Some)];
     let condition = prop_oneof![4 => Just(None), 1 => condition().prop_map(Some)];
-    let beside = (beside::joins(), beside::bodies(act));
+    let beside = (beside::joins(), beside::bodies(has));
     let rest = (after, condition, next, on_error, run_when, max_visits);
-    (kind(act), rest, beside).prop_map(|(kind, rest, (join, beside))| {
-        let (after, condition, next, on_error, run_when, max_visits) = rest;
-        Spec {
-            kind,
-            after,
-            condition,
-            next,
-            on_error,
-            run_when,
-            max_visits,
-            join,
-            beside,
-        }
-    })
+    (kind(has), rest, beside)
+        .prop_map(|(kind, rest, (join, beside))| {
+            let (after, condition, next, on_error, run_when, max_visits) = rest;
+            Spec {
+                kind,
+                after,
+                condition,
+                next,
+                on_error,
+                run_when,
+                max_visits,
+                join,
+                beside,
+            }
+        })
+        .boxed()
 }
 
-fn kind(act: bool) -> impl Strategy<Value = Kind> {
+fn kind(has: Has) -> impl Strategy<Value = Kind> {
     let arm = (prop::option::weighted(0.8, condition()), to());
     prop_oneof![
         8 => Just(Kind::Guidance),
         3 => (0..2usize).prop_map(Kind::Count),
         3 => prop::collection::vec(arm, 1..4).prop_map(Kind::Branch),
-        4 => foreach(act).prop_map(Kind::Foreach),
+        4 => foreach(has).prop_map(Kind::Foreach),
         2 => (0..2usize).prop_map(Kind::Signal),
-        2 => (1..4u64).prop_map(Kind::Timer),
+        u32::from(has.timers) * 2 => (1..4u64).prop_map(Kind::Timer),
+        u32::from(has.children) * 4 => (0..children::COUNT).prop_map(Kind::Child),
         1 => Just(Kind::Fail),
     ]
 }
 
-fn foreach(act: bool) -> impl Strategy<Value = Foreach> {
+fn foreach(has: Has) -> impl Strategy<Value = Foreach> {
     let list = prop_oneof![
         2 => prop::collection::vec(0..4i64, 0..5).prop_map(List::Literal),
         1 => (0..8usize).prop_map(List::Output),
@@ -232,14 +261,21 @@ fn foreach(act: bool) -> impl Strategy<Value = Foreach> {
         Just(OnError::Continue)
     ];
     let above = prop_oneof![3 => Just(None), 1 => (0..3i64).prop_map(Some)];
-    let rest = (list, 1..5usize, above, forgives, beside::compensations(act));
-    rest.prop_map(|(list, parallel, above, forgives, beside)| Foreach {
-        list,
-        parallel,
-        above,
-        forgives,
-        beside,
-    })
+    let child = prop_oneof![
+        3 => Just(None),
+        u32::from(has.children) * 2 => (0..children::COUNT).prop_map(Some),
+    ];
+    let rest = (list, 1..5usize, above, forgives, beside::compensations(has));
+    (rest, child).prop_map(
+        |((list, parallel, above, forgives, beside), child)| Foreach {
+            list,
+            child,
+            parallel,
+            above,
+            forgives,
+            beside,
+        },
+    )
 }
 
 pub(super) fn condition() -> impl Strategy<Value = Condition> {
@@ -259,11 +295,13 @@ pub(super) fn id(step: usize) -> &'static str {
 }
 
 /// What nobody has checked.
+#[derive(Clone, Debug)]
 struct Draft {
     steps: Vec<Spec>,
     provisions: usize,
     hooks: Vec<Effect>,
     taken_back: Vec<&'static str>,
+    children: Vec<Flow>,
 }
 
 impl Draft {
@@ -323,6 +361,7 @@ impl Draft {
             provisions: self.provisions,
             hooks: self.hooks,
             taken_back: self.taken_back,
+            children: self.children,
             definition: Arc::new(definition),
             manifest,
         })
@@ -496,6 +535,7 @@ impl Kind {
             Self::Foreach(foreach) => ("foreach", foreach.told()),
             Self::Signal(name) => ("wait", json!({ "signal": SIGNALS[*name] })),
             Self::Timer(time) => ("wait", json!({ "for": format!("{time}ms") })),
+            Self::Child(child) => ("workflow", json!(name(*child))),
             Self::Fail => ("fail", json!({ "code": "TOLD", "message": "told" })),
         }
     }
@@ -507,7 +547,10 @@ impl Foreach {
             List::Literal(list) => json!(list),
             List::Output(step) => json!(format!("${{{{ steps.{} }}}}", id(*step))),
         };
-        let mut body = json!({ "guidance": "Do one.", "result": {} });
+        let mut body = match self.child {
+            None => json!({ "guidance": "Do one.", "result": {} }),
+            Some(child) => json!({ "workflow": name(child) }),
+        };
         if let Some(above) = self.above {
             body["if"] = json!(format!("one > {above}"));
         }

@@ -1,6 +1,6 @@
 //! Hooks, what is taken back, and the end of the whole.
 
-use midex::domain::Lifecycle;
+use midex::domain::{Lifecycle, event::Ordered};
 use serde_json::{Value, json};
 
 use super::{Interpreter, Open, Outcome, Part, To, Waits, status};
@@ -39,8 +39,14 @@ impl Interpreter<'_> {
         let is_running = self.state == "running";
         match change {
             _ if self.has_ended() => return false,
-            Lifecycle::Pause if is_running => self.state = "paused",
-            Lifecycle::Resume if !is_running => self.resume(),
+            Lifecycle::Pause if is_running => {
+                self.order_all(Ordered::Pause);
+                self.state = "paused";
+            }
+            Lifecycle::Resume if !is_running => {
+                self.order_all(Ordered::Resume);
+                self.resume();
+            }
             Lifecycle::Abandon => self.give_up("abandoned"),
             Lifecycle::Diverge if is_running => self.give_up("diverged"),
             Lifecycle::Fail if self.ends_badly() => self.end_now("failed"),
@@ -55,17 +61,24 @@ impl Interpreter<'_> {
 
     /// The first time what is left to do is done; the second time nobody waits for that.
     fn give_up(&mut self, to: &'static str) {
-        if self.ends_badly() || !self.has_at_end(to) {
+        if self.ends_badly() {
             return self.end_now(to);
         }
-        self.void(|_| true);
+        self.void(|_| true, Ordered::Abandon);
+        if !self.has_at_end(to) {
+            return self.become_final(to);
+        }
         self.back.clear();
         (self.state, self.ending) = ("running", Some(to));
         self.settle();
     }
 
     fn end_now(&mut self, to: &'static str) {
-        self.void(|_| true);
+        let what = match to {
+            "failed" => Ordered::Fail,
+            _ => Ordered::Abandon,
+        };
+        self.void(|_| true, what);
         let to = self.ending().filter(|to| *to != "completed").unwrap_or(to);
         if self.takes_back(to) {
             self.not_compensated.extend(self.effects.iter().rev());
@@ -79,8 +92,9 @@ impl Interpreter<'_> {
         self.effects.clear();
     }
 
-    /// Nothing is open and no step is ready: the next thing that is left to do before the final state, else that.
-    pub(super) fn come_to_end(&mut self) {
+    /// Nothing is open and no step is ready: the next thing that is left to do before the final state, else that, but not
+    /// before its children were told. False where nothing more happens now.
+    pub(super) fn come_to_end(&mut self) -> bool {
         if self.ending().is_none() && self.has_at_end("completed") {
             self.ending = Some("completed");
         }
@@ -88,11 +102,16 @@ impl Interpreter<'_> {
         if self.takes_back(to) {
             let kept = *self.effects.last().expect("something to take back");
             let effect = self.compensation(kept.step, kept.item).expect("it has one");
-            return self.begin(kept.step, &effect, (kept.visit, kept.item));
+            self.begin(kept.step, &effect, (kept.visit, kept.item));
+            return true;
         }
         if let Some(hook) = self.hook_due(to) {
             self.had.push(hook.body);
-            return self.begin(self.steps.len(), &hook, (1, None));
+            self.begin(self.steps.len(), &hook, (1, None));
+            return true;
+        }
+        if !self.orders.is_empty() {
+            return false;
         }
         if to == "completed" {
             for step in self.flow.provisions..self.steps.len() {
@@ -100,10 +119,11 @@ impl Interpreter<'_> {
             }
         }
         self.become_final(to);
+        false
     }
 
     pub(super) fn has_at_end(&self, to: &str) -> bool {
-        self.takes_back(to) || self.hook_due(to).is_some()
+        self.takes_back(to) || self.hook_due(to).is_some() || !self.orders.is_empty()
     }
 
     fn takes_back(&self, to: &str) -> bool {
@@ -171,18 +191,27 @@ impl Interpreter<'_> {
                 self.memory[counter] += 1;
                 Ok(json!({ COUNTERS[counter]: self.memory[counter] }))
             }
-            (_, Does::Act) => {
-                self.note(step, visit, item, "running", Some(effect.body));
-                let place = (step, Part::Beside(effect.body, item));
-                let waits = Waits::Act;
-                self.open.insert(place, Open { visit, waits });
-                return;
+            (_, Does::Act) => return self.wait_beside(step, effect, (visit, item), Waits::Act),
+            (_, Does::Child(child)) => {
+                return self.wait_beside(step, effect, (visit, item), Waits::Child(child));
             }
         };
         self.note(step, visit, item, status(&outcome), Some(effect.body));
         if !self.are_too_many_at_once() {
             self.beside_ended(step, effect.body, (visit, item), &outcome);
         }
+    }
+
+    fn wait_beside(
+        &mut self,
+        step: usize,
+        effect: &Effect,
+        (visit, item): (u32, Option<usize>),
+        waits: Waits,
+    ) {
+        self.note(step, visit, item, "running", Some(effect.body));
+        let place = (step, Part::Beside(effect.body, item));
+        self.open.insert(place, Open { visit, waits });
     }
 
     /// A hook or a compensation came to its end. The failure of a hook that is required is that of what it belongs to.

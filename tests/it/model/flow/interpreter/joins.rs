@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use midex::domain::event::Ordered;
+
 use super::{Interpreter, Part, To};
 use crate::model::flow::manifest::{Join, RunWhen};
 
@@ -99,7 +101,7 @@ impl Interpreter<'_> {
     fn cancel_losers(&mut self, join: usize) {
         let mut losers = self.losers(join);
         losers.retain(|step| !self.is_over(*step));
-        self.void(|(step, _)| losers.contains(&step));
+        self.void(|(step, _)| losers.contains(&step), Ordered::Abandon);
         for step in losers {
             if self.steps[step].status == "pending" {
                 self.skip(step);

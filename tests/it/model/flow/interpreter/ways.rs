@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use midex::domain::event::Ordered;
+
 use super::Interpreter;
 use crate::model::flow::manifest::{OnError, RunWhen, To};
 
@@ -43,7 +45,7 @@ impl Interpreter<'_> {
 
     /// Control went back to a step that was entered or passed before: it and what depends on it will be done again.
     pub(super) fn reset(&mut self, again: &BTreeSet<usize>) {
-        self.void(|(step, _)| again.contains(&step));
+        self.void(|(step, _)| again.contains(&step), Ordered::Abandon);
         for step in again {
             (self.steps[*step].status, self.steps[*step].output) = ("pending", None);
             self.steps[*step].failure = None;
@@ -78,7 +80,7 @@ impl Interpreter<'_> {
         if self.ends_badly() || self.has_ended() {
             return;
         }
-        self.void(|_| true);
+        self.void(|_| true, Ordered::Fail);
         self.back.clear();
         let steps = self.flow.steps.iter();
         let mut nevertheless = steps.filter(|step| step.run_when != RunWhen::Succeeded);

@@ -3,7 +3,11 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{COUNTERS, Condition, condition};
+use super::{
+    COUNTERS, Condition, Has,
+    children::{self, name},
+    condition,
+};
 
 /// What stands beside the work of a step: a hook, or a compensation.
 #[derive(Clone, Debug)]
@@ -23,6 +27,8 @@ pub(in crate::model::flow) enum Does {
     Break,
     /// Works until it is told what came of it.
     Act,
+    /// Waits for a child, which follows the workflow at this position.
+    Child(usize),
 }
 
 /// A join that does not wait for all before it.
@@ -38,36 +44,40 @@ pub(super) fn joins() -> impl Strategy<Value = Option<Join>> {
 }
 
 /// The hooks and the compensation of a step.
-pub(super) fn bodies(act: bool) -> impl Strategy<Value = Vec<Effect>> {
-    (hooks(act), compensations(act)).prop_map(|(hooks, more)| [hooks, more].concat())
+pub(super) fn bodies(has: Has) -> impl Strategy<Value = Vec<Effect>> {
+    (hooks(has), compensations(has)).prop_map(|(hooks, more)| [hooks, more].concat())
 }
 
-pub(super) fn hooks(act: bool) -> impl Strategy<Value = Vec<Effect>> {
-    let hook = |body| prop::option::weighted(0.15, effect(body, act));
+pub(super) fn hooks(has: Has) -> impl Strategy<Value = Vec<Effect>> {
+    let hook = |body| prop::option::weighted(0.15, effect(body, has));
     let hooks = (hook("on_success"), hook("on_failure"), hook("on_complete"));
     hooks.prop_map(|(good, bad, either)| [good, bad, either].into_iter().flatten().collect())
 }
 
-pub(super) fn compensations(act: bool) -> impl Strategy<Value = Vec<Effect>> {
-    let one = prop::option::weighted(0.25, effect("compensate", act));
+pub(super) fn compensations(has: Has) -> impl Strategy<Value = Vec<Effect>> {
+    let one = prop::option::weighted(0.25, effect("compensate", has));
     one.prop_map(|one| one.into_iter().collect())
 }
 
-fn effect(body: &'static str, act: bool) -> impl Strategy<Value = Effect> {
-    let acts = u32::from(act) * 6;
+fn effect(body: &'static str, has: Has) -> BoxedStrategy<Effect> {
+    let acts = u32::from(has.activities) * 6;
+    let has_children = u32::from(has.children) * 2;
     let does = prop_oneof![
         5 => (0..2usize).prop_map(Does::Count),
         1 => Just(Does::Break),
         acts => Just(Does::Act),
+        has_children => (0..children::COUNT).prop_map(Does::Child),
     ];
     let condition = prop::option::weighted(0.2, condition());
     let required = prop::bool::weighted(0.3);
-    (does, condition, required).prop_map(move |(does, condition, required)| Effect {
-        body,
-        condition,
-        is_required: required && body != "compensate",
-        does,
-    })
+    (does, condition, required)
+        .prop_map(move |(does, condition, required)| Effect {
+            body,
+            condition,
+            is_required: required && body != "compensate",
+            does,
+        })
+        .boxed()
 }
 
 impl Effect {
@@ -88,6 +98,7 @@ impl Effect {
             }
             Does::Break => json!({ "set": { COUNTERS[0]: "${{ memory.n < 'x' }}" } }),
             Does::Act => json!({ "activity": "act" }),
+            Does::Child(child) => json!({ "workflow": name(child) }),
         };
         if let Some(condition) = &self.condition {
             told["if"] = json!(condition.told());

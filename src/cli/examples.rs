@@ -1,0 +1,291 @@
+//! The examples that `--help` shows below each command.
+
+use clap::{Command, builder::StyledStr};
+
+/// Commands, each with examples of it. A test holds that there is one for every command, and that each can be typed.
+const EXAMPLES: &[(&str, &[&str])] = &[
+    (
+        "",
+        &[
+            "midex list",
+            "midex run bug-fix --input task='it hangs'",
+            "midex show @last",
+        ],
+    ),
+    (
+        "serve",
+        &["midex serve", "midex serve --http 127.0.0.1:8123"],
+    ),
+    ("demo", &["midex demo", "midex demo --json"]),
+    (
+        "run",
+        &[
+            "midex run bug-fix --input task='it hangs'",
+            "midex run bug-fix --id tuesday",
+        ],
+    ),
+    (
+        "show",
+        &[
+            "midex show",
+            "midex show exec_01k",
+            "midex show @last-failed --json",
+        ],
+    ),
+    (
+        "tail",
+        &["midex tail", "midex tail @last -n 50 --no-follow"],
+    ),
+    (
+        "validate",
+        &[
+            "midex validate",
+            "midex validate workflows/release.yaml --strict",
+        ],
+    ),
+    (
+        "list",
+        &[
+            "midex list",
+            "midex list executions --state open",
+            "midex list executions --workflow bug-fix --json",
+        ],
+    ),
+    (
+        "pause",
+        &[
+            "midex pause",
+            "midex pause @last --reason 'waits for the review'",
+        ],
+    ),
+    ("resume", &["midex resume", "midex resume @last"]),
+    (
+        "abandon",
+        &[
+            "midex abandon",
+            "midex abandon exec_01k --reason 'begun twice'",
+        ],
+    ),
+    (
+        "signal",
+        &[
+            "midex signal @last deployed",
+            "midex signal exec_01k deployed --payload @result.json",
+        ],
+    ),
+    ("approve", &["midex approve", "midex approve @last"]),
+    (
+        "resolve",
+        &[
+            "midex resolve @last upload --retry",
+            "midex resolve @last upload --failed 'the disk was full'",
+        ],
+    ),
+    (
+        "new",
+        &["midex new workflow release-notes", "midex new agent editor"],
+    ),
+    (
+        "new workflow",
+        &["midex new workflow release-notes --format yaml"],
+    ),
+    (
+        "new agent",
+        &["midex new agent editor --description 'Edits texts'"],
+    ),
+    (
+        "graph",
+        &[
+            "midex graph bug-fix",
+            "midex graph workflows/release.yaml --format dot",
+        ],
+    ),
+    (
+        "catalog",
+        &[
+            "midex catalog list",
+            "midex catalog add shop.yaml --title Shop",
+        ],
+    ),
+    (
+        "catalog list",
+        &["midex catalog list", "midex catalog list --json"],
+    ),
+    ("catalog add", &["midex catalog add shop.yaml --title Shop"]),
+    (
+        "catalog preview",
+        &["midex catalog preview shop.yaml --title Shop"],
+    ),
+    (
+        "catalog show",
+        &[
+            "midex catalog show shop",
+            "midex catalog show shop orders:list",
+        ],
+    ),
+    ("catalog refresh", &["midex catalog refresh shop --apply"]),
+    ("catalog enable", &["midex catalog enable shop"]),
+    ("catalog disable", &["midex catalog disable shop"]),
+    (
+        "catalog headers",
+        &["midex catalog headers shop 'Authorization=Bearer ${env:SHOP}'"],
+    ),
+    (
+        "catalog base-url",
+        &["midex catalog base-url shop https://shop.example/v1"],
+    ),
+    (
+        "catalog class",
+        &["midex catalog class shop orders:purge destructive"],
+    ),
+    (
+        "catalog allow",
+        &["midex catalog allow shop 127.0.0.1:8080"],
+    ),
+    (
+        "catalog remove",
+        &["midex catalog remove shop --with-document"],
+    ),
+    (
+        "call",
+        &[
+            "midex call --search orders",
+            "midex call shop orders:list --with status=open",
+        ],
+    ),
+    ("schema", &["midex schema", "midex schema agent --draft 7"]),
+    ("doctor", &["midex doctor", "midex doctor --json"]),
+    ("bench", &["midex bench", "midex bench --seconds 1"]),
+    ("hook", &["midex hook session-start", "midex hook stop"]),
+    ("hook session-start", &["midex hook session-start"]),
+    ("hook stop", &["midex hook stop"]),
+    ("config", &["midex config", "midex config --json"]),
+    (
+        "install",
+        &[
+            "midex install --client cursor",
+            "midex install --client claude-code --scope user",
+        ],
+    ),
+    (
+        "completions",
+        &[
+            "midex completions bash > ~/.local/share/bash-completion/completions/midex",
+            "midex completions fish > ~/.config/fish/completions/midex.fish",
+        ],
+    ),
+    (
+        "help",
+        &[
+            "midex help run",
+            "midex help errors",
+            "midex help errors STORE_BUSY",
+        ],
+    ),
+];
+
+/// The command line with its examples.
+pub(super) fn with_examples(command: Command) -> Command {
+    of(command, "")
+}
+
+fn of(command: Command, path: &str) -> Command {
+    let found = EXAMPLES.iter().find(|(name, _)| *name == path);
+    let command = match found {
+        Some((_, examples)) => {
+            let before = command.get_after_help().map(StyledStr::to_string);
+            let before = before.map_or_else(String::new, |text| format!("{text}\n\n"));
+            let lines = examples.join("\n  ");
+            command.after_help(format!("{before}Examples:\n  {lines}"))
+        }
+        None => command,
+    };
+    command.mut_subcommands(|sub| {
+        let name = sub.get_name().to_owned();
+        let path = format!("{path} {name}");
+        of(sub, path.trim())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    /// Every command with its path.
+    fn all(command: &Command, path: &str, found: &mut Vec<(String, Command)>) {
+        found.push((path.to_owned(), command.clone()));
+        for sub in command.get_subcommands() {
+            // The one that clap adds to commands with commands of their own.
+            if sub.get_name() != "help" || path.is_empty() {
+                all(sub, format!("{path} {}", sub.get_name()).trim(), found);
+            }
+        }
+    }
+
+    fn commands() -> Vec<(String, Command)> {
+        let mut command = with_examples(Cli::command());
+        command.build();
+        let mut found = Vec::new();
+        all(&command, "", &mut found);
+        found
+    }
+
+    #[test]
+    fn help_has_examples_and_a_heading_for_global_flags_and_fits_80_columns() {
+        let commands = commands();
+        assert!(commands.len() > 30);
+        for (path, command) in commands {
+            let mut command = command.term_width(80);
+            for help in [command.render_long_help(), command.render_help()] {
+                let help = help.to_string();
+                assert!(
+                    help.contains("\nExamples:\n  midex"),
+                    "`{path}` has no examples:\n{help}"
+                );
+                assert!(help.contains("\nGlobal options:\n"), "{path}: {help}");
+                let wide = help.lines().find(|line| line.chars().count() > 80);
+                assert_eq!(wide, None, "`midex {path} --help`");
+            }
+        }
+    }
+
+    /// The words of a line, of which some stand in single quotes.
+    fn words(line: &str) -> Vec<String> {
+        let line = line.split(" > ").next().unwrap_or_default();
+        let mut words = vec![String::new()];
+        for (at, part) in line.split('\'').enumerate() {
+            for (n, piece) in part.split(' ').enumerate() {
+                if at % 2 == 0 && n > 0 {
+                    words.push(String::new());
+                } else if n > 0 {
+                    words.last_mut().unwrap().push(' ');
+                }
+                words.last_mut().unwrap().push_str(piece);
+            }
+        }
+        words
+    }
+
+    #[test]
+    fn every_example_can_be_typed_and_is_of_its_command() {
+        for (path, examples) in EXAMPLES {
+            assert!((1..=3).contains(&examples.len()), "{path}");
+            for line in *examples {
+                let words = words(line);
+                assert!(
+                    words.join(" ").starts_with(format!("midex {path}").trim()),
+                    "{line}"
+                );
+                let parsed = Cli::command().try_get_matches_from(&words);
+                assert!(
+                    parsed.is_ok(),
+                    "{line}: {:?}",
+                    parsed.err().map(|it| it.to_string())
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! How commands print: their results to stdout, everything else to stderr.
+
+use std::{
+    fmt,
+    io::{self, Write},
+};
+
+use serde_json::Value;
+
+use super::{value::json_text, visible::visible};
+use crate::error::{Code, Error, Result};
+
+/// How and where a command prints its result.
+pub struct Output<'a> {
+    pub(super) json: bool,
+    to: &'a mut (dyn Write + 'static),
+}
+
+impl fmt::Debug for Output<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let json = &self.json;
+        f.debug_struct("Output")
+            .field("json", json)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a> Output<'a> {
+    /// Output to `to`: JSON, or text for people.
+    pub fn new(json: bool, to: &'a mut (dyn Write + 'static)) -> Self {
+        Self { json, to }
+    }
+
+    /// Prints a value as indented JSON, or else the text for people.
+    pub(super) fn print(
+        &mut self,
+        json: impl FnOnce() -> Value,
+        text: impl FnOnce() -> String,
+    ) -> Result<()> {
+        if self.json {
+            self.write(json_text(&json(), true) + "\n")
+        } else {
+            self.write(text())
+        }
+    }
+
+    /// Prints a list: as JSON each of its rows on a line of its own, or else the text for people.
+    pub(super) fn rows(
+        &mut self,
+        json: impl FnOnce() -> Vec<Value>,
+        text: impl FnOnce() -> String,
+    ) -> Result<()> {
+        if !self.json {
+            return self.write(text());
+        }
+        let line = |row: &Value| json_text(row, false) + "\n";
+        self.write(json().iter().map(line).collect::<String>())
+    }
+
+    /// Prints the reply of a tool: as JSON, or its message.
+    pub(super) fn reply(&mut self, reply: &Value) -> Result<()> {
+        let message = || visible(reply["message"].as_str().unwrap_or_default()) + "\n";
+        self.print(|| reply.clone(), message)
+    }
+
+    /// Prints text or bytes as they are.
+    pub(super) fn write(&mut self, text: impl AsRef<[u8]>) -> Result<()> {
+        let written = self.to.write_all(text.as_ref());
+        match written.and_then(|()| self.to.flush()) {
+            // A reader that closes the pipe early, as `head` does, is no error.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            written => written.map_err(unwritable),
+        }
+    }
+}
+
+/// The error of a failed write to stdout.
+pub(super) fn unwritable(error: io::Error) -> Error {
+    let message = format!("the output cannot be written: {}", error.kind());
+    Error::new(Code::FileUnusable, message)
+        .with("path", "stdout")
+        .because(error)
+}

@@ -1,0 +1,123 @@
+//! Asks on a terminal which of several things is meant: a numbered list, answered by a number or a part of a name.
+
+use std::fmt::Write as _;
+
+use super::{
+    link::Link,
+    question::prompt,
+    run::input::Input,
+    screen::{cut, one_line},
+};
+use crate::{error::Result, limits};
+
+/// The width of a line of the list.
+const COLUMNS: usize = 78;
+
+/// One of those that can be picked.
+#[derive(Clone, Debug)]
+pub(super) struct Choice {
+    /// What is typed for it.
+    pub(super) key: String,
+    /// What is said of it.
+    pub(super) about: String,
+}
+
+/// Asks which one is meant; `None` if nothing was chosen. An embedded server lets the store go before the question, so that
+/// an interrupt finds nothing open.
+pub(super) async fn pick(
+    what: &str,
+    choices: &[Choice],
+    link: &mut Link<'_>,
+) -> Result<Option<usize>> {
+    link.release().await?;
+    prompt(&listed(choices))?;
+    let mut input = Input::stdin();
+    for _ in 0..limits::PICK_ATTEMPTS_MAX {
+        prompt(&format!(
+            "Which {what}? Its number or a part of its name, nothing to leave it: "
+        ))?;
+        let said = input.line(link).await?.unwrap_or_default();
+        match meant(said.trim(), choices) {
+            Meant::Nothing => break,
+            Meant::One(at) => return Ok(Some(at)),
+            Meant::None => prompt("None of them is that.\n")?,
+            Meant::Several => prompt("Several of them have that.\n")?,
+        }
+    }
+    prompt("Nothing was done.\n")?;
+    Ok(None)
+}
+
+fn listed(choices: &[Choice]) -> String {
+    let mut text = String::new();
+    for (at, Choice { key, about }) in choices.iter().enumerate() {
+        let line = format!("{:>3}  {}  {}", at + 1, one_line(key), one_line(about));
+        let _ = writeln!(text, "{}", cut(line.trim_end(), COLUMNS));
+    }
+    text
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Meant {
+    Nothing,
+    One(usize),
+    None,
+    Several,
+}
+
+fn meant(said: &str, choices: &[Choice]) -> Meant {
+    if said.is_empty() {
+        return Meant::Nothing;
+    }
+    if let Some(at) = choices.iter().position(|choice| choice.key == said) {
+        return Meant::One(at);
+    }
+    if let Ok(number @ 1..) = said.parse::<usize>()
+        && number <= choices.len()
+    {
+        return Meant::One(number - 1);
+    }
+    let fits = |&at: &usize| choices[at].key.contains(said);
+    let mut fit = (0..choices.len()).filter(fits);
+    match (fit.next(), fit.next()) {
+        (Some(at), None) => Meant::One(at),
+        (Some(_), Some(_)) => Meant::Several,
+        (None, _) => Meant::None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_a_name_and_a_part_of_one_are_understood() {
+        let choices = ["exec_aab", "exec_abc", "2"].map(|key| Choice {
+            key: key.to_owned(),
+            about: String::new(),
+        });
+        for (said, expected) in [
+            ("", Meant::Nothing),
+            ("1", Meant::One(0)),
+            // An id counts before a number.
+            ("2", Meant::One(2)),
+            ("bc", Meant::One(1)),
+            ("ab", Meant::Several),
+            ("0", Meant::None),
+            ("4", Meant::None),
+            ("99999999999999999999999", Meant::None),
+        ] {
+            assert_eq!(meant(said, &choices), expected, "{said}");
+        }
+    }
+
+    #[test]
+    fn a_line_fits_and_controls_no_terminal() {
+        let shown = listed(&[Choice {
+            key: "\u{1b}[2Ja".to_owned(),
+            about: "x ".repeat(200),
+        }]);
+        assert!(!shown.contains('\u{1b}'));
+        assert!(shown.lines().count() == 1 && shown.trim_end().chars().count() <= COLUMNS);
+    }
+}

@@ -1,0 +1,176 @@
+//! A workflow as a picture of text: its steps in waves, who or what does each, and where control goes besides; and of an
+//! execution where each stands.
+
+use std::fmt::Write as _;
+
+use unicode_width::UnicodeWidthStr;
+
+use super::screen::{Screen, Style, cut, one_line};
+use crate::domain::{
+    grammar,
+    view::{EdgeKind, GraphNode, GraphView},
+};
+
+/// The most columns of the names, and of who does them.
+const NAME_COLUMNS_MAX: usize = 28;
+/// From so few columns on, only names and signs are shown in a line.
+const COLUMNS_NARROW: usize = 50;
+
+/// What stands behind a step, as whoever draws it says.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    /// In the line of the step.
+    pub(super) beside: String,
+    /// Each in a line below it.
+    pub(super) below: Vec<String>,
+}
+
+/// The picture, with what `notes` says of each step.
+pub(super) fn picture(
+    graph: &GraphView,
+    screen: &Screen,
+    notes: impl Fn(&GraphNode) -> Notes,
+) -> String {
+    let waves = graph.waves();
+    let name = |node: &GraphNode| title(node).width().min(NAME_COLUMNS_MAX);
+    let names = graph.nodes.iter().map(name).max().unwrap_or(0);
+    let whos = graph.nodes.iter().map(|node| who(node).width());
+    let whos = whos.max().unwrap_or(0).min(NAME_COLUMNS_MAX);
+    let last = waves.iter().copied().max().unwrap_or(0);
+    let mut text = String::new();
+    for wave in 0..=last {
+        let here: Vec<_> = graph.nodes.iter().zip(&waves).collect();
+        let here: Vec<_> = here.into_iter().filter(|(_, of)| **of == wave).collect();
+        for (at, (node, _)) in here.iter().enumerate() {
+            let mark = match (here.len(), at) {
+                (0 | 1, _) => " ",
+                (_, 0) => "┌",
+                (count, at) if at + 1 == count => "└",
+                _ => "├",
+            };
+            text += &step(node, (mark, names, whos), graph, screen, &notes(node));
+        }
+        // Steps one after another need no line between them.
+        let is_wide = |wave: usize| waves.iter().filter(|of| **of == wave).count() > 1;
+        if wave < last && (is_wide(wave) || is_wide(wave + 1)) {
+            text += &screen.paint(Style::Dim, "   │");
+            text.push('\n');
+        }
+    }
+    text
+}
+
+fn step(
+    node: &GraphNode,
+    (mark, names, whos): (&str, usize, usize),
+    graph: &GraphView,
+    screen: &Screen,
+    notes: &Notes,
+) -> String {
+    let narrow = screen.columns() < COLUMNS_NARROW;
+    let (sign, style) = sign(node);
+    let name = padded(&cut(&title(node), names), names);
+    let who = if narrow {
+        String::new()
+    } else {
+        padded(&cut(&who(node), whos), whos)
+    };
+    let taken = 8 + name.width() + who.width();
+    let room = screen.columns().saturating_sub(taken);
+    let beside = if room < 8 {
+        String::new()
+    } else {
+        cut(&notes.beside, room)
+    };
+    let line = format!(
+        "{} {} {}  {}  {beside}",
+        screen.paint(Style::Dim, mark),
+        style.map_or_else(|| sign.to_owned(), |style| screen.paint(style, sign)),
+        style.map_or_else(|| name.clone(), |style| screen.paint(style, &name)),
+        screen.paint(Style::Dim, &who),
+    );
+    let mut text = line.trim_end().to_owned() + "\n";
+    for below in ways(node, graph).iter().chain(&notes.below) {
+        text += &screen.block(Some(Style::Dim), "     ", below);
+    }
+    text
+}
+
+/// The sign of where a step stands; a dot where the graph is that of no execution.
+fn sign(node: &GraphNode) -> (&'static str, Option<Style>) {
+    let status = node
+        .standing
+        .as_ref()
+        .map(|standing| standing.status.as_str());
+    match status {
+        None => ("•", None),
+        Some("completed") => ("✓", Some(Style::Good)),
+        Some("failed") => ("✗", Some(Style::Bad)),
+        Some("running") => ("●", Some(Style::Bold)),
+        Some("skipped") => ("–", Some(Style::Dim)),
+        Some(_) => ("○", Some(Style::Dim)),
+    }
+}
+
+/// The name of a step, with its rounds and its items: `build ×2 3/6`.
+fn title(node: &GraphNode) -> String {
+    let mut title = one_line(&node.id);
+    let Some(standing) = &node.standing else {
+        return title;
+    };
+    if standing.visits > 1 {
+        let _ = write!(title, " ×{}", standing.visits);
+    }
+    if let (Some(done), Some(all)) = (standing.items_done, standing.items) {
+        let _ = write!(title, " {done}/{all}");
+    }
+    title
+}
+
+/// Who does a step, or what it is.
+fn who(node: &GraphNode) -> String {
+    match (&node.agent, &node.workflow) {
+        (Some(agent), _) => one_line(agent),
+        (None, Some(workflow)) => format!("workflow {}", one_line(workflow)),
+        _ => one_line(&node.kind),
+    }
+}
+
+/// Where control goes from a step but to what waits for it, what it waits for where that is not all, and what stands
+/// beside it.
+fn ways(node: &GraphNode, graph: &GraphView) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(join) = &node.join {
+        lines.push(format!("waits for {}", one_line(join)));
+    }
+    if node.on_failure {
+        lines.push("once the execution is failing".to_owned());
+    }
+    let edges = graph.edges.iter();
+    let own = edges.filter(|edge| edge.from == node.id && edge.kind != EdgeKind::DependsOn);
+    lines.extend(own.map(|edge| {
+        let to = match edge.to.as_str() {
+            grammar::END => "the end".to_owned(),
+            id => one_line(id),
+        };
+        let when = match (&edge.label, edge.kind) {
+            (Some(label), EdgeKind::Branch) if label != "else" => {
+                format!(" if {}", one_line(label))
+            }
+            (Some(label), _) => format!(" {}", one_line(label)),
+            (None, _) => String::new(),
+        };
+        format!("→ {to}{when}")
+    }));
+    lines.extend(
+        node.beside
+            .iter()
+            .map(|beside| format!("+ {}: {}", one_line(&beside.body), one_line(&beside.does))),
+    );
+    lines
+}
+
+fn padded(text: &str, columns: usize) -> String {
+    let missing = columns.saturating_sub(text.width());
+    format!("{text}{}", " ".repeat(missing))
+}

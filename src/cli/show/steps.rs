@@ -1,0 +1,71 @@
+//! The steps of an execution in their order, each with where it stands and what came of it.
+
+use serde_json::Value;
+
+use crate::{
+    cli::{
+        picture::{Notes, picture},
+        run::wait_words,
+        screen::Screen,
+        value::{duration, field, gist, list},
+        when::since,
+    },
+    clock::Timestamp,
+    domain::view::{GraphNode, GraphView},
+};
+
+/// The steps of `shown`, as they stand `now`; `None` where their graph cannot be read.
+pub(super) fn steps(shown: &Value, screen: &Screen, now: Timestamp) -> Option<String> {
+    let graph: GraphView = serde_json::from_value(shown["graph"].clone()).ok()?;
+    let notes = |node: &GraphNode| notes(node, shown, now);
+    Some(picture(&graph, screen, notes))
+}
+
+fn notes(node: &GraphNode, shown: &Value, now: Timestamp) -> Notes {
+    let is_of = |row: &&Value| row["step_name"] == *node.id && row["body"].is_null();
+    let rows = list(&shown["history"]).iter().filter(is_of);
+    let latest = rows.clone().rev().find(|row| row["item"].is_null());
+    let waits = list(&shown["status"]["waits"]).iter().filter(is_of);
+    let answers = rows.filter(|row| row["answered"].is_object()).map(answer);
+    Notes {
+        beside: latest.map_or_else(String::new, |row| told(row, now)),
+        below: waits
+            .map(|wait| wait_words(wait, now))
+            .chain(answers)
+            .collect(),
+    }
+}
+
+/// How long a visit took, and what came of it.
+fn told(row: &Value, now: Timestamp) -> String {
+    let took = row["duration_ms"].as_u64().map(duration);
+    let open = || {
+        let since = since(&field(row, "started_at"), now);
+        since.map_or_else(String::new, |since| format!("for {since}"))
+    };
+    let result = match row.get("error").filter(|error| !error.is_null()) {
+        Some(error) => format!("{}: {}", field(error, "code"), field(error, "message")),
+        None => gist(&row["output"]),
+    };
+    let late = if row["late"] == true { "late" } else { "" };
+    let is_open = row["status"] == "running";
+    let time = if is_open {
+        open()
+    } else {
+        took.unwrap_or_default()
+    };
+    let parts = [time.as_str(), late, &result];
+    let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join("  ")
+}
+
+/// Who answered a gate, and how.
+fn answer(row: &Value) -> String {
+    let answered = &row["answered"];
+    let what = if answered["approved"] == true {
+        "approved"
+    } else {
+        "rejected"
+    };
+    format!("{what} by {}", field(answered, "by"))
+}

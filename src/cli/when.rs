@@ -1,0 +1,79 @@
+//! Times for people: how long ago, and by the clock of where they are.
+
+use jiff::{Timestamp as Instant, tz::TimeZone};
+
+use crate::{cli::value::duration, clock::Timestamp};
+
+/// How long before `now` that was: `2.1 s`, `5 m 03 s`, `3 d`; `None` where it is no time.
+pub(super) fn since(time: &str, now: Timestamp) -> Option<String> {
+    let time: Timestamp = time.parse().ok()?;
+    Some(span(now.milliseconds().saturating_sub(time.milliseconds())))
+}
+
+/// How long after `now` that is; `None` where it is no time.
+pub(super) fn until(time: &str, now: Timestamp) -> Option<String> {
+    let time: Timestamp = time.parse().ok()?;
+    Some(span(time.milliseconds().saturating_sub(now.milliseconds())))
+}
+
+/// `5 m ago`; the time itself where it is none.
+pub(super) fn ago(time: &str, now: Timestamp) -> String {
+    since(time, now).map_or_else(|| time.to_owned(), |since| format!("{since} ago"))
+}
+
+/// The time on the clock of the user: `2026-01-15 11:00:00 +01`.
+pub(super) fn local(time: &str) -> String {
+    at(time, &TimeZone::system())
+}
+
+fn at(time: &str, zone: &TimeZone) -> String {
+    let read = time.parse::<Instant>();
+    read.map_or_else(
+        |_| time.to_owned(),
+        |time| {
+            let time = time.to_zoned(zone.clone());
+            time.strftime("%Y-%m-%d %H:%M:%S %:z").to_string()
+        },
+    )
+}
+
+fn span(milliseconds: i64) -> String {
+    const DAY: u64 = 24 * 60 * 60 * 1000;
+    // Nothing in a list of times is worth a fraction of a second.
+    let whole = u64::try_from(milliseconds).unwrap_or(0) / 1000;
+    match whole {
+        0..60 => format!("{whole} s"),
+        60..3600 => format!("{} m", whole / 60),
+        _ if whole * 1000 >= 2 * DAY => format!("{} d", whole * 1000 / DAY),
+        _ => duration(whole * 1000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_told_from_now_and_by_the_clock_of_the_user() {
+        let now: Timestamp = "2026-01-15T10:00:00Z".parse().expect("a time");
+        for (time, said) in [
+            ("2026-01-15T09:59:59.100Z", "0 s ago"),
+            ("2026-01-15T09:59:30Z", "30 s ago"),
+            ("2026-01-15T09:55:30Z", "4 m ago"),
+            ("2026-01-15T07:30:00Z", "2 h 30 m ago"),
+            ("2026-01-10T10:00:00Z", "5 d ago"),
+            // The clock was set back meanwhile.
+            ("2026-01-15T10:00:30Z", "0 s ago"),
+            ("-", "-"),
+        ] {
+            assert_eq!(ago(time, now), said);
+        }
+        assert_eq!(until("2026-01-15T10:02:00Z", now).as_deref(), Some("2 m"));
+        let zone = TimeZone::fixed(jiff::tz::offset(1));
+        assert_eq!(
+            at("2026-01-15T10:00:00.123Z", &zone),
+            "2026-01-15 11:00:00 +01:00"
+        );
+        assert_eq!(at("soon", &zone), "soon");
+    }
+}

@@ -1,0 +1,57 @@
+//! Where the steps of a graph stand in an execution.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::GraphView;
+use crate::domain::{
+    event::Awaiting,
+    execution::{StepState, Visit},
+    view::Subject,
+};
+
+/// Where a step stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Standing {
+    /// `pending`, `running`, `completed`, `failed` or `skipped`.
+    pub status: String,
+    /// How often it was entered.
+    pub visits: usize,
+    /// How many items of its latest visit are done, where it is a fan-out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub items_done: Option<usize>,
+    /// How many there are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub items: Option<usize>,
+}
+
+impl GraphView {
+    /// The graph of the definition that an execution keeps, with where each step stands.
+    pub fn of_execution(subject: &Subject<'_>) -> Self {
+        let mut graph = Self::of(&subject.definition.workflow);
+        for (node, step) in graph.nodes.iter_mut().zip(subject.execution.steps()) {
+            node.standing = Some(standing(step));
+        }
+        graph
+    }
+}
+
+fn standing(step: &StepState) -> Standing {
+    let opened = step.items.len();
+    let total = step.visits.last().and_then(|visit| total(visit));
+    let items = total.or(Some(opened).filter(|opened| *opened > 0));
+    Standing {
+        status: step.status.as_str().to_owned(),
+        visits: step.visits.len(),
+        items_done: items.map(|_| opened - step.items.open_count()),
+        items,
+    }
+}
+
+/// How many items an open fan-out has.
+fn total(visit: &Visit) -> Option<usize> {
+    match visit.awaiting {
+        Some(Awaiting::Items { total, .. }) => usize::try_from(total).ok(),
+        _ => None,
+    }
+}
