@@ -73,6 +73,16 @@ fn is_own(arg: &Arg) -> bool {
         && !["help", "version"].contains(&arg.get_id().as_str())
 }
 
+/// What its help ends with.
+fn examples(command: &Command, page: &mut String) {
+    let after = command
+        .get_after_long_help()
+        .or_else(|| command.get_after_help());
+    if let Some(after) = after.map(ToString::to_string) {
+        let _ = write!(page, "```text\n{}\n```\n\n", after.trim());
+    }
+}
+
 /// The sections of a command and of those below it.
 fn section(command: &Command, name: &str, depth: usize, page: &mut String) {
     let about = command.get_long_about().or_else(|| command.get_about());
@@ -93,12 +103,7 @@ fn section(command: &Command, name: &str, depth: usize, page: &mut String) {
     if !arguments.is_empty() {
         let _ = writeln!(page, "{arguments}");
     }
-    let after = command
-        .get_after_long_help()
-        .or_else(|| command.get_after_help());
-    if let Some(after) = after.map(ToString::to_string) {
-        let _ = write!(page, "```text\n{}\n```\n\n", after.trim());
-    }
+    examples(command, page);
     for below in visible(command) {
         section(
             below,
@@ -109,9 +114,11 @@ fn section(command: &Command, name: &str, depth: usize, page: &mut String) {
     }
 }
 
+/// The commands below one that its help lists; each but the first has a `help` of its own, which says the same.
 fn visible(command: &Command) -> impl Iterator<Item = &Command> {
+    let is_first = command.get_name() == "midex";
     let shown = command.get_subcommands();
-    shown.filter(|command| !command.is_hide_set() && command.get_name() != "help")
+    shown.filter(move |below| !below.is_hide_set() && (is_first || below.get_name() != "help"))
 }
 
 fn page() -> String {
@@ -124,6 +131,7 @@ fn page() -> String {
         let _ = writeln!(page, "| [`midex {name}`](#midex-{name}) | {about} |");
     }
     page.push('\n');
+    examples(&line, &mut page);
     for command in visible(&line) {
         section(
             command,
