@@ -22,13 +22,14 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "midex run bug-fix --input task='it hangs'",
             "midex run bug-fix --id tuesday",
+            "midex run bug-fix --agent 'claude -p'",
         ],
     ),
     (
         "show",
         &[
             "midex show",
-            "midex show exec_01k",
+            "midex show exec_01k --watch",
             "midex show @last-failed --json",
         ],
     ),
@@ -97,7 +98,8 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "graph",
         &[
             "midex graph bug-fix",
-            "midex graph workflows/release.yaml --format dot",
+            "midex graph workflows/release.yaml --format svg",
+            "midex graph @last",
         ],
     ),
     (

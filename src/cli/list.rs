@@ -9,10 +9,13 @@ use serde_json::{Value, json};
 use super::{
     EXIT_OK, Output,
     link::{Link, given},
+    screen::Screen,
     visible::visible,
+    when::{ago, local},
 };
 use crate::{
     app::ListRequest,
+    clock::{Clock, SystemClock},
     config::{Authoring, Config},
     domain::{
         Step, Workflow,
@@ -43,6 +46,9 @@ pub struct ListArgs {
     /// Children of executions too
     #[arg(long)]
     pub children: bool,
+    /// Every column whole, however wide the terminal is
+    #[arg(long)]
+    pub wide: bool,
     /// How many executions at most
     #[arg(long, value_name = "N", default_value_t = limits::LIST_LIMIT_DEFAULT,
           value_parser = at_least_one)]
@@ -84,7 +90,7 @@ pub(super) async fn executions(args: ListArgs, config: &Config, mut out: Output<
         .and_then(|name| unknown(name, config));
     let text = || match &unknown {
         Some(message) if rows.is_empty() => format!("{message}\n"),
-        _ => execution_table(&rows),
+        _ => execution_table(&rows, Room::of(args.wide)),
     };
     out.rows(|| rows.clone(), text)?;
     Ok(EXIT_OK)
@@ -122,22 +128,102 @@ async fn pages(link: &mut Link<'_>, mut arguments: Value, limit: usize) -> Resul
     Ok(rows)
 }
 
-fn execution_table(rows: &[Value]) -> String {
+/// The room that a list has.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    columns: usize,
+    /// Whether it is a person who reads it as it comes.
+    is_terminal: bool,
+}
+
+impl Room {
+    fn of(wide: bool) -> Self {
+        let screen = Screen::stdout();
+        Self {
+            columns: if wide {
+                usize::from(u16::MAX)
+            } else {
+                screen.columns()
+            },
+            is_terminal: screen.is_terminal(),
+        }
+    }
+
+    /// The least important columns are the first to go: each stays from so many columns of the terminal on.
+    fn table(self, header: &[(&str, usize)]) -> (Table, Vec<bool>) {
+        let kept: Vec<_> = header
+            .iter()
+            .map(|(_, from)| self.columns >= *from)
+            .collect();
+        let names = header.iter().zip(&kept).filter(|(_, is)| **is);
+        let mut table = Table::new();
+        table
+            .load_style(presets::NOTHING)
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(u16::try_from(self.columns).unwrap_or(u16::MAX))
+            .set_header(names.map(|((name, _), _)| *name).collect::<Vec<_>>());
+        (table, kept)
+    }
+
+    /// When an execution moved last.
+    fn time(self, time: &str) -> String {
+        if self.is_terminal && self.columns < usize::from(u16::MAX) {
+            return ago(time, SystemClock.now());
+        }
+        if self.is_terminal {
+            local(time)
+        } else {
+            time.to_owned()
+        }
+    }
+
+    /// The state, as a sign where there is no room for the word.
+    fn state(self, state: &str) -> String {
+        if self.columns >= STATE_COLUMNS {
+            return state.to_owned();
+        }
+        match state {
+            "completed" => "✓",
+            "running" => "●",
+            "paused" => "‖",
+            "pending" => "○",
+            _ => "✗",
+        }
+        .to_owned()
+    }
+}
+
+/// From so many columns on there is room for an id and the word of its state.
+const STATE_COLUMNS: usize = 46;
+
+fn execution_table(rows: &[Value], room: Room) -> String {
     if rows.is_empty() {
         return "no executions here; --all-projects shows those of other projects\n".into();
     }
-    let mut table = table(&["execution", "workflow", "state", "current step", "updated"]);
+    let (mut table, kept) = room.table(&[
+        ("execution", 0),
+        ("workflow", 80),
+        (
+            if room.columns < STATE_COLUMNS {
+                ""
+            } else {
+                "state"
+            },
+            0,
+        ),
+        ("current step", 100),
+        ("updated", 58),
+    ]);
     for row in rows {
-        let fields = [
-            "execution_id",
-            "workflow_name",
-            "state",
-            "current_step",
-            "updated_at",
+        let text = |name: &str| row[name].as_str().unwrap_or("-").to_owned();
+        let cells = [
+            text("execution_id"),
+            text("workflow_name"),
+            room.state(&text("state")),
+            text("current_step"),
+            room.time(&text("updated_at")),
         ];
-        table.add_row(visible_row(
-            fields.map(|name| row[name].as_str().unwrap_or("-").to_owned()),
-        ));
+        table.add_row(visible_row(cells, &kept));
     }
     table.trim_fmt() + "\n"
 }
@@ -151,10 +237,13 @@ pub fn list(
 ) -> Result<u8> {
     let printed = if args.what == Listed::Agents {
         let json = || registry.agents().map(agent_json).collect();
-        out.rows(json, || agent_table(registry))
+        out.rows(json, || agent_table(registry, Room::of(args.wide)))
     } else {
         let json = || registry.workflows().map(workflow_json).collect();
-        out.rows(json, || workflow_table(registry) + &written_to(authoring))
+        let room = Room::of(args.wide);
+        out.rows(json, || {
+            workflow_table(registry, room) + &written_to(authoring)
+        })
     };
     printed.map(|()| EXIT_OK)
 }
@@ -211,19 +300,28 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-fn workflow_table(registry: &Registry) -> String {
-    let mut table = table(&["name", "steps", "source", "description"]);
+fn workflow_table(registry: &Registry, room: Room) -> String {
+    let header = [
+        ("name", 0),
+        ("steps", 100),
+        ("source", 70),
+        ("description", 0),
+    ];
+    let (mut table, kept) = room.table(&header);
     for entry in registry.workflows() {
         let workflow = workflow_of(entry);
-        table.add_row(visible_row([
-            entry.name.clone(),
-            workflow.map_or_else(String::new, steps),
-            entry.source.as_str().to_owned(),
-            workflow.map_or_else(
-                || broken(&entry.findings, entry.source, entry.path.as_deref()),
-                |workflow| workflow.description.clone(),
-            ),
-        ]));
+        table.add_row(visible_row(
+            [
+                entry.name.clone(),
+                workflow.map_or_else(String::new, steps),
+                entry.source.as_str().to_owned(),
+                workflow.map_or_else(
+                    || broken(&entry.findings, entry.source, entry.path.as_deref()),
+                    |workflow| workflow.description.clone(),
+                ),
+            ],
+            &kept,
+        ));
     }
     table.trim_fmt() + "\n"
 }
@@ -242,33 +340,28 @@ fn steps(workflow: &Workflow) -> String {
     ids.join(", ")
 }
 
-fn agent_table(registry: &Registry) -> String {
-    let mut table = table(&["name", "source", "description"]);
+fn agent_table(registry: &Registry, room: Room) -> String {
+    let (mut table, kept) = room.table(&[("name", 0), ("source", 70), ("description", 0)]);
     for entry in registry.agents() {
-        table.add_row(visible_row([
-            entry.name.clone(),
-            entry.source.as_str().to_owned(),
-            entry.value.as_ref().map_or_else(
-                || broken(&entry.findings, entry.source, entry.path.as_deref()),
-                |persona| persona.description.clone(),
-            ),
-        ]));
+        table.add_row(visible_row(
+            [
+                entry.name.clone(),
+                entry.source.as_str().to_owned(),
+                entry.value.as_ref().map_or_else(
+                    || broken(&entry.findings, entry.source, entry.path.as_deref()),
+                    |persona| persona.description.clone(),
+                ),
+            ],
+            &kept,
+        ));
     }
     table.trim_fmt() + "\n"
 }
 
-fn visible_row<const N: usize>(cells: [String; N]) -> [String; N] {
-    cells.map(|cell| visible(&cell))
-}
-
-fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table
-        .load_style(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(120)
-        .set_header(header.to_vec());
-    table
+/// The cells of the columns that are kept.
+fn visible_row<const N: usize>(cells: [String; N], kept: &[bool]) -> Vec<String> {
+    let cells = cells.iter().zip(kept).filter(|(_, is_kept)| **is_kept);
+    cells.map(|(cell, _)| visible(cell)).collect()
 }
 
 /// The first error of a definition, shown in place of its description.

@@ -340,7 +340,9 @@ fn lines_fit_the_terminal_and_no_color_is_no_color() {
         assert!(!shown.contains('\u{1b}'), "{shown:?}");
     }
     place.begun("q");
-    let (_, shown) = Terminal::open(place.command(&["show", "q"])).end();
+    let mut command = place.command(&["show", "q"]);
+    command.env("NO_COLOR", "1");
+    let (_, shown) = Terminal::open(command).end();
     assert!(
         shown
             .lines()

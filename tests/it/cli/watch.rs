@@ -129,6 +129,9 @@ fn pictures_and_pages_fit_every_width() {
             &["graph", "app-scaffold"][..],
             &["graph", "parallel-code-review"],
             &["graph", "p"],
+            &["list"],
+            &["list", "agents"],
+            &["list", "executions"],
         ] {
             let mut command = place.command(args);
             command.env("NO_COLOR", "1");
