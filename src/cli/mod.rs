@@ -285,7 +285,7 @@ struct ServeArgs {
 
 /// All commands with their flags: what `docs/commands.md` is written from, and what parses the commands of every page.
 pub fn command_line() -> clap::Command {
-    let mut commands = <Cli as clap::CommandFactory>::command();
+    let mut commands = examples::with_examples(<Cli as clap::CommandFactory>::command());
     commands.build();
     commands
 }

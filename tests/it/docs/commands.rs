@@ -67,10 +67,20 @@ fn told(arg: &Arg) -> String {
     line
 }
 
-fn is_own(arg: &&Arg) -> bool {
+fn is_own(arg: &Arg) -> bool {
     !arg.is_global_set()
         && !arg.is_hide_set()
         && !["help", "version"].contains(&arg.get_id().as_str())
+}
+
+/// What its help ends with.
+fn examples(command: &Command, page: &mut String) {
+    let after = command
+        .get_after_long_help()
+        .or_else(|| command.get_after_help());
+    if let Some(after) = after.map(ToString::to_string) {
+        let _ = write!(page, "```text\n{}\n```\n\n", after.trim());
+    }
 }
 
 /// The sections of a command and of those below it.
@@ -85,16 +95,15 @@ fn section(command: &Command, name: &str, depth: usize, page: &mut String) {
         "#".repeat(depth),
         about.trim()
     );
-    let arguments: String = command.get_arguments().filter(is_own).map(told).collect();
+    let arguments: String = command
+        .get_arguments()
+        .filter(|arg| is_own(arg))
+        .map(told)
+        .collect();
     if !arguments.is_empty() {
         let _ = writeln!(page, "{arguments}");
     }
-    let after = command
-        .get_after_long_help()
-        .or_else(|| command.get_after_help());
-    if let Some(after) = after.map(ToString::to_string) {
-        let _ = write!(page, "```text\n{}\n```\n\n", after.trim());
-    }
+    examples(command, page);
     for below in visible(command) {
         section(
             below,
@@ -105,9 +114,11 @@ fn section(command: &Command, name: &str, depth: usize, page: &mut String) {
     }
 }
 
+/// The commands below one that its help lists; each but the first has a `help` of its own, which says the same.
 fn visible(command: &Command) -> impl Iterator<Item = &Command> {
+    let is_first = command.get_name() == "midex";
     let shown = command.get_subcommands();
-    shown.filter(|command| !command.is_hide_set() && command.get_name() != "help")
+    shown.filter(move |below| !below.is_hide_set() && (is_first || below.get_name() != "help"))
 }
 
 fn page() -> String {
@@ -120,6 +131,7 @@ fn page() -> String {
         let _ = writeln!(page, "| [`midex {name}`](#midex-{name}) | {about} |");
     }
     page.push('\n');
+    examples(&line, &mut page);
     for command in visible(&line) {
         section(
             command,
