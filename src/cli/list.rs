@@ -223,7 +223,7 @@ fn execution_table(rows: &[Value], room: Room) -> String {
             text("current_step"),
             room.time(&text("updated_at")),
         ];
-        table.add_row(visible_row(cells, &kept));
+        table.add_row(visible_row(&cells, &kept));
     }
     table.trim_fmt() + "\n"
 }
@@ -311,7 +311,7 @@ fn workflow_table(registry: &Registry, room: Room) -> String {
     for entry in registry.workflows() {
         let workflow = workflow_of(entry);
         table.add_row(visible_row(
-            [
+            &[
                 entry.name.clone(),
                 workflow.map_or_else(String::new, steps),
                 entry.source.as_str().to_owned(),
@@ -345,7 +345,7 @@ fn agent_table(registry: &Registry, room: Room) -> String {
     let (mut table, kept) = room.table(&[("name", 0), ("source", 70), ("description", 0)]);
     for entry in registry.agents() {
         table.add_row(visible_row(
-            [
+            &[
                 entry.name.clone(),
                 entry.source.as_str().to_owned(),
                 entry.value.as_ref().map_or_else(
@@ -360,7 +360,7 @@ fn agent_table(registry: &Registry, room: Room) -> String {
 }
 
 /// The cells of the columns that are kept.
-fn visible_row<const N: usize>(cells: [String; N], kept: &[bool]) -> Vec<String> {
+fn visible_row<const N: usize>(cells: &[String; N], kept: &[bool]) -> Vec<String> {
     let cells = cells.iter().zip(kept).filter(|(_, is_kept)| **is_kept);
     cells.map(|(cell, _)| visible(cell)).collect()
 }

@@ -419,7 +419,7 @@ mod tests {
 
     use super::*;
 
-    fn input(schema: Value) -> Field {
+    fn input(schema: &Value) -> Field {
         Field::of_input(&json!({ "name": "x", "required": true, "schema": schema }))
     }
 
@@ -447,28 +447,28 @@ mod tests {
 
     #[test]
     fn what_is_typed_becomes_what_is_asked_for() {
-        let one_of = input(json!({ "enum": ["short", "long", 3] }));
+        let one_of = input(&json!({ "enum": ["short", "long", 3] }));
         for (field, text, expected) in [
-            (&input(json!({ "type": "string" })), "12", Ok(json!("12"))),
+            (&input(&json!({ "type": "string" })), "12", Ok(json!("12"))),
             (
-                &input(json!({ "type": "string" })),
+                &input(&json!({ "type": "string" })),
                 "\"later\"",
                 Ok(json!("later")),
             ),
-            (&input(json!({ "type": "integer" })), "12", Ok(json!(12))),
+            (&input(&json!({ "type": "integer" })), "12", Ok(json!(12))),
             (
-                &input(json!({ "type": "integer" })),
+                &input(&json!({ "type": "integer" })),
                 "x",
                 Err("that is no whole number"),
             ),
-            (&input(json!({ "type": "boolean" })), "Y", Ok(json!(true))),
+            (&input(&json!({ "type": "boolean" })), "Y", Ok(json!(true))),
             (
-                &input(json!({ "type": "boolean" })),
+                &input(&json!({ "type": "boolean" })),
                 "perhaps",
                 Err("type yes or no"),
             ),
-            (&input(json!({})), "[1]", Ok(json!([1]))),
-            (&input(json!({})), "words", Ok(json!("words"))),
+            (&input(&json!({})), "[1]", Ok(json!([1]))),
+            (&input(&json!({})), "words", Ok(json!("words"))),
             (&one_of, "s", Ok(json!("short"))),
             (&one_of, "3", Ok(json!(3))),
             (&one_of, "x", Err("type one of short, long, 3")),
