@@ -228,8 +228,10 @@ impl<'a> TransitionBuilder<'a> {
         if self.next.is_ending_badly() || self.next.state.is_final() {
             return Ok(());
         }
+        // What is void later, though in the same transition, is not void because of the failure.
         self.fails = true;
         self.void();
+        self.fails = false;
         self.targets.clear();
         let has_more =
             self.facts.definition.graph().has_aftermath() || self.has_at_end(State::Failed);

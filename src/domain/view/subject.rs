@@ -124,11 +124,12 @@ impl Subject<'_> {
     }
 }
 
-/// The end of the visit that the step at `position` has its output of; `None` where it has none yet.
+/// The end of the visit that the step at `position` has its output of; `None` where it has none yet. What a visit brought that
+/// failed for all that, by a hook that is required, is no output of the step.
 pub fn decided(execution: &Execution, position: usize) -> Option<&Closed> {
     let visits = execution.steps().get(position)?.round().iter().rev();
     let mut closed = visits.filter_map(|visit| visit.closed.as_ref());
-    closed.find(|closed| closed.output.is_some())
+    closed.find(|closed| closed.output.is_some() && closed.failure.is_none())
 }
 
 /// The output with which the latest visit of `step` was completed in `row`: what else was done for the step there, as by its

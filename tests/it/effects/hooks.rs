@@ -1,5 +1,7 @@
 //! Hooks of steps and of the workflow: what the server does at an end, before anything follows.
 
+use midex::domain::execution::Report;
+
 use super::*;
 
 pub(super) const STEP: &str = "steps:
@@ -262,4 +264,22 @@ async fn a_hook_is_left_out_where_its_condition_does_not_hold_and_tried_again_as
     .await;
     until_state(&engine, "completed").await;
     assert_eq!(log.lines(), ["build 1", "flaky 1", "flaky 2"]);
+}
+
+/// The step has failed, whatever it brought: expressions see no output of it, and neither does whoever asks what came of all.
+#[tokio::test(start_paused = true)]
+async fn what_a_step_brought_whose_required_hook_failed_is_no_output() {
+    let lines = "memory: { n: 0 }
+steps:
+  - id: only
+    guidance: Do it
+    result: {}
+    on_error: continue
+    hooks: { on_complete: { set: { n: \"${{ memory.n < 'x' }}\" }, required: true } }
+";
+    let engine = told(&Log::new(), ["work"], lines).await;
+    let token = engine.current_now("e").await.continuation_token.unwrap();
+    let answer = engine.report(&token, Report::Output(json!(7))).await;
+    assert_eq!(answer.workflow_state, "completed");
+    assert_eq!(answer.final_output, Some(json!({})));
 }

@@ -496,7 +496,10 @@ impl<'a> Interpreter<'a> {
                 }
             }
             Part::Item(item) => self.finish_item(step, item, outcome),
-            Part::Beside(body, item) => self.beside_ended(step, body, (visit, item), &outcome),
+            Part::Beside(body, item) => {
+                self.keep_hook_failure(step, visit, body, &outcome);
+                self.beside_ended(step, body, (visit, item), &outcome);
+            }
         }
     }
 

@@ -197,6 +197,7 @@ impl Interpreter<'_> {
             }
         };
         self.note(step, visit, item, status(&outcome), Some(effect.body));
+        self.keep_hook_failure(step, visit, effect.body, &outcome);
         if !self.are_too_many_at_once() {
             self.beside_ended(step, effect.body, (visit, item), &outcome);
         }
@@ -214,6 +215,21 @@ impl Interpreter<'_> {
         self.open.insert(place, Open { visit, waits });
     }
 
+    /// A hook that failed is told of, whatever follows.
+    pub(super) fn keep_hook_failure(
+        &mut self,
+        step: usize,
+        visit: u32,
+        body: &'static str,
+        outcome: &Outcome,
+    ) {
+        if let Err(code) = outcome
+            && body != "compensate"
+        {
+            self.hook_failures.push((step, visit, body, code));
+        }
+    }
+
     /// A hook or a compensation came to its end. The failure of a hook that is required is that of what it belongs to.
     pub(super) fn beside_ended(
         &mut self,
@@ -229,9 +245,6 @@ impl Interpreter<'_> {
                 self.not_compensated.push(kept);
             }
             return;
-        }
-        if let Err(code) = outcome {
-            self.hook_failures.push((step, visit, body, code));
         }
         let is_own = step == self.steps.len();
         let hooks = if is_own {
