@@ -90,7 +90,8 @@ fn signals_and_workflows_are_offered() {
         || place.midex(&["show", "w"]).code == Some(0),
         "it has begun",
     );
-    drop(running);
+    running.signal(rustix::process::Signal::TERM);
+    running.end().ends(1);
     let _server = place.listening();
     offers(&place, &["signal", "w", ""], &["ready"]);
     offers(&place, &["signal", "", ""], &["ready"]);
