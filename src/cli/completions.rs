@@ -94,6 +94,8 @@ const COMPLETED: &[(&str, &str, Kind)] = &[
     ("resolve", "step", Kind::Unknown),
     ("run", "workflow", Kind::Workflows),
     ("graph", "workflow", Kind::Workflows),
+    ("show", "name", Kind::Workflows),
+    ("cat", "workflow", Kind::Workflows),
     ("list", "workflow", Kind::Workflows),
     ("validate", "print", Kind::Workflows),
 ];

@@ -30,7 +30,15 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "midex show",
             "midex show exec_01k --watch",
+            "midex show workflow bug-fix",
             "midex show @last-failed --json",
+        ],
+    ),
+    (
+        "cat",
+        &[
+            "midex cat bug-fix",
+            "midex cat release > workflows/release.yaml",
         ],
     ),
     (
@@ -88,7 +96,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     (
         "new workflow",
-        &["midex new workflow release-notes --format yaml"],
+        &[
+            "midex new workflow release-notes --format yaml",
+            "midex new workflow our-release --from release",
+        ],
     ),
     (
         "new agent",

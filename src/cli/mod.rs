@@ -3,6 +3,7 @@
 mod approve;
 mod bench;
 mod call;
+mod cat;
 mod catalog;
 mod command;
 pub mod completions;
@@ -226,6 +227,8 @@ enum Command {
     Approve(approve::ApproveArgs),
     /// Say what came of work that the server was cut off in
     Resolve(resolve::ResolveArgs),
+    /// Print the file of a workflow as it lies, also of one that comes with midex
+    Cat(cat::CatArgs),
     /// Write a starting file for a workflow or an agent
     #[command(subcommand)]
     New(new::NewArgs),
@@ -394,6 +397,7 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) ->
         Command::Signal(args) => run_to_end(signal::signal(args, &config, out)),
         Command::Approve(args) => run_to_end(approve::approve(args, &config, out)),
         Command::Resolve(args) => run_to_end(resolve::resolve(args, &config, out)),
+        Command::Cat(args) => cat::cat(&args, &config.registry(), out),
         Command::New(args) => new::new(&args, &config, out),
         Command::Graph(args) => {
             let registry = config.registry();
@@ -428,7 +432,11 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) ->
 
 /// Whether stdout takes color: it is a terminal, and the environment does not object (`NO_COLOR`, `CLICOLOR`, `TERM`).
 fn color() -> bool {
-    anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
+    // In CI color is taken to be fine whatever the terminal says of itself.
+    let is_simple = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    let is_forced = std::env::var_os("CLICOLOR_FORCE").is_some_and(|force| force != "0");
+    let choice = anstream::AutoStream::choice(&io::stdout());
+    choice != anstream::ColorChoice::Never && (is_forced || !is_simple)
 }
 
 fn configured(global: &Global) -> Result<Config> {

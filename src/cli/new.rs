@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::{EXIT_OK, Output, screen::Screen, value::json_text, visible::visible};
+use super::{EXIT_OK, Output, command::quoted, screen::Screen, value::json_text, visible::visible};
 use crate::{
     config::Config,
     domain::{AgentName, WorkflowName},
@@ -23,6 +23,9 @@ pub enum NewArgs {
         /// How it is written
         #[arg(long, value_enum, default_value_t)]
         format: FormatArg,
+        /// A workflow to copy, as its file has it; it may be one that comes with midex
+        #[arg(long, value_name = "WORKFLOW", conflicts_with_all = ["format", "description"])]
+        from: Option<String>,
     },
     /// An agent, into agents/NAME.md
     Agent {
@@ -63,7 +66,17 @@ pub enum FormatArg {
 /// Writes the file and prints its path.
 pub fn new(args: &NewArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
     let (file, kind, template) = match args {
-        NewArgs::Workflow { file, format } => (file, "workflow", workflow(&file.name, *format)?),
+        NewArgs::Workflow {
+            file,
+            from: Some(from),
+            ..
+        } => {
+            let name = WorkflowName::parse(&file.name).map_err(|error| unusable_name(&error))?;
+            (file, "workflow", config.registry().copied(from, &name)?)
+        }
+        NewArgs::Workflow { file, format, .. } => {
+            (file, "workflow", workflow(&file.name, *format)?)
+        }
         NewArgs::Agent { file } => (file, "agent", agent(&file.name)?),
     };
     let template = match &file.description {
@@ -82,11 +95,25 @@ pub fn new(args: &NewArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
         let made = json!({ "path": shown, "kind": kind, "name": template.name() });
         json_text(&made, true).into_bytes()
     } else if Screen::stdout().is_terminal() {
-        visible(&path.display().to_string()).into_bytes()
+        let path = visible(&path.display().to_string());
+        format!("{path}\n{}", next(kind, template.name(), &path)).into_bytes()
     } else {
         path.into_os_string().into_encoded_bytes()
     };
     out.write([&text[..], b"\n"].concat()).map(|()| EXIT_OK)
+}
+
+/// What comes next, for a person.
+fn next(kind: &str, name: &str, path: &str) -> String {
+    let (name, path) = (quoted(&visible(name)), quoted(path));
+    match kind {
+        "workflow" => format!(
+            "Next: edit it, check it with `midex validate {path}`, and run it with `midex run {name}`"
+        ),
+        _ => format!(
+            "Next: edit it, check it with `midex validate {path}`, and name it in a step: `agent: {name}`"
+        ),
+    }
 }
 
 fn workflow(name: &str, format: FormatArg) -> Result<Template> {

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
-pub(super) use self::progress::wait_words;
+pub(super) use self::{form::Field, progress::wait_words};
 use self::{
     page::Page,
     progress::Progress,

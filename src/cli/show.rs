@@ -2,6 +2,7 @@
 
 mod steps;
 mod watch;
+mod workflow;
 
 use std::fmt::Write as _;
 
@@ -23,7 +24,7 @@ use crate::{
     clock::{Clock, SystemClock},
     config::Config,
     domain::id::StepId,
-    error::Result,
+    error::{Code, Error, Result},
     uri,
 };
 
@@ -40,6 +41,9 @@ pub(super) struct ShowArgs {
     /// The execution; without it, the one of this project that moved last
     #[arg(value_name = "EXECUTION")]
     execution_id: Option<String>,
+    /// With `workflow` before it: the workflow that is shown, instead of an execution
+    #[arg(value_name = "NAME", requires = "execution_id", conflicts_with_all = ["watch", "visits"])]
+    name: Option<String>,
     /// Follow it to its end; on a terminal what changes is drawn anew
     #[arg(long)]
     watch: bool,
@@ -50,6 +54,9 @@ pub(super) struct ShowArgs {
 
 /// Shows an execution, once or for as long as it moves.
 pub(super) async fn show(args: ShowArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
+    if let Some(name) = &args.name {
+        return of_other(args.execution_id.as_deref(), name, config, out);
+    }
     let signals = signals()?;
     let mut link = Link::new(config);
     let shown = first(&mut link, args.execution_id.as_deref()).await;
@@ -67,6 +74,21 @@ pub(super) async fn show(args: ShowArgs, config: &Config, mut out: Output<'_>) -
     let text = || page(&shown, &Screen::stdout(), args.visits);
     out.print(|| shown.clone(), text)?;
     Ok(EXIT_OK)
+}
+
+/// Shows what is no execution: a workflow.
+fn of_other(what: Option<&str>, name: &str, config: &Config, out: Output<'_>) -> Result<u8> {
+    if what == Some("workflow") {
+        return workflow::show(name, &config.registry(), out);
+    }
+    let what = what.unwrap_or_default();
+    let message = format!(
+        "'{}' is shown alone: '{}' is too much",
+        visible(what),
+        visible(name)
+    );
+    Err(Error::new(Code::UsageInvalid, message)
+        .with_action("Run `midex show EXECUTION`, or `midex show workflow NAME`"))
 }
 
 /// The execution that is meant; where nothing was said, the one of this project that moved last.

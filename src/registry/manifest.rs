@@ -10,7 +10,9 @@ use super::{
     files::{self, File},
     gather,
     load::Loaded,
-    markdown, read, shipped, yaml,
+    markdown, read, shipped,
+    template::Template,
+    yaml,
 };
 use crate::{
     domain::{
@@ -20,6 +22,7 @@ use crate::{
         draft::Form,
         finding::{Finding, is_broken},
         grammar::EXTENDS,
+        id::WorkflowName,
         inherit,
         node::Node,
     },
@@ -194,6 +197,19 @@ impl Registry {
             Some(path) => files::read_again(&self.sources.workflows, path),
             None => shipped::workflow(&entry.name),
         }
+    }
+
+    /// A copy of a workflow's file under another name, all else as it is.
+    ///
+    /// # Errors
+    /// `WORKFLOW_NOT_FOUND`; `WORKFLOW_VALIDATION_FAILED` where the file cannot be read, or the place of its name cannot be
+    /// told.
+    pub fn copied(&self, name: &str, new: &WorkflowName) -> Result<Template> {
+        let entry = self.workflow(name).ok_or_else(|| self.not_found(name))?;
+        let manifest = self.manifest(entry).ok_or_else(|| super::invalid(entry))?;
+        let named = self.with_name(&manifest, (&entry.name, new.as_str()));
+        let copy = named.ok_or_else(|| super::invalid(entry))?;
+        Ok(Template::copy(new, copy.format, copy.text))
     }
 
     /// The text of the workflow's file as it lies now; `None` where it is gone or no text.

@@ -18,6 +18,8 @@ pub struct Template {
     name: String,
     format: Format,
     description: String,
+    /// The text, where it is a copy of another definition.
+    copy: Option<String>,
 }
 
 impl Template {
@@ -28,6 +30,7 @@ impl Template {
             name: name.as_str().to_owned(),
             format,
             description: "Say in one sentence what this workflow achieves".to_owned(),
+            copy: None,
         }
     }
 
@@ -38,6 +41,15 @@ impl Template {
             name: name.as_str().to_owned(),
             format: Format::Markdown,
             description: "Say in one sentence what this agent does and hands over".to_owned(),
+            copy: None,
+        }
+    }
+
+    /// A workflow with the text of another one, in which it is named already.
+    pub(super) fn copy(name: &WorkflowName, format: Format, text: String) -> Self {
+        Self {
+            copy: Some(text),
+            ..Self::workflow(name, format)
         }
     }
 
@@ -78,6 +90,9 @@ impl Template {
 
     /// The text of the file.
     pub fn text(&self) -> String {
+        if let Some(text) = &self.copy {
+            return text.clone();
+        }
         match (self.kind, self.format) {
             (Kind::Agent, _) => self.fill(include_str!("template/agent.md")),
             (_, Format::Markdown) => self.fill(include_str!("template/workflow.md")),

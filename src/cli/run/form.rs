@@ -17,7 +17,7 @@ use crate::{
 
 /// A value that is asked for.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Field {
+pub(in crate::cli) struct Field {
     name: String,
     /// What it is, for people.
     about: String,
@@ -42,7 +42,7 @@ pub(super) enum Filled {
 
 impl Field {
     /// An input of a workflow, as `workflow_details` shows it.
-    pub(super) fn of_input(input: &Value) -> Self {
+    pub(in crate::cli) fn of_input(input: &Value) -> Self {
         let label = field(input, "label");
         let about = [label, field(input, "description")];
         let about: Vec<_> = about.into_iter().filter(|text| !text.is_empty()).collect();
@@ -89,7 +89,7 @@ impl Field {
     }
 
     /// What is asked, in a line: `level: How deep (whole number, 1 to 5; empty for 2)`.
-    fn told(&self) -> String {
+    pub(in crate::cli) fn told(&self) -> String {
         let mut notes = vec![self.kind_words()];
         notes.extend(bounds(&self.schema));
         if let Some(example) = &self.example {

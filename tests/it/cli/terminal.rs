@@ -361,7 +361,10 @@ fn lines_fit_the_terminal_and_no_color_is_no_color() {
 #[test]
 fn a_simple_terminal_is_asked_without_any_escape() {
     let place = Place::new();
-    let mut terminal = Terminal::open_as(bug_fix(&place), "dumb");
+    let mut command = bug_fix(&place);
+    // Where this is set, color is often taken to be fine.
+    command.env("CI", "true");
+    let mut terminal = Terminal::open_as(command, "dumb");
     let shown = terminal.expect("diagnose> ");
     assert!(!shown.contains('\u{1b}'), "{shown:?}");
     terminal.type_line(&words("the cause"));

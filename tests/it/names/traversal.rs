@@ -521,7 +521,11 @@ fn a_new_file_stays_in_its_directory_and_a_check_changes_none() {
             };
             let format = FormatArg::default();
             let args = match *kind {
-                "workflows" => NewArgs::Workflow { file, format },
+                "workflows" => NewArgs::Workflow {
+                    file,
+                    format,
+                    from: None,
+                },
                 _ => NewArgs::Agent { file },
             };
             let mut out = Vec::new();
