@@ -28,19 +28,12 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "show",
         &[
-            "midex show",
             "midex show exec_01k --watch",
-            "midex show workflow bug-fix",
             "midex show @last-failed --json",
+            "midex show workflow bug-fix",
         ],
     ),
-    (
-        "cat",
-        &[
-            "midex cat bug-fix",
-            "midex cat release > workflows/release.yaml",
-        ],
-    ),
+    ("cat", &["midex cat bug-fix", "midex cat release"]),
     (
         "tail",
         &["midex tail", "midex tail @last -n 50 --no-follow"],
