@@ -80,11 +80,22 @@ pub(super) async fn with<T>(
 
 /// The id of the execution that is meant by what is no id.
 pub(super) async fn meant(link: &mut Link<'_>, said: &str, unknown: Error) -> Result<String> {
+    match of_word(link, said).await? {
+        Some(id) => Ok(id),
+        None => only(link, said, unknown).await,
+    }
+}
+
+/// The execution that a word means, as `@last`; `None` where it is no word but an id or a part of one.
+///
+/// # Errors
+/// `USAGE_INVALID` where there is no such word; `EXECUTION_NOT_FOUND` where no execution is meant.
+pub(super) async fn of_word(link: &mut Link<'_>, said: &str) -> Result<Option<String>> {
     match said {
-        LAST => newest(link, None).await,
-        LAST_FAILED => newest(link, Some("failed")).await,
+        LAST => newest(link, None).await.map(Some),
+        LAST_FAILED => newest(link, Some("failed")).await.map(Some),
         word if word.starts_with('@') => Err(no_word(word)),
-        part => only(link, part, unknown).await,
+        _ => Ok(None),
     }
 }
 

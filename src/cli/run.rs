@@ -29,6 +29,7 @@ use self::{
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output, approve,
     command::{Hints, quoted},
+    execution_id,
     link::{Link, is_final},
     report,
     serve::{signalled, signals},
@@ -49,7 +50,7 @@ pub(super) struct RunArgs {
     /// The workflow
     #[arg(value_name = "WORKFLOW")]
     workflow: String,
-    /// The id of the execution; where it exists already, it goes on
+    /// The id of the execution; where it exists already, it goes on, as `@last` does
     #[arg(long, value_name = "ID")]
     id: Option<String>,
     /// What the workflow is to work on: a JSON object, or a file that holds one
@@ -173,8 +174,7 @@ impl Runner<'_> {
     async fn go(&mut self) -> Result<End> {
         self.read_inputs().await?;
         let existing = if self.is_named {
-            let id = self.id.clone();
-            self.status_of(&id).await?
+            self.existing().await?
         } else {
             None
         };
@@ -300,6 +300,19 @@ impl Runner<'_> {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// The status of the execution that `--id` names, if there is one of this name or if it is a word for one.
+    async fn existing(&mut self) -> Result<Option<Value>> {
+        let id = self.id.clone();
+        if let Some(status) = self.status_of(&id).await? {
+            return Ok(Some(status));
+        }
+        let Some(id) = execution_id::of_word(&mut self.link, &id).await? else {
+            return Ok(None);
+        };
+        (self.at, self.id) = (id.clone(), id.clone());
+        self.status_of(&id).await
     }
 
     /// Goes on with an existing execution, which must be of the same workflow and inputs.

@@ -381,15 +381,6 @@ fn open_steps(steps: &[Value], screen: &Screen) -> String {
             field(step, "description")
         );
         let _ = writeln!(text, "{}", cut(&line, screen.columns()));
-        let expiry = format!(
-            "{INDENT}its token is valid until {}",
-            field(step, "expires_at")
-        );
-        let _ = writeln!(
-            text,
-            "{INDENT}{}",
-            screen.paint(Style::Dim, expiry.trim_start())
-        );
     }
     text
 }

@@ -2,6 +2,7 @@
 
 mod line;
 mod window;
+mod words;
 
 use std::{
     io::{self, Write},
@@ -12,7 +13,7 @@ use std::{
 use rustix::event::{PollFd, PollFlags, Timespec};
 use serde_json::{Value, json};
 
-use self::{line::line, window::SeenEvents};
+use self::{line::line, window::SeenEvents, words::words};
 use super::{
     EXIT_OK, execution_id,
     link::{Link, is_final},
@@ -35,7 +36,7 @@ pub(super) struct TailArgs {
     /// The execution; without it, all of them
     #[arg(value_name = "EXECUTION")]
     execution_id: Option<String>,
-    /// How many of the events so far to show
+    /// How many of the events so far to show; with `--json` they include those that only follow from others, as of tokens
     #[arg(short = 'n', long = "lines", value_name = "N", default_value_t = 20,
           value_parser = clap::value_parser!(u16).range(0..=limits::TELEMETRY_LIMIT_MAX as i64))]
     lines: u16,
@@ -137,7 +138,8 @@ impl Tail<'_> {
             (poll, _) => poll?,
         };
         let mut since = poll.revision;
-        let events = self.seen.first(poll.events, self.lines);
+        let is_shown = |event: &Value| self.printer.json || words(event).is_some();
+        let events = self.seen.first(poll.events, self.lines, is_shown);
         self.printer.print(&events, self.id.is_none())?;
         let mut ended = poll.ended;
         let mut failures = 0;
@@ -249,15 +251,15 @@ struct Printer {
 impl Printer {
     /// Prints events; with `everywhere` they are of several executions.
     fn print(&self, events: &[Value], everywhere: bool) -> Result<(), Ended> {
-        let mut text = String::new();
-        for event in events {
-            text += &if self.json {
-                json_text(event, false)
-            } else {
-                line(event, everywhere, &self.screen)
-            };
-            text.push('\n');
-        }
+        let line = |event| match self.json {
+            true => Some(json_text(event, false)),
+            false => line(event, everywhere, &self.screen),
+        };
+        let text: String = events
+            .iter()
+            .filter_map(line)
+            .map(|line| line + "\n")
+            .collect();
         let mut stdout = io::stdout().lock();
         let written = stdout.write_all(text.as_bytes());
         match written.and_then(|()| stdout.flush()) {

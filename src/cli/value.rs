@@ -61,6 +61,15 @@ pub(super) fn duration(milliseconds: u64) -> String {
     }
 }
 
+/// Where a text stops to be JSON, without the words of its parser.
+pub(super) fn not_json(error: &serde_json::Error) -> String {
+    match (error.is_eof(), error.line(), error.column()) {
+        (true, ..) => "not JSON: it ends too early".to_owned(),
+        (false, 1, column) => format!("not JSON from column {column} on"),
+        (false, line, column) => format!("not JSON from line {line}, column {column} on"),
+    }
+}
+
 /// JSON text that does not control a terminal: characters that JSON allows unescaped are escaped too.
 pub(super) fn json_text(value: &Value, pretty: bool) -> String {
     let text = if pretty {

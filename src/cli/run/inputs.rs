@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::input::read_file;
 use crate::{
+    cli::value::not_json,
     domain::{document::oversized_integer, input::read_text},
     error::{Code, Error, Result},
     limits,
@@ -46,7 +47,7 @@ pub(in crate::cli) fn json(name: &str, flag: &str, bytes_max: usize) -> Result<(
     match serde_json::from_str(&text) {
         Ok(value) => Ok((place, value)),
         Err(error) => {
-            let message = format!("{place}: not JSON: {error}");
+            let message = format!("{place}: {}", not_json(&error));
             Err(Error::new(Code::UsageInvalid, message)
                 .with_action("Give a JSON value, or @FILE with one in it"))
         }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::{
-    cli::visible::visible,
+    cli::{value::not_json, visible::visible},
     domain::document::oversized_integer,
     error::{Code, Error, Result},
     limits,
@@ -76,15 +76,6 @@ pub(super) fn parse(line: &str, place: String) -> Result<Submission> {
         is_by_person: false,
         is_retry: false,
     })
-}
-
-/// The message of the JSON parser without its line number, which counts within the line.
-fn not_json(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let what = text
-        .rsplit_once(" at line ")
-        .map_or(&*text, |(what, _)| what);
-    format!("not JSON: {what} at column {}", error.column())
 }
 
 /// Whether the object has exactly the fields of a line that names its step.
@@ -199,10 +190,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_with_its_place() {
         for (line, what) in [
-            (
-                "{",
-                "f:1: not JSON: EOF while parsing an object at column 1",
-            ),
+            ("{", "f:1: not JSON: it ends too early"),
             (r#"{"step_name":"a","error":1}"#, "f:1: `error` must be"),
             (
                 r#"{"step_name":"a","output":1,"error":"x"}"#,

@@ -16,10 +16,16 @@ pub(super) struct SeenEvents {
 }
 
 impl SeenEvents {
-    /// Takes the events of the first reply and returns the last `lines` of them; the others are never shown.
-    pub(super) fn first(&mut self, mut events: Vec<Value>, lines: usize) -> Vec<Value> {
+    /// Takes the events of the first reply and returns the last `lines` of those that are shown; the others never are.
+    pub(super) fn first(
+        &mut self,
+        mut events: Vec<Value>,
+        lines: usize,
+        is_shown: impl Fn(&Value) -> bool,
+    ) -> Vec<Value> {
         self.floor = oldest(&events).saturating_sub(1);
         self.seen = events.iter().map(id).collect();
+        events.retain(is_shown);
         events.split_off(events.len().saturating_sub(lines))
     }
 
@@ -84,7 +90,7 @@ mod tests {
     #[test]
     fn each_event_is_shown_once_and_none_from_before() {
         let mut window = SeenEvents::default();
-        assert_eq!(ids(&window.first(events(1..=9), 2)), [8, 9]);
+        assert_eq!(ids(&window.first(events(1..=9), 2, |_| true)), [8, 9]);
         assert!(window.next(events(1..=9)).is_empty());
         assert_eq!(ids(&window.next(events(5..=11))), [10, 11]);
         // One that was not in an answer although later ones were.
@@ -96,7 +102,7 @@ mod tests {
     fn what_an_answer_cannot_hold_is_noticed() {
         let most = limits::TELEMETRY_LIMIT_MAX as u64;
         let mut window = SeenEvents::default();
-        window.first(events(most..2 * most), 0);
+        window.first(events(most..2 * most), 0, |_| true);
         assert!(!window.has_gap(&events(2 * most..2 * most + 5)));
         assert!(!window.has_gap(&events(2 * most - 1..3 * most - 1)));
         assert!(window.has_gap(&events(2 * most..3 * most)));
@@ -106,7 +112,7 @@ mod tests {
     fn what_is_remembered_is_bounded() {
         let most = limits::TELEMETRY_LIMIT_MAX as u64;
         let mut window = SeenEvents::default();
-        window.first(events(1..=most), 20);
+        window.first(events(1..=most), 20, |event| id(event) % 2 == 0);
         for at in 1..20 {
             let from = at * most / 2;
             assert_eq!(

@@ -39,7 +39,7 @@ fn the_beginning_of_an_id_is_enough_wherever_one_is_asked() {
         assert_has(&place.done(args), &[expected]);
     }
     let told = place.done(&["tail", "release-t", "--no-follow"]);
-    assert_has(&told, &["workflow_created"]);
+    assert_has(&told, &["bug-fix begins"]);
     for args in [
         &["signal", "release-t", "go"][..],
         &["resolve", "release-t", "fix", "--retry"],
@@ -56,9 +56,26 @@ fn an_id_counts_before_what_begins_with_it() {
     place.begun("a");
     place.begun("ab");
     assert_has(&place.done(&["show", "a"]), &["a  bug-fix"]);
-    place.begun("@last");
+    // An agent may have called one so.
+    let mut server = place.listening();
+    server.begin("bug-fix", "@last");
     place.begun("b");
     assert_has(&place.done(&["show", "@last"]), &["@last  bug-fix"]);
+}
+
+#[test]
+fn a_run_goes_on_with_what_a_word_means_and_begins_nothing_of_that_name() {
+    let place = Place::new();
+    let ran = place.ends(1, &["run", "bug-fix", "--id", "@last"]);
+    ran.says(&["has no executions"]);
+    place.begun("one");
+    place
+        .ends(1, &["run", "bug-fix", "--id", "@las"])
+        .says(&["no execution is called '@las'"]);
+    let ran = place.with_stdin(&["run", "bug-fix", "--id", "@last"], "");
+    assert_has(&ran.out, &["one"]);
+    let rows = place.rows(&["list", "executions"]);
+    assert_eq!(rows.as_array().unwrap().len(), 1, "{rows}");
 }
 
 #[test]

@@ -1,0 +1,216 @@
+//! The words for an event: a sentence for what a person wants to know, nothing for what only follows from it.
+
+use serde_json::Value;
+
+use crate::{
+    cli::{
+        screen::{Style, one_line},
+        value::{duration, field},
+    },
+    domain::{state::State, telemetry::EventType},
+};
+
+/// What is said of an event, and in what style; `None` where another event of the same transition says it, as with tokens.
+pub(super) fn words(event: &Value) -> Option<(String, Option<Style>)> {
+    let kind = EventType::parse(&field(event, "event_type"))?;
+    let metadata = &event["metadata"];
+    let words = match kind {
+        EventType::WorkflowCreated => format!("{} begins", field(metadata, "workflow_name")),
+        EventType::WorkflowStateTransition => arrival(metadata)?,
+        EventType::WorkflowCompleted => completed(metadata),
+        EventType::WorkflowFailed => format!("the execution has failed: {}", reason(metadata)),
+        EventType::StepStarted => began(event),
+        EventType::StepCompleted => format!("{}done{}", part(metadata), after(metadata)),
+        EventType::StepFailed => step_failed(metadata),
+        EventType::TokenGenerated if metadata["renewed"] == true => "has a new token".to_owned(),
+        EventType::TokenExpired => format!("a token had expired: {}", reason(metadata)),
+        EventType::ArtifactStored => stored(metadata),
+        EventType::Error => refused(metadata),
+        EventType::WorkflowStarted | EventType::TokenGenerated | EventType::TokenValidated => {
+            return None;
+        }
+    };
+    Some((words, style(kind)))
+}
+
+fn style(kind: EventType) -> Option<Style> {
+    match kind {
+        EventType::WorkflowCompleted | EventType::StepCompleted => Some(Style::Good),
+        EventType::WorkflowFailed
+        | EventType::StepFailed
+        | EventType::TokenExpired
+        | EventType::Error => Some(Style::Bad),
+        _ => None,
+    }
+}
+
+/// The state that the execution is in now, unless an event of its own tells it.
+fn arrival(metadata: &Value) -> Option<String> {
+    let state = |name| State::parse(&field(metadata, name));
+    let (from, to) = (state("old_state")?, state("new_state")?);
+    match (from, to) {
+        (State::Idle, State::Running) | (_, State::Completed | State::Failed) => None,
+        (State::Paused, State::Running) => Some("goes on".to_owned()),
+        _ => Some(format!("is {}", to.as_str())),
+    }
+}
+
+fn completed(metadata: &Value) -> String {
+    match metadata["total_steps"].as_u64() {
+        Some(1) => "completed: 1 step".to_owned(),
+        Some(steps) => format!("completed: {steps} steps"),
+        None => "completed".to_owned(),
+    }
+}
+
+fn began(event: &Value) -> String {
+    let part = part(&event["metadata"]);
+    match field(event, "agent_name").as_str() {
+        "" => format!("{part}begins"),
+        agent => format!("{part}begins, for {agent}"),
+    }
+}
+
+fn step_failed(metadata: &Value) -> String {
+    let (part, after) = (part(metadata), after(metadata));
+    format!("{part}failed{after}: {}", reason(metadata))
+}
+
+fn stored(metadata: &Value) -> String {
+    let size = match metadata["size_bytes"].as_u64() {
+        Some(1) => "1 byte".to_owned(),
+        bytes => format!("{} bytes", bytes.unwrap_or_default()),
+    };
+    let (name, kind) = (field(metadata, "name"), field(metadata, "artifact_type"));
+    format!("kept {name} ({kind}, {size})")
+}
+
+fn refused(metadata: &Value) -> String {
+    match field(metadata, "type").as_str() {
+        "step_output_invalid" => "the output did not fit and was refused".to_owned(),
+        code => format!("refused: {} ({code})", reason(metadata)),
+    }
+}
+
+/// Which hook it is of, or that it takes an effect back.
+fn part(metadata: &Value) -> String {
+    match field(metadata, "body").as_str() {
+        "" => String::new(),
+        body => format!("{body} "),
+    }
+}
+
+/// ` after 3.2 s`, where it took any time.
+fn after(metadata: &Value) -> String {
+    match metadata["duration_ms"].as_u64() {
+        None | Some(0) => String::new(),
+        Some(took) => format!(" after {}", duration(took)),
+    }
+}
+
+fn reason(metadata: &Value) -> String {
+    match field(metadata, "error").as_str() {
+        "" => "for no reason that was given".to_owned(),
+        error => one_line(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn said(kind: &str, metadata: Value) -> Option<String> {
+        let event = json!({ "event_type": kind, "agent_name": "fixer", "metadata": metadata });
+        words(&event).map(|(words, _)| words)
+    }
+
+    #[test]
+    fn each_type_of_event_has_its_words_or_says_nothing_new() {
+        for (kind, metadata, expected) in [
+            (
+                "workflow_created",
+                json!({ "workflow_name": "bug-fix" }),
+                "bug-fix begins",
+            ),
+            (
+                "workflow_state_transition",
+                json!({ "old_state": "running", "new_state": "paused" }),
+                "is paused",
+            ),
+            (
+                "workflow_state_transition",
+                json!({ "old_state": "paused", "new_state": "running" }),
+                "goes on",
+            ),
+            (
+                "workflow_completed",
+                json!({ "total_steps": 1 }),
+                "completed: 1 step",
+            ),
+            (
+                "workflow_failed",
+                json!({ "error": "no room\nleft" }),
+                "the execution has failed: no room left",
+            ),
+            ("step_started", Value::Null, "begins, for fixer"),
+            (
+                "step_started",
+                json!({ "body": "on_success" }),
+                "on_success begins, for fixer",
+            ),
+            (
+                "step_completed",
+                json!({ "duration_ms": 1250 }),
+                "done after 1.2 s",
+            ),
+            ("step_completed", json!({ "duration_ms": 0 }), "done"),
+            (
+                "step_failed",
+                json!({ "duration_ms": 5, "error": "x" }),
+                "failed after 5 ms: x",
+            ),
+            (
+                "token_generated",
+                json!({ "renewed": true }),
+                "has a new token",
+            ),
+            (
+                "token_expired",
+                json!({ "error": "x" }),
+                "a token had expired: x",
+            ),
+            (
+                "artifact_stored",
+                json!({ "name": "a.md", "artifact_type": "report", "size_bytes": 3 }),
+                "kept a.md (report, 3 bytes)",
+            ),
+            (
+                "error",
+                json!({ "type": "TOKEN_UNKNOWN", "error": "x" }),
+                "refused: x (TOKEN_UNKNOWN)",
+            ),
+            (
+                "error",
+                json!({ "type": "step_output_invalid" }),
+                "the output did not fit and was refused",
+            ),
+        ] {
+            assert_eq!(said(kind, metadata).as_deref(), Some(expected), "{kind}");
+        }
+        for (old, new) in [
+            ("idle", "running"),
+            ("running", "completed"),
+            ("paused", "failed"),
+        ] {
+            let change = json!({ "old_state": old, "new_state": new });
+            assert_eq!(said("workflow_state_transition", change), None);
+        }
+        for silent in ["workflow_started", "token_generated", "token_validated"] {
+            assert_eq!(said(silent, json!({})), None);
+        }
+        let told = ["step_failed", "workflow_failed", "error"];
+        assert!(told.iter().all(|kind| said(kind, Value::Null).is_some()));
+    }
+}
