@@ -251,9 +251,12 @@ struct Printer {
 impl Printer {
     /// Prints events; with `everywhere` they are of several executions.
     fn print(&self, events: &[Value], everywhere: bool) -> Result<(), Ended> {
-        let line = |event| match self.json {
-            true => Some(json_text(event, false)),
-            false => line(event, everywhere, &self.screen),
+        let line = |event| {
+            if self.json {
+                Some(json_text(event, false))
+            } else {
+                line(event, everywhere, &self.screen)
+            }
         };
         let text: String = events
             .iter()

@@ -112,7 +112,7 @@ mod tests {
     fn what_is_remembered_is_bounded() {
         let most = limits::TELEMETRY_LIMIT_MAX as u64;
         let mut window = SeenEvents::default();
-        window.first(events(1..=most), 20, |event| id(event) % 2 == 0);
+        window.first(events(1..=most), 20, |event| id(event).is_multiple_of(2));
         for at in 1..20 {
             let from = at * most / 2;
             assert_eq!(

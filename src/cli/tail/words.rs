@@ -121,7 +121,7 @@ mod tests {
 
     use super::*;
 
-    fn said(kind: &str, metadata: Value) -> Option<String> {
+    fn said(kind: &str, metadata: &Value) -> Option<String> {
         let event = json!({ "event_type": kind, "agent_name": "fixer", "metadata": metadata });
         words(&event).map(|(words, _)| words)
     }
@@ -197,7 +197,7 @@ mod tests {
                 "the output did not fit and was refused",
             ),
         ] {
-            assert_eq!(said(kind, metadata).as_deref(), Some(expected), "{kind}");
+            assert_eq!(said(kind, &metadata).as_deref(), Some(expected), "{kind}");
         }
         for (old, new) in [
             ("idle", "running"),
@@ -205,12 +205,12 @@ mod tests {
             ("paused", "failed"),
         ] {
             let change = json!({ "old_state": old, "new_state": new });
-            assert_eq!(said("workflow_state_transition", change), None);
+            assert_eq!(said("workflow_state_transition", &change), None);
         }
         for silent in ["workflow_started", "token_generated", "token_validated"] {
-            assert_eq!(said(silent, json!({})), None);
+            assert_eq!(said(silent, &json!({})), None);
         }
         let told = ["step_failed", "workflow_failed", "error"];
-        assert!(told.iter().all(|kind| said(kind, Value::Null).is_some()));
+        assert!(told.iter().all(|kind| said(kind, &Value::Null).is_some()));
     }
 }
