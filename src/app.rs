@@ -116,7 +116,7 @@ impl fmt::Debug for App {
 }
 
 impl App {
-    /// Loads the definitions. The store is opened by the first call that needs it.
+    /// Reads nothing yet: the first call that needs the definitions loads them, and the first that needs the store opens it.
     pub fn new(config: Config, clock: Arc<dyn Clock>, ids: Arc<dyn IdSource>) -> Self {
         Self::with(Options::new(config, clock, ids))
     }
@@ -166,7 +166,7 @@ impl App {
     }
 
     /// The same midex for a caller with other definitions, another project and an environment of its own. Callers with the
-    /// same directories share their definitions. Reads files: not for a worker of an async runtime.
+    /// same directories share their definitions.
     #[must_use]
     pub fn for_caller(&self, caller: &Config, environment: Environment) -> Self {
         Self {
@@ -207,7 +207,7 @@ impl App {
         if let Some(definitions) = found.and_then(|(_, definitions)| definitions.upgrade()) {
             return definitions;
         }
-        let definitions = Arc::new(caller.definitions(self.definitions.loaded().abilities()));
+        let definitions = Arc::new(caller.definitions(&self.definitions.abilities()));
         known.push((directories, Arc::downgrade(&definitions)));
         definitions
     }

@@ -137,7 +137,7 @@ impl Config {
 
     /// The definitions of this configuration, which follow their files, checked for a server with these abilities.
     pub fn definitions(&self, abilities: &Abilities) -> Definitions {
-        Definitions::new_for(self.places(), &self.with_secrets(abilities))
+        Definitions::new_for(self.places(), self.with_secrets(abilities))
     }
 
     /// The definitions of this configuration as they are now, checked for a server with the user's catalogs and no activities.

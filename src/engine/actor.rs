@@ -275,6 +275,7 @@ impl ActorState {
                 Ok(Answer {
                     seen: live.seen,
                     row: None,
+                    made: Values::new(),
                     replayed: false,
                 }),
                 After::GoOn,
@@ -396,7 +397,8 @@ impl ActorState {
         if self.values.len() >= limits::VALUES_KEPT_MAX {
             self.values = Values::new();
         }
-        self.values.extend(made);
+        let kept = made.iter().map(|(digest, value)| (*digest, value.clone()));
+        self.values.extend(kept);
         self.become_live(Live {
             seen: seen.clone(),
             position: committed.position,
@@ -410,6 +412,7 @@ impl ActorState {
             None => Ok(Answer {
                 seen,
                 row: Some(row),
+                made,
                 replayed: false,
             }),
         };
@@ -433,6 +436,7 @@ impl ActorState {
         Ok(Answer {
             seen,
             row: Some(row),
+            made: Values::new(),
             replayed: true,
         })
     }

@@ -6,7 +6,10 @@ use ractor::RpcReplyPort;
 
 use super::Seen;
 use crate::{
-    domain::{Command, Definition, Row, execution::Start},
+    domain::{
+        Command, Definition, Row,
+        execution::{Start, Values},
+    },
     error::Result,
 };
 
@@ -52,6 +55,8 @@ pub(super) struct Answer {
     pub(super) seen: Seen,
     /// The transition that answers the call; `None` where nothing was to be done.
     pub(super) row: Option<Arc<Row>>,
+    /// Small values that the transition made: the reply shows them, and need not look them up.
+    pub(super) made: Values,
     /// Whether that transition was made by an earlier, equal call.
     pub(super) replayed: bool,
 }

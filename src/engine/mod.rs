@@ -62,7 +62,7 @@ use crate::{
         Change, Command, Definition, Execution, ExecutionId, Facts, Lifecycle, Token,
         event::{Owner, Parent},
         execution::{Start, Submission, Values},
-        view::{self, Advanced, StatusView, Subject},
+        view::{self, Advanced, Found, StatusView, Subject},
     },
     error::{Code, Error, Result},
     limits,
@@ -436,13 +436,15 @@ impl Engine {
         let Answer {
             seen,
             row: Some(row),
+            made,
             replayed,
         } = answer
         else {
             return Err(no_row());
         };
         let advanced = |subject: &Subject<'_>| view::advanced(subject, &row, replayed);
-        self.view(&seen, Some(&row), advanced).await
+        self.view_with(Found::with(made), &seen, Some(&row), advanced)
+            .await
     }
 
     /// Counts a refused call in telemetry. An output that its schema refuses is counted by its execution.

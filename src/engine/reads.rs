@@ -410,7 +410,17 @@ impl Engine {
         row: Option<&Row>,
         view: impl Fn(&Subject<'_>) -> T,
     ) -> Result<T> {
-        let mut found = Found::default();
+        self.view_with(Found::default(), seen, row, view).await
+    }
+
+    /// The same where something was found before.
+    pub(super) async fn view_with<T>(
+        &self,
+        mut found: Found,
+        seen: &Seen,
+        row: Option<&Row>,
+        view: impl Fn(&Subject<'_>) -> T,
+    ) -> Result<T> {
         loop {
             let wanted = RefCell::default();
             let shown = view(&Subject {
@@ -434,6 +444,9 @@ impl Engine {
         for digest in wanted.values {
             let value = self.shared.contents.value(digest).await?;
             found.values.insert(digest, value);
+        }
+        if wanted.outputs.is_empty() {
+            return Ok(());
         }
         // One walk back through the journal finds them all: steps may have ended together, or long ago.
         let decided = |asked: &Asked| Some(view::decided(execution, asked.position)?.revision);

@@ -195,7 +195,7 @@ impl Open {
                 .for_each(CancellationToken::cancel);
             return Ok(());
         }
-        let server = self.server(&preamble).await?;
+        let server = self.server(&preamble);
         // At the end it reads no further: what it has not read is asked of the next owner.
         let end = self.door.app.stopping().clone();
         let transport = LineTransport::until(input, output, end);
@@ -232,24 +232,19 @@ impl Open {
         }
     }
 
-    async fn server(&self, preamble: &Preamble) -> Result<Server> {
-        let (app, is_relay) = (self.door.app.clone(), preamble.role == Role::Relay);
+    fn server(&self, preamble: &Preamble) -> Server {
+        let app = &self.door.app;
         let (config, environment) = preamble.config(app.config());
-        let of_caller = move || {
-            // It reads the caller's definitions.
-            let app = app.for_caller(&config, environment);
-            if is_relay {
-                // Those of a command are not followed before somebody asks for it.
-                app.definitions().watch();
-                return app;
-            }
+        let app = app.for_caller(&config, environment);
+        let app = if preamble.role == Role::Relay {
+            // Those of a command are not followed before somebody asks for it.
+            app.definitions().watch();
+            app
+        } else {
             // Whoever gives a command is the user.
             app.of_user()
         };
-        let app = tokio::task::spawn_blocking(of_caller).await;
-        let app = app
-            .map_err(|error| Error::internal("loading the definitions panicked").because(error))?;
-        Ok(Server::new(Arc::new(app)).with_profile(preamble.profile()))
+        Server::new(Arc::new(app)).with_profile(preamble.profile())
     }
 }
 

@@ -1,4 +1,4 @@
-//! The registry of the moment: loaded anew when its files changed.
+//! The registry of the moment: loaded when it is first asked for, and anew when its files changed.
 
 use std::{
     fmt,
@@ -15,8 +15,8 @@ use crate::{
     folder::Follower,
 };
 
-/// The registry as it stands. It is loaded anew where a caller asks for the current one and its files changed, and from
-/// [`Definitions::watch`] on by itself.
+/// The registry as it stands. It is loaded for the first caller that asks for it, anew where a caller asks for the current one
+/// and its files changed, and from [`Definitions::watch`] on by itself.
 pub struct Definitions {
     live: Arc<Live>,
     follower: Follower,
@@ -31,37 +31,38 @@ impl fmt::Debug for Definitions {
 }
 
 impl Definitions {
-    /// Loads what is in these places, for a server that has nothing but midex. Reads files: not for a worker of an
-    /// async runtime.
+    /// What is in these places, for a server that has nothing but midex. Reads nothing yet.
     pub fn new(places: Places) -> Self {
-        Self::new_for(places, &Abilities::default())
+        Self::new_for(places, Abilities::default())
     }
 
     /// The same for a server with these abilities.
-    pub fn new_for(places: Places, abilities: &Abilities) -> Self {
-        let seen = Seen::of(&places);
-        let registry = Registry::load_for(&places.sources(), abilities);
+    pub fn new_for(places: Places, abilities: Abilities) -> Self {
         Self {
             live: Arc::new(Live {
                 places,
-                loaded: RwLock::new(Arc::new(registry)),
-                seen: Mutex::new(seen),
+                abilities: Mutex::new(abilities),
+                loaded: RwLock::default(),
+                seen: Mutex::default(),
                 version: watch::Sender::new(0),
             }),
             follower: Follower::default(),
         }
     }
 
-    /// The registry as it was last loaded.
+    /// The registry as it was last loaded. Reads files where nobody asked before: not for a worker of an async runtime then.
     pub fn loaded(&self) -> Arc<Registry> {
         self.live.loaded()
     }
 
+    /// What definitions are checked for.
+    pub(crate) fn abilities(&self) -> Abilities {
+        self.live.abilities().clone()
+    }
+
     /// The registry with every change up to now. Looks at files: not for a worker of an async runtime.
     pub fn current(&self) -> Arc<Registry> {
-        let mut seen = self.live.lock();
-        self.live.catch_up(&mut seen);
-        self.live.loaded()
+        self.live.current()
     }
 
     /// The definition for a start of this workflow. Only its own file is read again where that suffices. Looks at files: not
@@ -79,9 +80,9 @@ impl Definitions {
     /// The registry with what was just written.
     pub(super) fn written(&self) -> Arc<Registry> {
         let mut seen = self.live.lock();
-        *seen = Seen::of(&self.live.places);
+        *seen = Some(Seen::of(&self.live.places));
         self.live.load();
-        self.live.loaded()
+        self.live.known().unwrap_or_else(|| self.live.load_first())
     }
 
     /// Reads everything anew, changed or not, and answers whether anything differs. Reads files: not
@@ -95,11 +96,15 @@ impl Definitions {
     /// async runtime.
     pub fn change_abilities(&self, change: impl FnOnce(&mut Abilities)) {
         let _loading = self.live.lock();
-        let before = self.loaded();
-        let mut abilities = before.abilities().clone();
-        change(&mut abilities);
-        let after = Registry::load_after(before.sources(), &abilities, Some(&before));
-        self.live.replace(&before, after);
+        let abilities = {
+            let mut abilities = self.live.abilities();
+            change(&mut abilities);
+            abilities.clone()
+        };
+        if let Some(before) = self.live.known() {
+            let after = Registry::load_after(before.sources(), &abilities, Some(&before));
+            self.live.replace(&before, after);
+        }
     }
 
     /// A number that grows whenever what is loaded has changed: see [`Registry::same_as`].
@@ -117,9 +122,11 @@ impl Definitions {
 
 struct Live {
     places: Places,
-    loaded: RwLock<Arc<Registry>>,
-    /// Held during a load: there is one at a time.
-    seen: Mutex<Seen>,
+    abilities: Mutex<Abilities>,
+    /// None until somebody asks for it: a server answers its first calls before it has read a file.
+    loaded: RwLock<Option<Arc<Registry>>>,
+    /// Held during a load: there is one at a time. None before the first.
+    seen: Mutex<Option<Seen>>,
     version: watch::Sender<u64>,
 }
 
@@ -144,33 +151,53 @@ impl Seen {
 const UNSETTLED: u8 = 2;
 
 impl Live {
+    fn current(&self) -> Arc<Registry> {
+        let mut seen = self.lock();
+        self.catch_up(&mut seen);
+        self.known().unwrap_or_else(|| self.load_first())
+    }
+
+    fn loaded(&self) -> Arc<Registry> {
+        self.known().unwrap_or_else(|| self.current())
+    }
+
+    fn known(&self) -> Option<Arc<Registry>> {
+        let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
+        loaded.clone()
+    }
+
     /// Loads what changed, or may have.
     fn look(&self) {
         let mut seen = self.lock();
-        if !self.catch_up(&mut seen) && seen.unsettled > 0 {
+        if self.catch_up(&mut seen) {
+            return;
+        }
+        if let Some(seen) = &mut *seen
+            && seen.unsettled > 0
+        {
             seen.unsettled -= 1;
             self.load();
         }
     }
 
     /// Loads all anew if the files look otherwise, and answers whether they do.
-    fn catch_up(&self, seen: &mut Seen) -> bool {
+    fn catch_up(&self, seen: &mut Option<Seen>) -> bool {
         // Whatever changes from here on differs from these stamps at the next look.
-        let stamps = Stamps::of(self.places.candidates());
-        let differs = stamps != seen.stamps;
+        let now = Seen::of(&self.places);
+        let differs = seen.as_ref().is_none_or(|seen| seen.stamps != now.stamps);
         if differs {
-            *seen = Seen {
-                stamps,
-                unsettled: UNSETTLED,
-            };
+            *seen = Some(now);
             self.load();
         }
         differs
     }
 
-    /// Loads all anew, and answers whether anything differs.
+    /// Loads all anew, and answers whether anything differs from what was shown.
     fn load(&self) -> bool {
-        let before = self.loaded();
+        let Some(before) = self.known() else {
+            self.load_first();
+            return false;
+        };
         // A text that brings a parser down must not end the following of all the others.
         let read = catch_unwind(AssertUnwindSafe(|| before.reload(&self.places.sources())));
         if read.is_err() {
@@ -179,15 +206,26 @@ impl Live {
         read.is_ok_and(|after| self.replace(&before, after))
     }
 
+    fn load_first(&self) -> Arc<Registry> {
+        let abilities = self.abilities().clone();
+        self.put(Registry::load_for(&self.places.sources(), &abilities))
+    }
+
+    fn put(&self, registry: Registry) -> Arc<Registry> {
+        let registry = Arc::new(registry);
+        *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = Some(registry.clone());
+        registry
+    }
+
     fn replace(&self, before: &Registry, after: Registry) -> bool {
         let differs = !after.same_as(before);
         let is_elsewhere = after.sources() != before.sources() || !after.is_of_same_files(before);
         let has_others = after.abilities() != before.abilities();
-        if differs || is_elsewhere || has_others {
-            *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(after);
-        }
         if differs {
-            difference::log(before, &self.loaded());
+            difference::log(before, &after);
+        }
+        if differs || is_elsewhere || has_others {
+            self.put(after);
         }
         if differs || has_others {
             self.version.send_modify(|version| *version += 1);
@@ -195,14 +233,13 @@ impl Live {
         differs
     }
 
-    fn loaded(&self) -> Arc<Registry> {
-        self.loaded
-            .read()
+    fn abilities(&self) -> MutexGuard<'_, Abilities> {
+        self.abilities
+            .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Seen> {
+    fn lock(&self) -> MutexGuard<'_, Option<Seen>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -245,6 +282,7 @@ mod tests {
         let project = tempfile::tempdir().unwrap();
         let definitions = Definitions::new(places(project.path()));
         let changes = definitions.changes();
+        assert_eq!(description(&definitions.loaded(), "w"), None);
         write(project.path(), "workflows/w.md", "one");
         assert_eq!(description(&definitions.loaded(), "w"), None);
         let current = definitions.current();
@@ -259,11 +297,30 @@ mod tests {
         assert_eq!(*changes.borrow(), 2);
     }
 
+    #[test]
+    fn nothing_is_read_before_it_is_asked_for() {
+        let project = tempfile::tempdir().unwrap();
+        let definitions = Definitions::new(places(project.path()));
+        definitions.change_abilities(|abilities| abilities.activities = ["send".to_owned()].into());
+        assert!(definitions.live.known().is_none());
+        write(project.path(), "workflows/w.md", "one");
+        let loaded = definitions.loaded();
+        assert_eq!(description(&loaded, "w").as_deref(), Some("one"));
+        assert!(loaded.abilities().activities.contains("send"));
+        assert!(Arc::ptr_eq(&loaded, &definitions.current()), "read once");
+        assert_eq!(*definitions.changes().borrow(), 0);
+
+        let followed = Definitions::new(places(project.path()));
+        followed.live.look();
+        assert!(followed.live.known().is_some());
+    }
+
     /// An empty directory shows nothing, but the next look must know of it.
     #[test]
     fn a_new_directory_without_definitions_is_no_change() {
         let project = tempfile::tempdir().unwrap();
         let definitions = Definitions::new(places(project.path()));
+        definitions.loaded();
         fs::create_dir(project.path().join("agents")).unwrap();
         assert!(!definitions.reload());
         assert_eq!(definitions.loaded().sources().agents.len(), 1);
@@ -277,6 +334,7 @@ mod tests {
             write(project.path(), &format!("workflows/{name}.md"), "one");
         }
         let definitions = Definitions::new(places(project.path()));
+        definitions.loaded();
         let told = |name: &str| {
             let definition = definitions.definition(name).unwrap();
             definition.workflow.description.clone()
@@ -312,6 +370,7 @@ mod tests {
         persona("One.");
         write(project.path(), "workflows/w.md", "d");
         let definitions = Definitions::new(places(project.path()));
+        definitions.loaded();
         persona("Two.");
         let definition = definitions.definition("w").unwrap();
         let personas: Vec<_> = definition.personas.values().collect();

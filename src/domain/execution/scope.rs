@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Body, Failure, Need, Payload, StepStatus, VisitId,
+    Body, Failure, Need, Payload, StepState, StepStatus, VisitId,
     decision::{DecideResult, Interrupt},
     transition::TransitionBuilder,
 };
@@ -15,7 +15,8 @@ use crate::{
         definition::Parts,
         event::OutputFault,
         expression::{
-            EvaluationFault, Expression, Item, Reference, Rendered, Root, Roots, Template, dotted,
+            EvaluationFault, Expression, Item, Reference, Rendered, Root, Roots, Segment, Template,
+            dotted,
         },
         id::StepId,
         truncate::length,
@@ -262,15 +263,7 @@ impl Gathered<'_, '_> {
                 self.roots.env = env.collect();
             }
             (Root::Secrets, _) => self.roots.secrets = builder.facts.secrets.to_vec(),
-            (Root::Run, first) => {
-                if self.roots.run.is_null() {
-                    self.roots.run = self.run();
-                }
-                let is_output = first.as_deref().is_none_or(|first| first == "output");
-                if let Some(output) = is_output.then(|| self.output_told()).flatten() {
-                    self.roots.run["output"] = output;
-                }
-            }
+            (Root::Run, _) => self.run(&reference.path),
             (Root::Item | Root::Index, _) => {}
         }
     }
@@ -334,40 +327,65 @@ impl Gathered<'_, '_> {
         }
     }
 
-    /// What the execution says of itself.
-    fn run(&self) -> Value {
-        let execution = &self.builder.next;
-        let visits = execution.steps.iter().map(|step| {
-            let count = step.visit().map_or(0, |visit| visit.number);
-            (step.id.to_string(), json!(count))
-        });
-        let steps = execution.steps.iter().map(|step| {
-            let failure = step
-                .visit()
-                .and_then(|visit| visit.closed.as_ref()?.failure.as_ref());
-            let error =
-                failure.map(|failure| json!({ "code": failure.code, "message": failure.message }));
-            (
-                step.id.to_string(),
-                json!({ "status": step.status, "error": error }),
-            )
-        });
-        let visit = self.here.visit_id.map(|visit_id| visit_id.visit);
-        let mut run = json!({
-            "execution_id": execution.id, "workflow": execution.workflow, "project": execution.project,
-            "started_at": execution.started_at, "visit": visit,
-            "step": self.here.visit_id.map(|visit_id| &visit_id.step),
-            "visits": visits.collect::<Map<_, _>>(), "steps": steps.collect::<Map<_, _>>(),
-            "failure": execution.failing.as_ref().map(told),
-        });
-        if let Some(visit_id) = self.beside() {
-            run["outcome"] = json!(self.outcome(visit_id));
-            run["output"] = Value::Null;
-            if let Some(failure) = self.builder.failure_of(&visit_id.work()) {
-                run["failure"] = told(&failure);
-            }
+    /// What of the execution a path names. All of it where no part is named, and where there is no such part: what a fault
+    /// says of the name depends on those there are.
+    fn run(&mut self, path: &[Segment]) {
+        let mut keys = path.iter().map(Segment::key);
+        let (part, step) = (keys.next(), keys.next());
+        let parts = match self.beside() {
+            Some(_) => &RUN[..],
+            None => &RUN[..RUN_BESIDE],
+        };
+        let named = parts.iter().find(|known| part.as_deref() == Some(**known));
+        if let Some(part) = named {
+            self.part_of_run(part, step.as_deref());
+            return;
         }
-        run
+        self.roots.run = Value::Null;
+        for part in parts {
+            self.part_of_run(part, None);
+        }
+    }
+
+    fn part_of_run(&mut self, part: &str, step: Option<&str>) {
+        let execution = &self.builder.next;
+        let here = self.here.visit_id;
+        self.roots.run[part] = match part {
+            "execution_id" => json!(execution.id),
+            "workflow" => json!(execution.workflow),
+            "project" => json!(execution.project),
+            "started_at" => json!(execution.started_at),
+            "visit" => json!(here.map(|visit_id| visit_id.visit)),
+            "step" => json!(here.map(|visit_id| &visit_id.step)),
+            "visits" => self.each_step("visits", step, visits_of),
+            "steps" => self.each_step("steps", step, end_of),
+            "failure" => json!(self.failure()),
+            "outcome" => json!(self.beside().map(|visit_id| self.outcome(visit_id))),
+            _ => self.output_told().unwrap_or_default(),
+        };
+    }
+
+    /// What a part of the execution says of the step that is named, beside what it says already; of all where none is.
+    fn each_step(&mut self, part: &str, step: Option<&str>, say: fn(&StepState) -> Value) -> Value {
+        let steps = &self.builder.next.steps;
+        let named = steps.iter().find(|known| step == Some(known.id.as_str()));
+        let Some(step) = named else {
+            let all = steps.iter().map(|step| (step.id.to_string(), say(step)));
+            return Value::Object(all.collect());
+        };
+        let mut said = self.roots.run[part].take();
+        if said.get(step.id.as_str()).is_none() {
+            said[step.id.as_str()] = say(step);
+        }
+        said
+    }
+
+    /// The failure of what a hook belongs to, else the one that the execution will end with.
+    fn failure(&self) -> Option<Value> {
+        let of_work = self.beside().map(VisitId::work);
+        let of_work = of_work.and_then(|visit_id| self.builder.failure_of(&visit_id));
+        let failing = || self.builder.next.failing.as_ref().map(told);
+        of_work.as_ref().map(told).or_else(failing)
     }
 
     /// The visit of the hook, or of the compensation, that something is evaluated for.
@@ -401,6 +419,37 @@ impl Gathered<'_, '_> {
         };
         self.value(need).map(|value| Value::clone(&value))
     }
+}
+
+/// What the execution says of itself, in the order in which it is shown; the last two are of hooks and compensations alone.
+const RUN: [&str; 11] = [
+    "execution_id",
+    "workflow",
+    "project",
+    "started_at",
+    "visit",
+    "step",
+    "visits",
+    "steps",
+    "failure",
+    "outcome",
+    "output",
+];
+
+/// Where those that belong to hooks and compensations begin.
+const RUN_BESIDE: usize = RUN.len() - 2;
+
+/// How often a step was entered.
+fn visits_of(step: &StepState) -> Value {
+    json!(step.visit().map_or(0, |visit| visit.number))
+}
+
+/// How a step stands, and what it failed with.
+fn end_of(step: &StepState) -> Value {
+    let closed = step.visit().and_then(|visit| visit.closed.as_ref());
+    let failure = closed.and_then(|closed| closed.failure.as_ref());
+    let error = failure.map(|failure| json!({ "code": failure.code, "message": failure.message }));
+    json!({ "status": step.status, "error": error })
 }
 
 /// A failure as expressions see it.

@@ -59,29 +59,32 @@ pub(super) fn previous(
     bytes_max: usize,
 ) -> Vec<Previous> {
     let told = deciders.into_iter();
-    let told: Vec<_> = told
+    let mut told: Vec<_> = told
         .filter_map(|at| told_of(subject, at, bytes_max))
         .collect();
+    let all = told.len();
     // A list of very many must not be all names: those that have room for some words are shown.
-    let shown = told.len().min(bytes_max / ENTRY_BYTES_MIN);
-    let mut previous = filled(&told[..shown], bytes_max);
-    if let Some(last) = previous.last_mut().filter(|_| shown < told.len()) {
+    let shown = all.min(bytes_max / ENTRY_BYTES_MIN);
+    told.truncate(shown);
+    let mut previous = filled(told, bytes_max);
+    if let Some(last) = previous.last_mut().filter(|_| shown < all) {
         last.output = json!(format!(
             "{} more steps decided something: see step_history",
-            told.len() - shown + 1
+            all - shown + 1
         ));
         last.truncated = true;
     }
     previous
 }
 
-fn filled(told: &[(Previous, Shortened)], bytes_max: usize) -> Vec<Previous> {
+fn filled(told: Vec<(Previous, Shortened)>, bytes_max: usize) -> Vec<Previous> {
     let want = |(entry, output): &(Previous, Shortened)| entry_bytes(entry) + length(&output.value);
     let wants: Vec<_> = told.iter().map(want).collect();
     let shares = shares(&wants, bytes_max.saturating_sub(2));
-    told.iter()
-        .zip(shares)
-        .map(|((entry, output), share)| fill(entry, output, share))
+    let rooms = wants.into_iter().zip(shares);
+    told.into_iter()
+        .zip(rooms)
+        .map(|(told, (want, share))| fill(told, want, share))
         .collect()
 }
 
@@ -91,7 +94,7 @@ pub(super) fn lately(subject: &Subject<'_>, bytes_max: usize) -> Vec<Previous> {
     let told: Vec<_> = done
         .filter_map(|at| told_of(subject, at, bytes_max))
         .collect();
-    filled(&told, bytes_max)
+    filled(told, bytes_max)
 }
 
 /// The steps that were done last, the latest first: as many as are told of.
@@ -130,12 +133,17 @@ fn entry_bytes(entry: &Previous) -> usize {
     length(entry) + 1
 }
 
-fn fill(entry: &Previous, output: &Shortened, share: usize) -> Previous {
-    let (shown, cut) = truncate(&output.value, share.saturating_sub(entry_bytes(entry)));
+/// The entry in its share of the room, where it takes so many bytes as it is.
+fn fill((entry, output): (Previous, Shortened), want: usize, share: usize) -> Previous {
+    let (shown, cut) = if want <= share {
+        (output.value, false)
+    } else {
+        truncate(&output.value, share.saturating_sub(entry_bytes(&entry)))
+    };
     Previous {
         output: shown,
         truncated: cut || output.truncated,
-        ..entry.clone()
+        ..entry
     }
 }
 

@@ -140,8 +140,8 @@ fn definitions_that_are_read_again_are_held_to_the_same_activities() {
         user: None,
     };
     let registry = Registry::load_for(&project.sources(), &activities(&["send"]));
-    let plain = Definitions::new_for(own(), &activities(&["send"]));
-    let watched = Definitions::new_for(own(), &activities(&["send"]));
+    let plain = Definitions::new_for(own(), activities(&["send"]));
+    let watched = Definitions::new_for(own(), activities(&["send"]));
     watched.watch();
     let read = |text: &str| {
         project.write("workflows/w.yaml", text);
