@@ -18,6 +18,7 @@ use std::{
     process,
     sync::atomic::{AtomicU64, Ordering},
     thread,
+    time::{Duration, SystemTime},
 };
 
 use rustix::{
@@ -52,6 +53,9 @@ pub(crate) struct Stamp {
     changed: (i64, i64),
 }
 
+/// Longer than a tick of the clock that stamps files.
+const TICK_MAX: Duration = Duration::from_millis(100);
+
 impl Stamp {
     /// That of the file with these properties.
     pub(crate) fn of(metadata: &Metadata) -> Self {
@@ -60,6 +64,19 @@ impl Stamp {
             bytes: metadata.size(),
             changed: (metadata.ctime(), metadata.ctime_nsec()),
         }
+    }
+
+    /// The same where the file was last changed so long before `now` that a later change must move it: the clock of a file
+    /// system has ticks.
+    pub(crate) fn settled(metadata: &Metadata, now: SystemTime) -> Option<Self> {
+        let stamp = Self::of(metadata);
+        let now = now.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        let (seconds, nanoseconds) = stamp.changed;
+        let changed = Duration::new(
+            u64::try_from(seconds).ok()?,
+            u32::try_from(nanoseconds).ok()?,
+        );
+        (changed + TICK_MAX < now).then_some(stamp)
     }
 
     /// Which file it is.

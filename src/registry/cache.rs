@@ -1,6 +1,10 @@
 //! A cache of load results by file text: a reload parses and checks only the files that changed.
 
-use std::{collections::HashMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use super::{files::File, load::Loaded};
 
@@ -15,6 +19,19 @@ impl<T> Default for Cache<T> {
 }
 
 impl<T> Cache<T> {
+    /// The result for the file at this path, where it looks as it did when it was read. It is not opened.
+    pub(super) fn unchanged(&self, path: &Path) -> Option<&Loaded<Arc<T>>> {
+        let loaded = self.0.get(path)?;
+        loaded.file.looks_unchanged().then_some(loaded)
+    }
+
+    /// Whether its files can be told from later ones by the same stamps as in `other`.
+    pub(super) fn has_stamps_of(&self, other: &Self) -> bool {
+        let stamp = |cache: &Self, path| Some(cache.0.get(path)?.file.stamp);
+        let mut paths = self.0.keys();
+        paths.all(|path| stamp(self, path) == stamp(other, path))
+    }
+
     /// Whether the file has the text that was read.
     pub(super) fn is_of(&self, file: &File) -> bool {
         self.of(file).is_some()
@@ -58,7 +75,9 @@ impl<'a, T> CachedLoader<'a, T> {
     ) -> Loaded<Arc<T>> {
         let known = self.before.of(file).filter(|known| valid(known));
         let loaded = if let Some(known) = known {
-            known.clone()
+            let mut known = known.clone();
+            known.file.stamp = file.stamp;
+            known
         } else {
             self.parsed += 1;
             let mut loaded = load(file.clone());

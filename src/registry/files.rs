@@ -14,6 +14,7 @@ use std::{
         unix::{ffi::OsStrExt, fs::FileTypeExt},
     },
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 use rustix::fs::{Dir, Mode, OFlags, openat};
@@ -25,6 +26,7 @@ use crate::{
         finding::{Finding, Place, Rule},
     },
     error::{Code, Error, Result},
+    folder::Stamp,
     limits,
 };
 
@@ -39,6 +41,8 @@ pub(crate) struct File {
     pub(crate) version: Digest,
     /// Why it could not be read.
     pub(crate) trouble: Option<Finding>,
+    /// What the file system said of it, where that tells it from any later content.
+    pub(super) stamp: Option<Stamp>,
 }
 
 impl File {
@@ -60,7 +64,15 @@ impl File {
             text,
             version,
             trouble: None,
+            stamp: None,
         }
+    }
+
+    /// Whether the file system says that it still has the bytes which were read; it is not opened. False where that cannot be
+    /// told.
+    pub(super) fn looks_unchanged(&self) -> bool {
+        let now = || fs::metadata(&self.path).ok().map(|now| Stamp::of(&now));
+        self.stamp.is_some() && self.stamp == now()
     }
 
     /// The same with a finding in place of a text that no file may have.
@@ -317,8 +329,13 @@ pub(crate) fn read(path: &Path, max: u64) -> File {
     }
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "held against what the file system says by the machine's own clock"
+)]
 fn read_opened(path: PathBuf, opened: io::Result<fs::File>, max: u64) -> File {
     let mut bytes = Vec::new();
+    let now = SystemTime::now();
     let read = opened.and_then(|file| {
         let metadata = file.metadata()?;
         if metadata.is_file() && metadata.len() <= max {
@@ -332,7 +349,10 @@ fn read_opened(path: PathBuf, opened: io::Result<fs::File>, max: u64) -> File {
         Ok(metadata) if !metadata.is_file() => File::trouble(path, not_a_file()),
         Ok(metadata) => match too_large(metadata.len().max(bytes.len() as u64), max) {
             Some(finding) => File::trouble(path, finding),
-            None => text(path, bytes),
+            None => File {
+                stamp: Stamp::settled(&metadata, now),
+                ..text(path, bytes)
+            },
         },
     }
 }

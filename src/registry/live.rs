@@ -221,10 +221,11 @@ impl Live {
         let differs = !after.same_as(before);
         let is_elsewhere = after.sources() != before.sources() || !after.is_of_same_files(before);
         let has_others = after.abilities() != before.abilities();
+        let has_settled = !after.has_stamps_of(before);
         if differs {
             difference::log(before, &after);
         }
-        if differs || is_elsewhere || has_others {
+        if differs || is_elsewhere || has_others || has_settled {
             self.put(after);
         }
         if differs || has_others {
@@ -356,6 +357,32 @@ mod tests {
         fs::remove_file(project.path().join("workflows/b.md")).unwrap();
         let gone = definitions.definition("b").unwrap_err();
         assert_eq!(gone.code(), crate::error::Code::WorkflowNotFound);
+    }
+
+    #[test]
+    fn a_start_need_not_open_a_file_that_looks_as_it_did() {
+        let project = tempfile::tempdir().unwrap();
+        let path = project.path().join("workflows/w.md");
+        write(project.path(), "workflows/w.md", "one");
+        let definitions = Definitions::new(places(project.path()));
+        let is_unchanged = || {
+            let loaded = definitions.loaded();
+            loaded.workflows.cache.unchanged(&path).is_some()
+        };
+        let told = || {
+            let definition = definitions.definition("w").unwrap();
+            definition.workflow.description.clone()
+        };
+        assert!(!is_unchanged(), "it may change once more within this tick");
+        let began = fs::metadata(&path).unwrap().modified().unwrap();
+        while !is_unchanged() {
+            assert!(began.elapsed().unwrap() < PATIENCE);
+            definitions.reload();
+        }
+        assert_eq!(told(), "one");
+        write(project.path(), "workflows/w.md", "two");
+        assert!(!is_unchanged());
+        assert_eq!(told(), "two", "of as many bytes");
     }
 
     #[test]

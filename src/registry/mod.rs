@@ -32,7 +32,6 @@ mod yaml;
 
 use std::{path::Path, sync::Arc};
 
-use self::entry::Collection;
 pub use self::{
     author::create,
     entry::{AgentEntry, WorkflowEntry},
@@ -46,6 +45,7 @@ pub use self::{
     validate::{FileReport, Kind, check_text, validate, workflow_file},
     write::{Deleted, Renamed, Save, Saved, deletable, delete, rename, save},
 };
+use self::{entry::Collection, load::Loaded};
 pub(crate) use self::{files::read as read_file, source::user_dir};
 pub use crate::folder::Existing;
 use crate::{
@@ -122,6 +122,12 @@ impl Registry {
     pub fn same_as(&self, other: &Self) -> bool {
         self.workflows.entries == other.workflows.entries
             && self.agents.entries == other.agents.entries
+    }
+
+    /// Whether its files can be told from later ones as those of `other`.
+    fn has_stamps_of(&self, other: &Self) -> bool {
+        self.workflows.cache.has_stamps_of(&other.workflows.cache)
+            && self.agents.cache.has_stamps_of(&other.agents.cache)
     }
 
     /// Whether its workflows are of the same files, whether they show the same or not.
@@ -217,10 +223,13 @@ impl Registry {
         let Some(path) = &entry.path else {
             return Some(definition.clone());
         };
+        let uses_same = |loaded: &Loaded<_>| loaded.used.iter().all(|used| used.is_same(self));
+        if let Some(loaded) = self.workflows.cache.unchanged(path) {
+            return uses_same(loaded).then(|| definition.clone());
+        }
         let file = files::read_again(&self.sources.workflows, path)?;
         if let Some(loaded) = self.workflows.cache.of(&file) {
-            let are_same = loaded.used.iter().all(|used| used.is_same(self));
-            return are_same.then(|| definition.clone());
+            return uses_same(loaded).then(|| definition.clone());
         }
         let agents = gather::known(&self.agents);
         let loaded = gather::workflow(file, &self.agents, self.beside(&agents));
@@ -236,8 +245,9 @@ impl Registry {
 
     fn is_agent_same(&self, name: &str) -> bool {
         let is_same = |path: &std::path::PathBuf| {
-            let file = files::read_again(&self.sources.agents, path);
-            file.is_some_and(|file| self.agents.cache.is_of(&file))
+            let cache = &self.agents.cache;
+            let again = || files::read_again(&self.sources.agents, path);
+            cache.unchanged(path).is_some() || again().is_some_and(|file| cache.is_of(&file))
         };
         let agent = self.agent(name);
         agent.is_some_and(|agent| agent.path.as_ref().is_none_or(is_same))

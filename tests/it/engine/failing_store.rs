@@ -4,7 +4,9 @@ use std::sync::{Arc, atomic::Ordering};
 
 use midex::{
     clock::TokioClock,
-    domain::{Change, Lifecycle, PauseReason, execution::Report, telemetry::EventType},
+    domain::{
+        Change, Lifecycle, PauseReason, execution::Report, telemetry::EventType, view::Advanced,
+    },
     engine::{Engine, StartRequest},
     error::Code,
     limits,
@@ -14,9 +16,9 @@ use serde_json::json;
 
 use super::start;
 use crate::support::{
-    EPOCH, engine,
+    EPOCH, assert_has, engine,
     faulty::Faulty,
-    play::{Calls, good, id, memory_engine, request, token},
+    play::{Calls, defined, good, id, memory_engine, request, token},
     sequence,
 };
 
@@ -210,4 +212,38 @@ async fn an_execution_that_cannot_be_woken_says_so_and_harms_no_other() {
         ("running", 1, &[][..])
     );
     engine.finish(&first, "x").await;
+}
+
+/// What a transition made is at hand: its reply asks the store for nothing.
+#[tokio::test(start_paused = true)]
+async fn a_reply_is_made_without_the_store() {
+    let (store, engine) = faulty().await;
+    let definition = defined(
+        "steps:
+  - { id: look, guidance: 'Look at ${{ run.execution_id }}.', result: {} }
+  - { id: tell, guidance: 'Tell of ${{ steps.look.what }}.', with: { much: '${{ steps.look.much }}' }, result: {} }
+",
+    );
+    let started = engine.begin(definition, "e").await;
+    assert_has(started.instructions.as_deref().unwrap(), &["Look at e."]);
+    store.forgets.store(true, Ordering::SeqCst);
+    // Of so many digits that reading it as it comes misses it by a little.
+    let output = json!({ "what": "all", "much": 0.300_000_000_000_000_04 });
+    let report = Report::Output(output.clone());
+    let told = engine.report(&token(&started), report.clone()).await;
+    assert_has(told.instructions.as_deref().unwrap(), &["Tell of all."]);
+    assert_eq!(told.previous[0].output, output);
+    assert_eq!(store.missed.load(Ordering::SeqCst), 0);
+
+    store.forgets.store(false, Ordering::SeqCst);
+    let again = engine.report(&token(&started), report).await;
+    assert!(again.replayed);
+    assert_eq!(
+        again,
+        Advanced {
+            replayed: true,
+            ..told
+        },
+        "what is looked up says the same"
+    );
 }

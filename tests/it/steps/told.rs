@@ -172,3 +172,57 @@ fn headings(words: &str) -> Vec<&str> {
     }
     found
 }
+
+/// Whatever else a text names of the execution, each part says the same.
+#[tokio::test(start_paused = true)]
+async fn parts_of_the_execution_are_what_the_whole_says_of_them() {
+    let lines = format!(
+        "steps:
+  - {{ id: ask, guidance: Ask., {ANY} }}
+  - id: parts
+    guidance: Look.
+    with:
+      visits: '${{{{ run.visits.parts }}}}'
+      ask: '${{{{ run.steps.ask }}}}'
+      whole: '${{{{ run }}}}'
+      all: '${{{{ run.visits }}}}'
+      asked: '${{{{ run.steps.ask.status }}}}'
+      id: '${{{{ run.execution_id }}}}'
+    {ANY}
+  - id: one
+    guidance: Look.
+    with: {{ ask: '${{{{ run.visits.ask }}}}', parts: '${{{{ run.visits.parts }}}}', step: '${{{{ run.step }}}}' }}
+    {ANY}"
+    );
+    let mut play = Play::begin(&lines, json!({})).await;
+    play.done("ask", json!(1)).await;
+    let input = play.offers()[0].step.input.clone().unwrap();
+    let whole = &input["whole"];
+    let keys: Vec<_> = whole.as_object().unwrap().keys().collect();
+    let named = [
+        "execution_id",
+        "workflow",
+        "project",
+        "started_at",
+        "visit",
+        "step",
+        "visits",
+        "steps",
+        "failure",
+    ];
+    assert_eq!(keys, named);
+    assert_eq!(whole["visits"], json!({ "ask": 1, "parts": 0, "one": 0 }));
+    assert_eq!(
+        (&input["visits"], &input["all"]),
+        (&json!(0), &whole["visits"])
+    );
+    assert_eq!(input["ask"], whole["steps"]["ask"]);
+    assert_eq!(
+        (&input["asked"], &input["id"]),
+        (&json!("completed"), &json!("e"))
+    );
+
+    play.done("parts", json!(2)).await;
+    let input = play.offers()[0].step.input.clone().unwrap();
+    assert_eq!(input, json!({ "ask": 1, "parts": 1, "step": "one" }));
+}
