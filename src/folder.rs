@@ -286,3 +286,22 @@ fn be_like(file: &File, before: &Metadata) -> io::Result<()> {
 fn pause() {
     thread::sleep(limits::WRITE_LOCK_LOOK_EVERY);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_settles_once_a_later_change_must_move_it() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let metadata = file.path().metadata().unwrap();
+        // A new file was changed when it was written.
+        let changed = metadata.modified().unwrap();
+        let settled = |later| Stamp::settled(&metadata, changed + later);
+        assert_eq!(settled(Duration::ZERO), None);
+        assert_eq!(settled(TICK_MAX / 2), None);
+        assert_eq!(settled(2 * TICK_MAX), Some(Stamp::of(&metadata)));
+        let before = SystemTime::UNIX_EPOCH - Duration::from_secs(1);
+        assert_eq!(Stamp::settled(&metadata, before), None);
+    }
+}

@@ -4,36 +4,12 @@ use std::collections::BTreeSet;
 
 use super::super::{
     draft::{StepDraft, WorkflowDraft},
-    expression::Segment,
+    expression::{BESIDE, Below, RUN, Segment},
     node::{Content, Node},
 };
 
 /// S3's name of the inputs in memory.
 const WORKFLOW_INPUT: &str = "__workflow_input__";
-
-/// The fields of `run`, with their own fields.
-const RUN: &[(&str, Below)] = &[
-    ("execution_id", Below::Nothing),
-    ("workflow", Below::Nothing),
-    ("project", Below::Nothing),
-    ("started_at", Below::Nothing),
-    ("visit", Below::Nothing),
-    ("step", Below::Nothing),
-    ("visits", Below::Steps(&[])),
-    ("steps", Below::Steps(&["status", "error"])),
-    ("failure", Below::These(&["code", "message", "step"])),
-];
-
-/// What hooks and compensations see besides.
-const BESIDE: &[(&str, Below)] = &[("outcome", Below::Nothing), ("output", Below::Anything)];
-
-enum Below {
-    Nothing,
-    Anything,
-    These(&'static [&'static str]),
-    /// The id of a step, and these of it.
-    Steps(&'static [&'static str]),
-}
 
 /// An unknown name, and the known ones in its place.
 pub(super) struct Unknown<'a> {

@@ -15,8 +15,8 @@ use crate::{
         definition::Parts,
         event::OutputFault,
         expression::{
-            EvaluationFault, Expression, Item, Reference, Rendered, Root, Roots, Segment, Template,
-            dotted,
+            BESIDE, EvaluationFault, Expression, Item, RUN, Reference, Rendered, Root, Roots,
+            Segment, Template, dotted,
         },
         id::StepId,
         truncate::length,
@@ -332,11 +332,9 @@ impl Gathered<'_, '_> {
     fn run(&mut self, path: &[Segment]) {
         let mut keys = path.iter().map(Segment::key);
         let (part, step) = (keys.next(), keys.next());
-        let parts = match self.beside() {
-            Some(_) => &RUN[..],
-            None => &RUN[..RUN_BESIDE],
-        };
-        let named = parts.iter().find(|known| part.as_deref() == Some(**known));
+        let beside = if self.beside().is_some() { BESIDE } else { &[] };
+        let parts = RUN.iter().chain(beside).map(|(part, _)| *part);
+        let named = parts.clone().find(|known| part.as_deref() == Some(known));
         if let Some(part) = named {
             self.part_of_run(part, step.as_deref());
             return;
@@ -420,24 +418,6 @@ impl Gathered<'_, '_> {
         self.value(need).map(|value| Value::clone(&value))
     }
 }
-
-/// What the execution says of itself, in the order in which it is shown; the last two are of hooks and compensations alone.
-const RUN: [&str; 11] = [
-    "execution_id",
-    "workflow",
-    "project",
-    "started_at",
-    "visit",
-    "step",
-    "visits",
-    "steps",
-    "failure",
-    "outcome",
-    "output",
-];
-
-/// Where those that belong to hooks and compensations begin.
-const RUN_BESIDE: usize = RUN.len() - 2;
 
 /// How often a step was entered.
 fn visits_of(step: &StepState) -> Value {

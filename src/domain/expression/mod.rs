@@ -23,6 +23,7 @@ mod operand;
 mod operators;
 mod parse;
 mod reference;
+mod run;
 mod segment;
 mod template;
 mod token;
@@ -34,7 +35,6 @@ use std::{borrow::Cow, fmt, sync::Arc};
 
 use serde_json::Value;
 
-pub(super) use self::segment::dotted;
 use self::{
     engine::Program,
     filters::ENVIRONMENT,
@@ -47,6 +47,10 @@ pub use self::{
     reference::{Item, Reference, Root, Roots},
     segment::Segment,
     template::{Rendered, SecretPlace, Template, Unknown, Unresolved},
+};
+pub(super) use self::{
+    run::{BESIDE, Below, RUN},
+    segment::dotted,
 };
 
 /// A parsed expression: a condition or a value. Clones share what was parsed.
