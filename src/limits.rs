@@ -127,6 +127,8 @@ pub const SKILL_NAME_BYTES_MAX: usize = 64;
 pub const SKILL_DESCRIPTION_CHARS_MAX: usize = 1024;
 /// Open executions that `execution.resume` without arguments looks at, the ones that moved last.
 pub const RESUME_EXECUTIONS_MAX: usize = 20;
+/// Steps whose decisions a person, or a command that does a step, is told of besides those that the step follows: the latest.
+pub const PERSON_DECIDED_MAX: usize = 8;
 /// Steps whose decisions `execution.resume` without arguments tells of one execution, the latest ones.
 pub const RESUME_DECIDED_MAX: usize = 4;
 /// What an execution was started with, as `execution.resume` without arguments tells it.

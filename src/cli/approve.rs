@@ -65,7 +65,6 @@ pub(super) async fn approve(args: ApproveArgs, config: &Config, mut out: Output<
 /// Asks which of the open gates is answered, and then its question.
 async fn picked(link: &mut Link<'_>, args: ApproveArgs, out: &mut Output<'_>) -> Result<u8> {
     let mut gates = open_gates(link).await?;
-    gates.truncate(limits::PICKED_MAX);
     if gates.is_empty() {
         return out.write(NOTHING_WAITS).map(|()| EXIT_OK);
     }
@@ -274,7 +273,7 @@ fn user() -> String {
     let name = known
         .filter_map(|name| std::env::var(name).ok())
         .find(|name| !name.is_empty());
-    name.unwrap_or_else(|| "somebody".into())
+    name.unwrap_or_else(|| format!("user {}", rustix::process::getuid().as_raw()))
 }
 
 fn owned(value: &Value) -> String {
@@ -293,7 +292,7 @@ impl Gate {
         let (step, ask) = (owned(&self.wait["step_name"]), self.question());
         Choice {
             key: self.execution.clone(),
-            about: format!("{step}: {ask}"),
+            about: format!("{}, {step}: {ask}", self.workflow),
         }
     }
 

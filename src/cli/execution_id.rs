@@ -213,7 +213,8 @@ async fn walk(
 
 /// Asks which execution of this project is meant.
 async fn picked(link: &mut Link<'_>, asks: Asks) -> Result<Option<String>> {
-    let rows = gather(asking(link), Some(asks.state), limits::PICKED_MAX).await?;
+    // One more than is shown says that there are more.
+    let rows = gather(asking(link), Some(asks.state), limits::PICKED_MAX + 1).await?;
     if rows.is_empty() {
         return Err(none_of(Some(asks.state)));
     }

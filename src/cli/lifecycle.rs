@@ -6,7 +6,7 @@ use super::{
     EXIT_FINDINGS, EXIT_OK, Output,
     execution_id::{Asks, has_any, with_or_picked},
     link::{Link, given},
-    question::is_possible,
+    question::{self, is_possible},
     value::list,
     visible::visible,
 };
@@ -83,13 +83,24 @@ pub(super) async fn change(
 ) -> Result<u8> {
     let mut link = Link::new(config);
     let (said, reason) = (args.execution_id.as_deref(), args.reason.as_deref());
-    let act = async |link: &mut Link<'_>, id: &str| call(link, change, id, reason).await;
+    let act = async |link: &mut Link<'_>, id: &str| {
+        // What was typed is meant; of what was picked from a list another line may have been.
+        let is_asked = said.is_none() && matches!(change, Change::Abandon);
+        if is_asked && !question::ask(&for_good(id), "EXECUTION", link).await? {
+            return Ok(None);
+        }
+        call(link, change, id, reason).await.map(Some)
+    };
     let answer = with_or_picked(&mut link, said, change.asks(), act).await;
     link.end().await;
-    match answer? {
+    match answer?.flatten() {
         Some(answer) => out.reply(&answer).map(|()| EXIT_OK),
         None => Ok(EXIT_FINDINGS),
     }
+}
+
+fn for_good(id: &str) -> String {
+    format!("Abandon '{}'? It cannot go on afterwards.", visible(id))
 }
 
 /// Resumes an execution. Without one, a terminal is asked for one of those that are paused; else the open executions of the

@@ -42,6 +42,7 @@ mod tail;
 pub mod validate;
 mod value;
 mod visible;
+mod waits;
 mod when;
 
 use std::{
@@ -371,7 +372,7 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) ->
         }
         Command::Demo => run_to_end(demo::demo(&config, cli.global.given.data_dir, out)),
         Command::Run(args) => run_to_end(run::run(args, &config, flags, out)),
-        Command::Show(args) => run_to_end(show::show(args, &config, out)),
+        Command::Show(args) => run_to_end(show::show(args, &config, flags, out)),
         Command::Tail(args) => run_to_end(tail::tail(args, &config, out.json)),
         Command::Validate(args) => validate::validate(&args, &config.registry(), color(), out),
         Command::List(args) if args.what == list::Listed::Executions => {

@@ -1,4 +1,5 @@
-//! Asks on a terminal which of several things is meant: a numbered list, answered by a number or a part of a name.
+//! Asks on a terminal which of several things is meant: a numbered list, answered by a number of it, or by a part of a name or
+//! of what is said of it.
 
 use std::fmt::Write as _;
 
@@ -22,15 +23,22 @@ pub(super) struct Choice {
     pub(super) about: String,
 }
 
-/// Asks which one is meant; `None` if nothing was chosen. An embedded server lets the store go before the question, so that
-/// an interrupt finds nothing open.
+/// Asks which one is meant; `None` if nothing was chosen. Of more than [`limits::PICKED_MAX`] it shows the first and says so. An
+/// embedded server lets the store go before the question, so that an interrupt finds nothing open.
 pub(super) async fn pick(
     what: &str,
     choices: &[Choice],
     link: &mut Link<'_>,
 ) -> Result<Option<usize>> {
     link.release().await?;
-    prompt(&listed(choices))?;
+    let (shown, more) = choices.split_at(choices.len().min(limits::PICKED_MAX));
+    prompt(&listed(shown))?;
+    if !more.is_empty() {
+        prompt(&format!(
+            "     there are more: leave it, and name the {what} in the command\n"
+        ))?;
+    }
+    let choices = shown;
     let mut input = Input::stdin();
     for _ in 0..limits::PICK_ATTEMPTS_MAX {
         prompt(&format!(
@@ -41,6 +49,9 @@ pub(super) async fn pick(
             Meant::Nothing => break,
             Meant::One(at) => return Ok(Some(at)),
             Meant::None => prompt("None of them is that.\n")?,
+            Meant::NoNumber => {
+                prompt(&format!("The list goes from 1 to {}.\n", choices.len()))?;
+            }
             Meant::Several => prompt("Several of them have that.\n")?,
         }
     }
@@ -62,9 +73,13 @@ enum Meant {
     Nothing,
     One(usize),
     None,
+    /// Digits that are no number of the list.
+    NoNumber,
     Several,
 }
 
+/// Digits alone are a number of the list, or a whole name, and never a part of one: whoever mistypes a number must not act on
+/// what happens to contain it.
 fn meant(said: &str, choices: &[Choice]) -> Meant {
     if said.is_empty() {
         return Meant::Nothing;
@@ -72,13 +87,20 @@ fn meant(said: &str, choices: &[Choice]) -> Meant {
     if let Some(at) = choices.iter().position(|choice| choice.key == said) {
         return Meant::One(at);
     }
-    if let Ok(number @ 1..) = said.parse::<usize>()
-        && number <= choices.len()
-    {
-        return Meant::One(number - 1);
+    if said.bytes().all(|byte| byte.is_ascii_digit()) {
+        return match said.parse::<usize>() {
+            Ok(number @ 1..) if number <= choices.len() => Meant::One(number - 1),
+            _ => Meant::NoNumber,
+        };
     }
-    let fits = |&at: &usize| choices[at].key.contains(said);
-    let mut fit = (0..choices.len()).filter(fits);
+    match fitting(choices, |choice| choice.key.contains(said)) {
+        Meant::None => fitting(choices, |choice| choice.about.contains(said)),
+        meant => meant,
+    }
+}
+
+fn fitting(choices: &[Choice], fits: impl Fn(&Choice) -> bool) -> Meant {
+    let mut fit = (0..choices.len()).filter(|at| fits(&choices[*at]));
     match (fit.next(), fit.next()) {
         (Some(at), None) => Meant::One(at),
         (Some(_), Some(_)) => Meant::Several,
@@ -92,9 +114,14 @@ mod tests {
 
     #[test]
     fn a_number_a_name_and_a_part_of_one_are_understood() {
-        let choices = ["exec_aab", "exec_abc", "2"].map(|key| Choice {
+        let choices = [
+            ("exec_aab", "release, running"),
+            ("exec_abc7", "bug-fix, running"),
+            ("2", "bug-fix, paused"),
+        ]
+        .map(|(key, about)| Choice {
             key: key.to_owned(),
-            about: String::new(),
+            about: about.to_owned(),
         });
         for (said, expected) in [
             ("", Meant::Nothing),
@@ -103,9 +130,14 @@ mod tests {
             ("2", Meant::One(2)),
             ("bc", Meant::One(1)),
             ("ab", Meant::Several),
-            ("0", Meant::None),
-            ("4", Meant::None),
-            ("99999999999999999999999", Meant::None),
+            ("release", Meant::One(0)),
+            ("bug-fix", Meant::Several),
+            ("nothing", Meant::None),
+            // Part of an id, and no number of the list.
+            ("7", Meant::NoNumber),
+            ("0", Meant::NoNumber),
+            ("4", Meant::NoNumber),
+            ("99999999999999999999999", Meant::NoNumber),
         ] {
             assert_eq!(meant(said, &choices), expected, "{said}");
         }

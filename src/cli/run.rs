@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
-pub(super) use self::{form::Field, progress::wait_words};
+pub(super) use self::form::Field;
 use self::{
     page::Page,
     progress::Progress,
@@ -33,8 +33,10 @@ use super::{
     link::{Link, is_final},
     report,
     serve::{signalled, signals},
-    show::child_of,
-    steps, warn,
+    steps,
+    value::list,
+    waits::{self, child_of},
+    warn,
 };
 use crate::{
     clock::{Clock, SystemClock, SystemIds},
@@ -47,9 +49,9 @@ use crate::{
 /// Which workflow, and where its outputs come from.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct RunArgs {
-    /// The workflow
-    #[arg(value_name = "WORKFLOW")]
-    workflow: String,
+    /// The workflow; where --id names an execution that goes on, it need not be named
+    #[arg(value_name = "WORKFLOW", required_unless_present = "id")]
+    workflow: Option<String>,
     /// The id of the execution; where it exists already, it goes on, as `@last` does
     #[arg(long, value_name = "ID")]
     id: Option<String>,
@@ -100,9 +102,9 @@ pub(super) async fn run(
     let signals = signals()?;
     let id = args.id.clone().unwrap_or_else(new_id);
     let mut runner = Runner {
-        flags,
+        flags: &flags,
         link: Link::new(config),
-        page: Page::new(out, args.persona),
+        page: Page::new(out, args.persona, &flags),
         source,
         workflow: args.workflow,
         is_named: args.id.is_some(),
@@ -133,29 +135,31 @@ enum End {
     Ended(Box<Value>),
     /// The command stopped, for this reason; the execution can go on.
     Stopped(String),
-    /// The execution is paused: the reason, and what lifts the pause.
-    Paused(String, LiftedBy),
+    /// The execution is paused.
+    Paused(Pause),
+}
+
+/// Why an execution is paused, for people, and what lifts it.
+struct Pause {
+    why: String,
+    /// The commands that lift it.
+    lifting: Vec<String>,
+    /// Whether a gate can be answered.
+    is_at_gate: bool,
 }
 
 fn owned(value: &Value) -> Option<String> {
     value.as_str().map(str::to_owned)
 }
 
-/// What lifts a pause.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum LiftedBy {
-    Resume,
-    Approval,
-    Resolution,
-}
-
 struct Runner<'a> {
     /// The flags that further commands need to reach the same executions.
-    flags: String,
+    flags: &'a str,
     link: Link<'a>,
     page: Page<'a>,
     source: OutputSource,
-    workflow: String,
+    /// The workflow, once it is known.
+    workflow: Option<String>,
     id: String,
     /// The execution that is worked at: that one, or a child below it.
     at: String,
@@ -193,7 +197,9 @@ impl Runner<'_> {
         loop {
             let steps = match self.open_steps().await? {
                 Ok(steps) => steps,
-                Err(End::Paused(_, LiftedBy::Approval)) if self.ask_gate_at_prompt().await? => {
+                Err(End::Paused(pause))
+                    if pause.is_at_gate && self.ask_gate_at_prompt().await? =>
+                {
                     continue;
                 }
                 Err(end) => return Ok(end),
@@ -228,7 +234,7 @@ impl Runner<'_> {
                 continue;
             }
             if *state == State::Paused.as_str() {
-                return Ok(Err(paused(&current)));
+                return Ok(Err(End::Paused(paused(&current))));
             }
             let steps = steps::open_with_personas(&mut self.link, &current).await?;
             if !steps.is_empty() {
@@ -308,7 +314,15 @@ impl Runner<'_> {
         if let Some(status) = self.status_of(&id).await? {
             return Ok(Some(status));
         }
-        let Some(id) = execution_id::of_word(&mut self.link, &id).await? else {
+        let meant = match execution_id::of_word(&mut self.link, &id).await? {
+            // Without a workflow nothing can be started: it is a part of an id.
+            None if self.workflow.is_none() => {
+                let unknown = no_execution(&id);
+                Some(execution_id::meant(&mut self.link, &id, unknown).await?)
+            }
+            meant => meant,
+        };
+        let Some(id) = meant else {
             return Ok(None);
         };
         (self.at, self.id) = (id.clone(), id.clone());
@@ -322,11 +336,12 @@ impl Runner<'_> {
                 .with("execution_id", self.id.clone())
                 .with_action("Choose another --id, or leave it out")
         };
-        let workflow = status["workflow_name"].as_str().unwrap_or_default();
-        if workflow != self.workflow {
+        let workflow = owned(&status["workflow_name"]).unwrap_or_default();
+        if self.workflow.as_ref().is_some_and(|said| *said != workflow) {
             let what = format!("execution '{}' is one of workflow '{workflow}'", self.id);
             return Err(taken(what));
         }
+        self.workflow = Some(workflow);
         let current = self.link.read_of("current_step", &self.id).await?;
         let same = inputs::same(
             self.inputs.as_ref(),
@@ -338,8 +353,8 @@ impl Runner<'_> {
             return Err(taken(what));
         }
         let ended = is_final(&status["state"]);
-        self.page
-            .resumed(if ended { &status } else { &current }, &status)
+        let reply = if ended { &status } else { &current };
+        self.page.resumed(reply, &status, &current["inputs"])
     }
 
     /// Submits an output or an error of a step. Returns the refusal if a person can be asked again.
@@ -385,7 +400,7 @@ impl Runner<'_> {
             Code::TokenAlreadyUsed | Code::TokenSuperseded | Code::ExecutionFinished
                 if submission.is_by_person =>
             {
-                warn(error.message());
+                warn("somebody else was faster: this step was handed in meanwhile");
                 Page::not_recorded(&submission);
                 Ok(None)
             }
@@ -446,20 +461,19 @@ impl Runner<'_> {
                 self.page.stopped(&why, &[])?;
                 Ok(EXIT_FINDINGS)
             }
-            Ok(End::Paused(why, lifted_by)) => {
-                let (id, directory) = (quoted(&self.at), &self.flags);
-                let first = match lifted_by {
-                    LiftedBy::Resume => format!("midex resume {id}{directory}"),
-                    LiftedBy::Approval => format!("midex approve {id}{directory}"),
-                    LiftedBy::Resolution => format!("midex resolve {id}{directory} --help"),
-                };
-                self.page.stopped(&why, &[first, self.command()])?;
+            Ok(End::Paused(pause)) => {
+                let lifting = pause.lifting.iter();
+                let mut commands: Vec<_> = lifting
+                    .map(|command| format!("{command}{}", self.flags))
+                    .collect();
+                commands.push(self.command());
+                self.page.stopped(&pause.why, &commands)?;
                 Ok(EXIT_FINDINGS)
             }
             Err(error) if self.has_begun => {
                 // The same command would start another execution.
                 let retry = format!("Run `{}`", self.command());
-                let flags = self.flags.clone();
+                let flags = self.flags.to_owned();
                 report(&error, self.page.json(), &Hints { flags, retry });
                 self.page.stopped("", &[self.command()])?;
                 Ok(error.exit_code())
@@ -470,38 +484,55 @@ impl Runner<'_> {
 
     /// The command that goes on with the execution.
     fn command(&self) -> String {
+        let workflow = self.workflow.as_deref().map(quoted);
+        let workflow = workflow.map_or_else(String::new, |name| format!(" {name}"));
         format!(
-            "midex run {} --id {}{}",
-            quoted(&self.workflow),
+            "midex run{workflow} --id {}{}",
             quoted(&self.id),
             self.flags
         )
     }
 }
 
-/// Why an execution is paused, in words for people, and what lifts the pause.
-fn paused(current: &Value) -> End {
-    let waits = current["waits"].as_array().into_iter().flatten();
-    let of = |kind: &str| -> Vec<String> {
-        let waits = waits.clone().filter(|wait| wait["waits_for"] == kind);
-        let steps = waits.filter_map(|wait| wait["step_name"].as_str());
-        steps.map(|step| format!("'{step}'")).collect()
-    };
+fn paused(current: &Value) -> Pause {
     let message = current["message"].as_str().unwrap_or_default();
-    let by_person = message.contains("execution.resume");
-    let (gates, unknown) = (of("gate"), of("unknown"));
-    if by_person {
-        End::Paused(message.to_owned(), LiftedBy::Resume)
-    } else if !unknown.is_empty() {
-        let steps = unknown.join(", ");
-        let why = format!("The server was cut off in {steps}, and nobody knows what came of it.");
-        End::Paused(why, LiftedBy::Resolution)
-    } else if !gates.is_empty() {
-        let why = format!("It waits for an approval: {}.", gates.join(", "));
-        End::Paused(why, LiftedBy::Approval)
-    } else {
-        End::Paused(message.to_owned(), LiftedBy::Resume)
+    let id = owned(&current["execution_id"]).unwrap_or_default();
+    // Behind the first sentence stands the call that a model makes.
+    if let Some((why, _)) = message.split_once(". Call execution.resume") {
+        return Pause {
+            why: format!("{why}."),
+            lifting: vec![format!("midex resume {}", quoted(&id))],
+            is_at_gate: false,
+        };
     }
+    let waits = list(&current["waits"]);
+    let now = SystemClock.now();
+    let why: Vec<_> = waits
+        .iter()
+        .map(|wait| waits::words(wait, now, true))
+        .collect();
+    let mut lifting = Vec::new();
+    for command in waits
+        .iter()
+        .filter_map(|wait| waits::command(wait, current))
+    {
+        if !lifting.contains(&command) {
+            lifting.push(command);
+        }
+    }
+    Pause {
+        why: why.join("; "),
+        lifting,
+        is_at_gate: waits.iter().any(|wait| wait["gate"].is_object()),
+    }
+}
+
+fn no_execution(id: &str) -> Error {
+    Error::new(
+        Code::ExecutionNotFound,
+        format!("there is no execution '{id}'"),
+    )
+    .with("execution_id", id)
 }
 
 /// The next command if only the user may answer.

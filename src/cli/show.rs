@@ -1,5 +1,6 @@
 //! `midex show`: prints the state of an execution, the visits of its steps and their results, and its final output.
 
+mod next;
 mod steps;
 mod watch;
 mod workflow;
@@ -18,6 +19,7 @@ use super::{
     steps as open_of,
     value::{duration, field, fields, final_output_faults, gist, list},
     visible::visible,
+    waits,
     when::{ago, local},
 };
 use crate::{
@@ -52,8 +54,23 @@ pub(super) struct ShowArgs {
     visits: bool,
 }
 
-/// Shows an execution, once or for as long as it moves.
-pub(super) async fn show(args: ShowArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
+/// How an execution is shown.
+struct How<'a> {
+    screen: &'a Screen,
+    /// The flags that further commands need to reach the same executions.
+    flags: &'a str,
+    has_visits: bool,
+    /// Whether a server runs that does what no model is needed for.
+    is_served: bool,
+}
+
+/// Shows an execution, once or for as long as it moves. `flags` lead further commands to the same executions.
+pub(super) async fn show(
+    args: ShowArgs,
+    config: &Config,
+    flags: String,
+    mut out: Output<'_>,
+) -> Result<u8> {
     if let Some(name) = &args.name {
         return of_other(args.execution_id.as_deref(), name, config, out);
     }
@@ -63,15 +80,23 @@ pub(super) async fn show(args: ShowArgs, config: &Config, mut out: Output<'_>) -
     if let (Ok(shown), true) = (&shown, args.watch) {
         let id = field(&shown["status"], "execution_id");
         let watched = tokio::select! {
-            watched = watch::watch(&mut link, &id, config, out.json) => watched,
+            watched = watch::watch(&mut link, &id, config, &flags, out.json) => watched,
             () = signalled(signals) => Ok(()),
         };
         link.close().await?;
         return watched.map(|()| EXIT_OK);
     }
+    let is_served = link.is_served();
     link.close().await?;
     let shown = shown?;
-    let text = || page(&shown, &Screen::stdout(), args.visits);
+    let screen = Screen::stdout();
+    let how = How {
+        screen: &screen,
+        flags: &flags,
+        has_visits: args.visits,
+        is_served,
+    };
+    let text = || page(&shown, &how);
     out.print(|| shown.clone(), text)?;
     Ok(EXIT_OK)
 }
@@ -117,22 +142,25 @@ pub(super) async fn graph(link: &mut Link<'_>, id: &str) -> Result<Value> {
     link.read(&address).await
 }
 
-fn page(shown: &Value, screen: &Screen, has_visits: bool) -> String {
+fn page(shown: &Value, how: &How<'_>) -> String {
+    let screen = how.screen;
     let all = || visits(list(&shown["history"]), screen);
-    let steps = if has_visits {
+    let steps = if how.has_visits {
         all()
     } else {
-        steps::steps(shown, screen, SystemClock.now()).unwrap_or_else(all)
+        steps::steps(shown, how, SystemClock.now()).unwrap_or_else(all)
     };
     let parts = [
         head(&shown["status"], screen),
+        inputs(&shown["current_step"]["inputs"], screen),
         steps,
         open_steps(&open_of::open(&shown["current_step"]), screen),
-        waits(&shown["status"], screen),
+        waits(&shown["status"], how),
         children(&shown["status"], screen),
         artifacts(list(&shown["artifacts"]), screen),
         left(&shown["status"], screen),
         end(&shown["status"], screen),
+        next::next(shown, how),
     ];
     let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     parts.join("\n")
@@ -179,6 +207,19 @@ fn head(status: &Value, screen: &Screen) -> String {
     text
 }
 
+/// What it works on, value by value.
+fn inputs(inputs: &Value, screen: &Screen) -> String {
+    let lines = match inputs {
+        Value::Object(inputs) if !inputs.is_empty() => fields(&Value::Object(inputs.clone())),
+        _ => return String::new(),
+    };
+    let room = screen.columns().saturating_sub(INDENT.width());
+    let lines = lines
+        .iter()
+        .map(|line| format!("{INDENT}{}\n", cut(line, room)));
+    section("inputs", screen) + &lines.collect::<String>()
+}
+
 /// The execution that it is a child of, and the one above all where that is another.
 fn parent(status: &Value) -> String {
     let (parent, root) = (field(status, "parent"), field(status, "root"));
@@ -218,56 +259,16 @@ fn place(of: &Value, step: &str) -> String {
     }
 }
 
-/// The child that an open visit waits for: the latest that it began.
-pub(super) fn child_of(status: &Value, wait: &Value) -> Option<String> {
-    let is_of = |child: &&Value| {
-        child["step"] == wait["step_name"]
-            && ["body", "visit", "item"]
-                .iter()
-                .all(|key| child[key] == wait[key])
-    };
-    let child = list(&status["children"]).iter().rev().find(is_of)?;
-    Some(field(child, "execution_id"))
-}
-
-/// What the execution waits for besides agents, with the command that answers it.
-fn waits(status: &Value, screen: &Screen) -> String {
-    let id = field(status, "execution_id");
-    let mut text = String::new();
-    for wait in list(&status["waits"]) {
-        let step = field(wait, "step_name");
-        let due = || field(wait, "due");
-        let what = match wait["waits_for"].as_str().unwrap_or_default() {
-            "operation" => ": the server works on it".to_owned(),
-            "timer" => format!(" waits until {}", due()),
-            "retry" => format!(": it is tried again at {}", due()),
-            "signal" => {
-                let signal = field(wait, "signal");
-                format!(" waits for the signal '{signal}' (midex signal {id} {signal})")
-            }
-            "gate" => {
-                let ask = field(&wait["gate"], "ask");
-                format!(" waits for an approval (midex approve {id}): {ask}")
-            }
-            "catalog" => {
-                let catalog = field(wait, "catalog");
-                format!(" waits for the catalog `{catalog}` (midex catalog list)")
-            }
-            "unknown" => format!(": nobody knows what came of it (midex resolve {id} {step})"),
-            "child" => match child_of(status, wait) {
-                Some(child) => format!(" waits for its child {child} (midex show {child})"),
-                None => " waits for its child".to_owned(),
-            },
-            "output_invalid" => {
-                format!(": too many of its outputs broke its schema (midex resume {id})")
-            }
-            _ => " has come to its end, and waits for the resume".to_owned(),
-        };
-        let line = format!("{}{what}", place(wait, "step_name"));
-        let room = screen.columns().saturating_sub(INDENT.width());
-        let _ = writeln!(text, "{INDENT}{}", cut(&line, room));
-    }
-    text
+/// What the execution waits for besides agents, of what no step of the picture says it.
+fn waits(status: &Value, how: &How<'_>) -> String {
+    let is_shown = |wait: &&Value| how.has_visits || !wait["body"].is_null();
+    let now = SystemClock.now();
+    let told = list(&status["waits"]).iter().filter(is_shown);
+    told.map(|wait| {
+        let words = waits::words(wait, now, how.is_served);
+        how.screen.block(None, INDENT, &words)
+    })
+    .collect()
 }
 
 /// `1 of 3 done, 2 open`.

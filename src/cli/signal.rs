@@ -83,7 +83,7 @@ pub(super) async fn waited_for(
     let waits = list(&status["waits"]).iter();
     for wait in waits.filter(|wait| wait["waits_for"] == what) {
         let (key, step) = (field(wait, name), field(wait, "step_name"));
-        if choices.iter().all(|choice| choice.key != key) && choices.len() < limits::PICKED_MAX {
+        if choices.iter().all(|choice| choice.key != key) {
             let about = format!("step {step}");
             choices.push(Choice { key, about });
         }

@@ -24,6 +24,8 @@ const OWN: &[&str] = &[
     "output_schema",
     "example",
     "previous",
+    "inputs",
+    "items",
 ];
 
 /// The open steps of `current_step`, each with all of its fields.

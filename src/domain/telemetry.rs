@@ -98,7 +98,7 @@ fn tell(event: &Event, workflow: Option<&str>, told: &mut Vec<Telemetry>) {
             let (visit_id, agent) = (&opened.visit_id, opened.agent.as_ref());
             let step = visit_id.step();
             let started = of_step(EventType::StepStarted, step, agent, Value::Null);
-            told.push(started.of_body(visit_id));
+            told.push(started.of_visit(visit_id));
             told.extend(generated(event));
         }
         Event::WaitingChanged { .. } => told.extend(generated(event)),
@@ -107,18 +107,19 @@ fn tell(event: &Event, workflow: Option<&str>, told: &mut Vec<Telemetry>) {
             told.extend(validated(visit_id.step(), closed.consumed));
             let (agent, took) = (closed.agent.as_ref(), closed.duration_ms);
             let outcome = tell_outcome(visit_id.step(), agent, &closed.outcome, took);
-            told.extend(outcome.map(|outcome| outcome.of_body(visit_id)));
+            told.extend(outcome.map(|outcome| outcome.of_visit(visit_id)));
         }
         Event::StepDone { visit_id, outcome } => {
             let step = visit_id.step();
             let started = of_step(EventType::StepStarted, step, None, Value::Null);
-            told.push(started.of_body(visit_id));
+            told.push(started.of_visit(visit_id));
             let outcome = tell_outcome(step, None, outcome, 0);
-            told.extend(outcome.map(|outcome| outcome.of_body(visit_id)));
+            told.extend(outcome.map(|outcome| outcome.of_visit(visit_id)));
         }
         Event::StepFailed { visit_id, failure } => {
             let outcome = Outcome::Failed(failure.clone());
-            told.extend(tell_outcome(visit_id.step(), None, &outcome, 0));
+            let outcome = tell_outcome(visit_id.step(), None, &outcome, 0);
+            told.extend(outcome.map(|outcome| outcome.of_visit(visit_id)));
         }
         Event::AttemptEnded(ended) => {
             told.extend(validated(ended.visit_id.step(), ended.consumed));
@@ -166,8 +167,12 @@ fn tell(event: &Event, workflow: Option<&str>, told: &mut Vec<Telemetry>) {
 }
 
 impl Telemetry {
-    /// Says which hook it is about, or that it is about taking an effect back; of the work of a step nothing.
-    fn of_body(mut self, visit_id: &VisitId) -> Self {
+    /// Says which item it is about, from 0, and which hook, or that it is about taking an effect back; of the work of a whole
+    /// step nothing.
+    fn of_visit(mut self, visit_id: &VisitId) -> Self {
+        if let Some(item) = visit_id.item {
+            self.metadata["item"] = json!(item);
+        }
         if visit_id.body != Body::Work {
             self.metadata["body"] = json!(visit_id.body.as_str());
         }

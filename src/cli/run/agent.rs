@@ -79,6 +79,8 @@ pub(super) struct Agent {
 /// What a command came to.
 struct Ended {
     is_success: bool,
+    /// Whether the shell says that there is no such command, or none that can be run.
+    is_absent: bool,
     /// Its exit status, in words.
     status: String,
     output: Vec<u8>,
@@ -99,7 +101,7 @@ impl Agent {
     ///
     /// # Errors
     /// `LIMIT_EXCEEDED` where it does not end in time, `STEP_OUTPUT_INVALID` where it prints nothing that can be handed in,
-    /// time after time: nothing is handed in then.
+    /// time after time, `FILE_UNUSABLE` where the shell cannot run it: nothing is handed in then.
     pub(super) async fn work(
         &mut self,
         step: &Value,
@@ -113,6 +115,9 @@ impl Agent {
             let why = complaint.as_ref().map(wrong);
             self.count(step, complaint)?;
             let ended = self.run(step, why.as_deref()).await?;
+            if ended.is_absent {
+                return Err(not_run(&ended));
+            }
             let report = if ended.is_success {
                 answer::taken(&ended.output).map(Report::Output)
             } else {
@@ -166,6 +171,13 @@ fn failure(ended: &Ended) -> String {
         format!(": {}", ended.said)
     };
     format!("the command of --agent ended with {}{said}", ended.status)
+}
+
+/// A command that was never run did not fail at the step, which stays open.
+fn not_run(ended: &Ended) -> Error {
+    Error::new(Code::FileUnusable, failure(ended)).with_action(
+        "Name a command with --agent that `sh` finds and can run; the step is still open",
+    )
 }
 
 fn no_answer(ended: &Ended) -> Error {
@@ -239,6 +251,7 @@ impl Group {
         })?;
         Ok(Ended {
             is_success: status.success(),
+            is_absent: matches!(status.code(), Some(126 | 127)),
             status: status.to_string(),
             output,
             said,

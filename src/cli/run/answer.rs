@@ -24,8 +24,10 @@ pub(super) fn task(step: &Value, complaint: Option<&str>) -> String {
         &format!("Step {} ({})", text("step_name"), text("progress")),
         &what,
     );
-    if let Some(input) = step.get("input").filter(|input| !input.is_null()) {
-        part("Input", &format!("{input:#}"));
+    for (title, key) in [("Input", "input"), ("Inputs of the workflow", "inputs")] {
+        if let Some(input) = step.get(key).filter(|input| !input.is_null()) {
+            part(title, &format!("{input:#}"));
+        }
     }
     let before = list(&step["previous"]).iter();
     let before = before.map(|one| {

@@ -7,6 +7,7 @@ use super::{
     form::{Asking, Field, Filled, refused},
     inputs,
     page::Page,
+    words::At,
 };
 use crate::{
     cli::{screen::Screen, value::list},
@@ -23,7 +24,7 @@ impl Runner<'_> {
             return Ok(false);
         }
         loop {
-            let mut arguments = json!({ "workflow_name": self.workflow, "execution_id": self.id });
+            let mut arguments = json!({ "workflow_name": self.named(), "execution_id": self.id });
             if let Some(inputs) = &self.inputs {
                 arguments["inputs"] = inputs.clone();
             }
@@ -37,7 +38,8 @@ impl Runner<'_> {
             let is_asked =
                 refused.code() == Code::InputsInvalid && self.source.at_prompt().is_some();
             if !is_asked {
-                return Err(inputs::in_flags(refused));
+                let declared = self.details().await.unwrap_or_default();
+                return Err(inputs::in_flags(refused, list(&declared["inputs"])));
             }
             if !self.ask_inputs(Some(refused)).await? {
                 return Ok(false);
@@ -92,6 +94,7 @@ impl Runner<'_> {
             prompt,
             link: &mut self.link,
             screen: Screen::stdout(),
+            at: At::Start,
         };
         if let Some(error) = complaint {
             asking.complain_of(error.violations())?;
@@ -115,6 +118,9 @@ impl Runner<'_> {
         if self.inputs.is_none() && self.single.is_empty() {
             return Ok(());
         }
+        if self.workflow.is_none() {
+            return Err(unnamed());
+        }
         self.declared = match self.details().await {
             Ok(mut details) => match details["inputs"].take() {
                 Value::Array(declared) => Some(declared),
@@ -130,8 +136,13 @@ impl Runner<'_> {
         Ok(())
     }
 
+    /// The name of the workflow; empty where only an execution was named.
+    fn named(&self) -> &str {
+        self.workflow.as_deref().unwrap_or_default()
+    }
+
     async fn details(&mut self) -> Result<Value> {
-        let name = uri::encode(&self.workflow);
+        let name = uri::encode(self.named());
         let address = format!("midex://workflow/workflow_details/{name}");
         self.link.read(&address).await
     }
@@ -155,9 +166,17 @@ impl Runner<'_> {
         let hint = hint(name, known.iter().copied());
         let message = format!(
             "{place}: workflow '{}' has no step '{name}'{hint}",
-            self.workflow
+            self.named()
         );
         Err(Error::new(Code::UsageInvalid, message)
             .with_action("Correct the name; nothing was started"))
     }
+}
+
+fn unnamed() -> Error {
+    Error::new(
+        Code::UsageInvalid,
+        "inputs are given, but no workflow that takes them",
+    )
+    .with_action("Name the workflow behind `midex run`; an execution that goes on keeps its inputs")
 }

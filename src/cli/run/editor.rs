@@ -143,8 +143,9 @@ fn template(open: &[Value], complaint: &str) -> String {
         step["agent_name"].as_str().unwrap_or("-"),
         text("description")
     ));
-    for name in ["input", "output_schema", "example"] {
-        told.extend(step.get(name).map(|value| format!("{name}: {value}")));
+    for name in ["inputs", "input", "output_schema", "example"] {
+        let value = step.get(name).filter(|value| !value.is_null());
+        told.extend(value.map(|value| format!("{name}: {value}")));
     }
     for part in [
         previous(&step["previous"]),

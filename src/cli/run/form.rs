@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::words::{Word, word};
+use super::words::{At, Said, Word};
 use crate::{
     cli::{
         link::Link,
@@ -11,7 +11,10 @@ use crate::{
         screen::{Screen, Style, one_line},
         value::{field, list},
     },
-    domain::input::{InputType, read_text},
+    domain::{
+        input::{InputType, read_text},
+        schema::Schema,
+    },
     error::{Result, Violation},
 };
 
@@ -93,7 +96,7 @@ impl Field {
         let mut notes = vec![self.kind_words()];
         notes.extend(bounds(&self.schema));
         if let Some(example) = &self.example {
-            notes.push(format!("such as {}", shown(example)));
+            notes.push(format!("such as {}", such_as(example)));
         }
         if !self.is_required && self.default.is_none() {
             notes.push("may be left empty".to_owned());
@@ -118,7 +121,7 @@ impl Field {
             Some("integer") => "whole number",
             Some("number") => "number",
             Some("boolean") => "yes or no",
-            Some("array") => "list, one a line, ended by an empty line",
+            Some("array") => "list: one a line, ended by an empty line",
             Some("object") => "JSON object",
             _ => "text or JSON",
         }
@@ -145,8 +148,20 @@ impl Field {
         }
     }
 
-    /// What a text means; or why it means nothing.
+    /// What a text means; or why it means nothing, or may not be.
     fn read(&self, text: &str) -> Result<Value, String> {
+        let value = self.meant(text)?;
+        self.fault(&value).map_or(Ok(value), Err)
+    }
+
+    /// What the schema has against a value; `None` where it has nothing, or is part of a greater one that has to judge.
+    fn fault(&self, value: &Value) -> Option<String> {
+        let schema = Schema::compile(&self.schema).ok()?;
+        let found = schema.violations_named(value, "it").into_iter();
+        found.map(|violation| violation.message).next()
+    }
+
+    fn meant(&self, text: &str) -> Result<Value, String> {
         let one_of = list(&self.schema["enum"]);
         if !one_of.is_empty() {
             return choice(one_of, text);
@@ -203,6 +218,16 @@ fn shown(value: &Value) -> String {
     )
 }
 
+/// An example as it is typed: a list item by item.
+fn such_as(example: &Value) -> String {
+    match example.as_array() {
+        Some(items) if items.iter().all(Value::is_string) => {
+            items.iter().map(shown).collect::<Vec<_>>().join(", then ")
+        }
+        _ => shown(example),
+    }
+}
+
 /// The bounds that a schema sets, in words.
 fn bounds(schema: &Value) -> Vec<String> {
     let range = |least: &str, most: &str, of: &str| {
@@ -217,13 +242,22 @@ fn bounds(schema: &Value) -> Vec<String> {
     let pattern = schema["pattern"].as_str();
     [
         range("minimum", "maximum", ""),
-        range("minLength", "maxLength", " characters"),
-        range("minItems", "maxItems", " items"),
+        range("minLength", "maxLength", " characters").map(|text| singular(&text)),
+        range("minItems", "maxItems", " items").map(|text| singular(&text)),
         pattern.map(|pattern| format!("matches {}", one_line(pattern))),
     ]
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// `at least 1 items` with its noun for one.
+fn singular(text: &str) -> String {
+    let is_one = text.strip_suffix('s').filter(|text| {
+        let mut words = text.split(' ').rev().skip(1);
+        words.next() == Some("1") && words.next() != Some("to")
+    });
+    is_one.unwrap_or(text).to_owned()
 }
 
 /// Where a value comes from that is not given, in words.
@@ -241,6 +275,7 @@ pub(super) struct Asking<'a, 'b> {
     pub(super) prompt: &'a mut Prompt,
     pub(super) link: &'a mut Link<'b>,
     pub(super) screen: Screen,
+    pub(super) at: At,
 }
 
 impl Asking<'_, '_> {
@@ -277,20 +312,29 @@ impl Asking<'_, '_> {
             };
             if line.is_empty() {
                 if asked.is_required {
-                    self.complain("it is needed; `later` stops here, and nothing is lost")?;
+                    self.complain(&format!("it is needed; {}", self.at.stopping()))?;
                     continue;
                 }
                 return Ok(Answer::Value(None));
             }
-            if let Some(word) = word(&line) {
-                return Ok(Answer::Word(word));
+            match self.at.said(&line) {
+                Said::Value => {}
+                Said::Word(word) => return Ok(Answer::Word(word)),
+                Said::Explained(words) => {
+                    self.explain(&words)?;
+                    continue;
+                }
             }
-            if let Some(answer) = self.structured(asked, line.clone()).await? {
-                return Ok(answer);
-            }
-            match asked.read(&line) {
-                Ok(value) => return Ok(Answer::Value(Some(value))),
-                Err(why) => self.complain(&why)?,
+            match self.structured(asked, line.clone()).await? {
+                Some(Answer::Value(Some(value))) => match asked.fault(&value) {
+                    Some(why) => self.complain(&why)?,
+                    None => return Ok(Answer::Value(Some(value))),
+                },
+                Some(answer) => return Ok(answer),
+                None => match asked.read(&line) {
+                    Ok(value) => return Ok(Answer::Value(Some(value))),
+                    Err(why) => self.complain(&why)?,
+                },
             }
         }
     }
@@ -361,6 +405,10 @@ impl Asking<'_, '_> {
 
     pub(super) async fn line(&mut self, asked: &str, choices: &[String]) -> Result<Typed> {
         self.prompt.line(asked, choices, self.link).await
+    }
+
+    pub(super) fn explain(&self, words: &str) -> Result<()> {
+        question::prompt(&self.screen.block(None, "  ", words))
     }
 
     pub(super) fn complain(&self, why: &str) -> Result<()> {
@@ -443,6 +491,34 @@ mod tests {
             "tone (one of warm, dry; such as warm; may be left empty; how it should sound)"
         );
         assert_eq!(tone.choices(), ["warm", "dry"]);
+    }
+
+    #[test]
+    fn bounds_count_their_nouns_and_a_list_is_shown_as_it_is_typed() {
+        for (schema, said) in [
+            (json!({ "minItems": 1 }), "at least 1 item"),
+            (json!({ "minItems": 2 }), "at least 2 items"),
+            (json!({ "minItems": 1, "maxItems": 1 }), "1 to 1 items"),
+            (json!({ "maxLength": 1 }), "at most 1 character"),
+            (json!({ "minLength": 11 }), "at least 11 characters"),
+        ] {
+            assert_eq!(bounds(&schema), [said]);
+        }
+        let pages = json!({ "name": "pages", "required": true, "example": ["a.md", "b.md"], "schema": { "type": "array" } });
+        assert_eq!(
+            Field::of_input(&pages).told(),
+            "pages (list: one a line, ended by an empty line; such as a.md, then b.md)"
+        );
+    }
+
+    #[test]
+    fn what_the_schema_refuses_is_refused_where_it_is_typed() {
+        let level = input(&json!({ "type": "integer", "minimum": 1, "maximum": 5 }));
+        assert_eq!(level.read("3"), Ok(json!(3)));
+        let why = level.read("9").expect_err("too much");
+        assert!(why.contains("maximum of 5"), "{why}");
+        let part = input(&json!({ "$ref": "#/$defs/elsewhere" }));
+        assert_eq!(part.read("9"), Ok(json!(9)));
     }
 
     #[test]

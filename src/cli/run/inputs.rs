@@ -4,7 +4,10 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::input::read_file;
+use super::{
+    form::{Field, refused},
+    input::read_file,
+};
 use crate::{
     cli::value::not_json,
     domain::{document::oversized_integer, input::read_text},
@@ -106,14 +109,20 @@ pub(super) fn same(given: Option<&Value>, kept: &Value, declared: bool) -> bool 
     }
 }
 
-/// Words the next action of refused inputs for a person who gives them as flags.
-pub(super) fn in_flags(error: Error) -> Error {
-    match error.code() {
-        Code::InputsInvalid => error.with_action(
-            "Give each input with --input NAME=VALUE, or all with --inputs; `midex list --json` shows what the workflow takes",
-        ),
-        _ => error,
+/// Says of refused inputs what a person writes who gives them as flags.
+pub(super) fn in_flags(error: Error, declared: &[Value]) -> Error {
+    if error.code() != Code::InputsInvalid {
+        return error;
     }
+    let fields: Vec<_> = declared.iter().map(Field::of_input).collect();
+    let refused = refused(&fields, error.violations());
+    let told: Vec<_> = refused.iter().map(Field::told).collect();
+    if told.is_empty() {
+        return error.with_action("Leave --input and --inputs out: this workflow takes none");
+    }
+    error
+        .with("takes", told.join("; "))
+        .with_action("Write --input NAME=VALUE, or all in --inputs JSON. {takes}")
 }
 
 #[cfg(test)]
@@ -121,6 +130,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::{cli::command::mend, error::Violation};
 
     #[test]
     fn inputs_are_an_object() {
@@ -154,6 +164,26 @@ mod tests {
         let wrong = single_error("n");
         assert_eq!(wrong, single_error("=n"));
         assert_eq!(together(None, Vec::new(), &declared), None);
+    }
+
+    #[test]
+    fn a_refusal_says_what_to_write() {
+        let declared = [
+            json!({ "name": "topic", "required": true, "schema": { "type": "string" } }),
+            json!({ "name": "n", "required": true, "schema": { "type": "integer", "minimum": 1 } }),
+        ];
+        let of = |path: &str| {
+            let violation = Violation::new(path, "type", "no");
+            let error = Error::new(Code::InputsInvalid, "x").with_violations(vec![violation]);
+            mend(&in_flags(error, &declared))
+        };
+        assert_eq!(
+            of("inputs.n"),
+            "Write --input NAME=VALUE, or all in --inputs JSON. n (whole number; at least 1)"
+        );
+        assert!(of("inputs").ends_with("topic (text); n (whole number; at least 1)"));
+        let none = in_flags(Error::new(Code::InputsInvalid, "x"), &[]);
+        assert!(mend(&none).contains("takes none"));
     }
 
     fn single_error(flag: &str) -> Code {

@@ -1,19 +1,18 @@
 //! Prints a run: the steps, what was submitted for them, and how the run ended; or each reply as JSON.
 
-use std::{collections::HashSet, io::Write as _};
+use std::{collections::HashSet, fmt::Write as _, io::Write as _};
 
 use serde_json::{Map, Value};
 
-use super::{
-    progress::wait_words,
-    submission::{Report, Submission},
-};
+use super::submission::{Report, Submission};
 use crate::{
     cli::{
         Output,
+        command::quoted,
         screen::{Screen, Style, cut, one_line},
         value::{duration, field, fields, final_output_faults, gist, json_text, list},
         visible::visible,
+        waits,
     },
     clock::{Clock, SystemClock},
     error::Result,
@@ -28,6 +27,8 @@ const INDENT: &str = "  ";
 pub(super) struct Page<'a> {
     out: Output<'a>,
     screen: Screen,
+    /// The flags that further commands need to reach the same executions.
+    flags: &'a str,
     /// The visits that were shown.
     steps: HashSet<String>,
     /// The agents whose personas were shown.
@@ -39,9 +40,10 @@ pub(super) struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    pub(super) fn new(out: Output<'a>, has_personas: bool) -> Self {
+    pub(super) fn new(out: Output<'a>, has_personas: bool, flags: &'a str) -> Self {
         Self {
             out,
+            flags,
             screen: Screen::stdout(),
             steps: HashSet::new(),
             agents: HashSet::new(),
@@ -59,14 +61,25 @@ impl<'a> Page<'a> {
     pub(super) fn started(&mut self, reply: &Value, inputs: Option<&Value>) -> Result<()> {
         let name = self.bold(reply, "workflow_name");
         let mut text = format!("Started {name} as {}\n", field(reply, "execution_id"));
-        if let Some(inputs) = inputs {
-            text += &self.line("inputs", &gist(inputs));
-        }
+        text += &self.inputs(inputs.unwrap_or(&Value::Null));
         self.reply(reply, &text)
     }
 
-    /// Prints that an existing execution goes on.
-    pub(super) fn resumed(&mut self, reply: &Value, status: &Value) -> Result<()> {
+    /// What the execution works on, value by value.
+    fn inputs(&self, inputs: &Value) -> String {
+        let Value::Object(named) = inputs else {
+            return String::new();
+        };
+        let line = |(name, value): (&String, &Value)| self.line(&one_line(name), &gist(value));
+        named
+            .iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(line)
+            .collect()
+    }
+
+    /// Prints that an existing execution goes on, and what it works on.
+    pub(super) fn resumed(&mut self, reply: &Value, status: &Value, inputs: &Value) -> Result<()> {
         let name = self.bold(status, "workflow_name");
         let text = format!(
             "Going on with {} of {name}, {} of {} steps done\n",
@@ -74,6 +87,7 @@ impl<'a> Page<'a> {
             status["steps"]["completed"],
             status["steps"]["total"]
         );
+        let text = text + &self.inputs(inputs);
         self.reply(reply, &text)
     }
 
@@ -92,7 +106,12 @@ impl<'a> Page<'a> {
 
     fn step_text(&mut self, step: &Value) -> String {
         let agent = field(step, "agent_name");
-        let title = format!("[{}] {}", field(step, "progress"), field(step, "step_name"));
+        let title = format!(
+            "[{}] {}{}",
+            field(step, "progress"),
+            field(step, "step_name"),
+            item(step)
+        );
         let title = self.screen.paint(Style::Bold, &title);
         let by = if agent.is_empty() {
             String::new()
@@ -184,17 +203,23 @@ impl<'a> Page<'a> {
         self.text(&format!("\nThe child {id} is {state}{}\n", outcome(status)))
     }
 
-    /// Prints, once, what the execution waits for if no step is open.
+    /// Prints, once, what the execution waits for if no step is open, and the commands that answer it.
     pub(super) fn waits(&mut self, current: &Value) -> Result<()> {
         let now = SystemClock.now();
-        let waits = list(&current["waits"]).iter();
-        let waits: Vec<_> = waits.map(|wait| wait_words(wait, now)).collect();
-        let waits = waits.join("; ");
-        if self.json() || waits.is_empty() || self.waited == waits {
+        let mut text = String::new();
+        let mut waited = String::new();
+        for wait in list(&current["waits"]) {
+            text += &self.screen.block(None, "", &waits::words(wait, now, true));
+            // How much time is left is no news.
+            waited += &wait.to_string();
+            if let Some(command) = waits::command(wait, current) {
+                let _ = writeln!(text, "{INDENT}{}{}", visible(&command), self.flags);
+            }
+        }
+        if self.json() || text.is_empty() || self.waited == waited {
             return Ok(());
         }
-        let text = self.screen.block(None, "", &waits);
-        self.waited = waits;
+        self.waited = waited;
         self.out.write(format!("\n{text}"))
     }
 
@@ -248,7 +273,11 @@ impl<'a> Page<'a> {
         }
         text += &self.line(
             "more",
-            &format!("midex show {}", field(status, "execution_id")),
+            &format!(
+                "midex show {}{}",
+                quoted(status["execution_id"].as_str().unwrap_or_default()),
+                self.flags
+            ),
         );
         self.text(&text)
     }
@@ -301,6 +330,15 @@ impl<'a> Page<'a> {
         }
         self.out.write(text)
     }
+}
+
+/// ` (item 2 of 6)`, where a step is that of an item.
+fn item(step: &Value) -> String {
+    let of = step["items"].as_u64().map(|items| format!(" of {items}"));
+    let item = step["item"].as_u64().map(|item| item + 1);
+    item.map_or_else(String::new, |item| {
+        format!(" (item {item}{})", of.unwrap_or_default())
+    })
 }
 
 /// The outcome of an execution, after its state: the error, or the success.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::{
     form::{Asking, Field, Filled, refused},
     submission::{Next, Report, of_person, takes_any, written},
-    words::{self, Word, word},
+    words::{self, At, Said, Word},
 };
 use crate::{
     cli::{
@@ -27,7 +27,8 @@ pub(super) struct Person {
     /// The values of the last answer, which are not asked for again where only others were refused.
     values: Map<String, Value>,
     unfinished: Option<Map<String, Value>>,
-    has_been_told: bool,
+    /// What was said last of how else one can answer.
+    told: Option<At>,
 }
 
 /// What is asked of a step.
@@ -67,10 +68,14 @@ impl Person {
         let mut complaint = complaint;
         loop {
             let filled = match Form::of(&open[0]) {
-                Form::Fields(fields) => self.fields(&fields, complaint.take(), link).await?,
+                Form::Fields(fields) => {
+                    let at = at(&open[0]);
+                    self.fields(at, &fields, complaint.take(), link).await?
+                }
                 Form::Words => match self.words(open, complaint.take(), link).await? {
-                    Said::Submit(next) => return Ok(next),
-                    Said::Filled(filled) => filled,
+                    Words::Submit(next) => return Ok(next),
+                    Words::Filled(filled) => filled,
+                    Words::Again => continue,
                 },
             };
             let next = match filled {
@@ -91,38 +96,39 @@ impl Person {
         }
     }
 
-    fn asking<'a, 'b>(&'a mut self, link: &'a mut Link<'b>) -> Asking<'a, 'b> {
+    fn asking<'a, 'b>(&'a mut self, at: At, link: &'a mut Link<'b>) -> Asking<'a, 'b> {
         Asking {
             prompt: self.prompt(),
             link,
             screen: Screen::stdout(),
+            at,
         }
     }
 
-    /// Says once how else one can answer.
-    fn tell(&mut self) -> Result<()> {
-        if std::mem::replace(&mut self.has_been_told, true) {
+    /// Says how else one can answer, once for steps of a kind.
+    fn tell(&mut self, at: At) -> Result<()> {
+        if self.told.replace(at) == Some(at) {
             return Ok(());
         }
-        let words = "(other answers: failed: WHY, skip, pause, later; ? explains them)";
-        question::prompt(&Screen::stdout().block(Some(Style::Dim), "  ", words))
+        question::prompt(&Screen::stdout().block(Some(Style::Dim), "  ", at.others()))
     }
 
     async fn fields(
         &mut self,
+        at: At,
         fields: &[Field],
         complaint: Option<Error>,
         link: &mut Link<'_>,
     ) -> Result<Filled> {
-        self.tell()?;
+        self.tell(at)?;
         let Some(error) = complaint else {
             self.values.clear();
-            return self.asking(link).fill(fields, Map::new()).await;
+            return self.asking(at, link).fill(fields, Map::new()).await;
         };
         let values = std::mem::take(&mut self.values);
         let violations = error.violations();
         let again = refused(fields, violations);
-        let mut asking = self.asking(link);
+        let mut asking = self.asking(at, link);
         if violations.is_empty() {
             asking.complain(error.message())?;
         } else {
@@ -137,8 +143,9 @@ impl Person {
         open: &[Value],
         complaint: Option<Error>,
         link: &mut Link<'_>,
-    ) -> Result<Said> {
-        self.tell()?;
+    ) -> Result<Words> {
+        let at = at(&open[0]);
+        self.tell(at)?;
         if let Some(error) = complaint {
             question::prompt(&format!("{}\n", wrong(&error)))?;
         }
@@ -151,16 +158,16 @@ impl Person {
         question::prompt(&Screen::stdout().block(Some(Style::Dim), "  ", &what))?;
         // The step may have scrolled off the screen.
         let asked = format!("{}> ", field(&open[0], "step_name"));
-        let mut asking = self.asking(link);
+        let mut asking = self.asking(at, link);
         let text = match lines(&mut asking, &asked).await? {
             Text::Lines(text) => text,
-            Text::Other(filled) => return Ok(Said::Filled(filled)),
+            Text::Other(filled) => return Ok(Words::Filled(filled)),
         };
         match written(&text, open) {
-            Ok((at, submission)) => Ok(Said::Submit(Next::Submit(at, submission))),
+            Ok((at, submission)) => Ok(Words::Submit(Next::Submit(at, submission))),
             Err(error) => {
                 question::prompt(&format!("{}\n", wrong(&error)))?;
-                Ok(Said::Filled(Filled::Word(Word::Again)))
+                Ok(Words::Again)
             }
         }
     }
@@ -172,26 +179,16 @@ impl Person {
         word: Word,
         link: &mut Link<'_>,
     ) -> Result<Option<Next>> {
-        let step = &open[0];
-        let is_optional = step["optional"] == true;
         let error = |error: Value| Next::Submit(0, of_person(open, 0, Report::Error(error)));
         Ok(match word {
-            Word::Again => None,
-            Word::Help => {
-                let help = words::help(is_optional);
-                question::prompt(&Screen::stdout().block(None, "  ", &help))?;
-                None
-            }
-            Word::Skip if is_optional => Some(error(words::skipped())),
-            Word::Skip => {
-                let why = "the workflow needs this step; `failed: WHY` says that it cannot be done";
-                self.asking(link).complain(why)?;
-                None
-            }
+            // It was explained where it was typed.
+            Word::Help => None,
+            Word::Skip => Some(error(words::skipped())),
             Word::Pause => Some(Next::Pause),
             Word::Later => Some(Next::Stop("stopped".to_owned())),
             Word::Failed(why) if why.is_empty() => {
-                let typed = self.asking(link).line("why> ", &[]).await?;
+                let mut asking = self.asking(at(&open[0]), link);
+                let typed = asking.line("why> ", &[]).await?;
                 match typed {
                     Typed::Line(why) if !why.trim().is_empty() => {
                         Some(error(json!({ "message": why.trim() })))
@@ -205,10 +202,19 @@ impl Person {
     }
 }
 
+/// What a step's answers are: whether it may be left out.
+fn at(step: &Value) -> At {
+    At::Step {
+        is_optional: step["optional"] == true,
+    }
+}
+
 /// What came of asking for words.
-enum Said {
+enum Words {
     Submit(Next),
     Filled(Filled),
+    /// None that can be used: it is asked again.
+    Again,
 }
 
 enum Text {
@@ -237,8 +243,13 @@ async fn lines(asking: &mut Asking<'_, '_>, asked: &str) -> Result<Text> {
             if line.is_empty() {
                 return other(Filled::Word(Word::Later));
             }
-            if let Some(word) = word(line) {
-                return other(Filled::Word(word));
+            match asking.at.said(line) {
+                Said::Value => {}
+                Said::Word(word) => return other(Filled::Word(word)),
+                Said::Explained(words) => {
+                    asking.explain(&words)?;
+                    continue;
+                }
             }
             if line.starts_with(['{', '[']) {
                 let Some(json) = asking.json(line.to_owned()).await? else {

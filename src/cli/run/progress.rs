@@ -12,8 +12,8 @@ use crate::{
     cli::{
         question,
         screen::{Screen, cut},
-        value::{duration, field, list},
-        when::{local, until},
+        value::{duration, list},
+        waits::brief,
     },
     clock::{Clock, SystemClock, Timestamp},
     limits,
@@ -99,43 +99,6 @@ fn due(wait: &Value) -> Option<Timestamp> {
     wait["due"].as_str()?.parse().ok()
 }
 
-/// The step of a wait, with its item.
-fn brief(wait: &Value) -> String {
-    let step = match wait["step_name"].as_str() {
-        Some("$workflow") => "a hook of the workflow".to_owned(),
-        _ => field(wait, "step_name"),
-    };
-    let body = match wait["body"].as_str() {
-        Some(_) => format!("{} of ", field(wait, "body")),
-        None => String::new(),
-    };
-    let item = wait["item"].as_u64();
-    let item = item.map_or_else(String::new, |item| format!(" #{}", item + 1));
-    format!("{body}{step}{item}")
-}
-
-/// What is waited for, in words: `nap waits until 2026-01-01 10:00:00 +00 (42 s left)`.
-pub(in crate::cli) fn wait_words(wait: &Value, now: Timestamp) -> String {
-    let step = brief(wait);
-    let due = field(wait, "due");
-    let left = until(&due, now).unwrap_or_default();
-    match wait["waits_for"].as_str().unwrap_or_default() {
-        "operation" => format!("{step}: the server works on it"),
-        "timer" => format!("{step} waits until {} ({left} left)", local(&due)),
-        "retry" => format!("{step} is tried again in {left}"),
-        "signal" => format!("{step} waits for the signal '{}'", field(wait, "signal")),
-        "gate" => format!(
-            "{step} waits for an approval: {}",
-            field(&wait["gate"], "ask")
-        ),
-        "catalog" => format!("{step} waits for the catalog `{}`", field(wait, "catalog")),
-        "unknown" => format!("{step}: nobody knows what came of it"),
-        "child" => format!("{step} waits for its child"),
-        "output_invalid" => format!("{step}: too many of its outputs broke its schema"),
-        _ => format!("{step} has come to its end, and waits for the resume"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -154,9 +117,5 @@ mod tests {
             "nap: 1 m 05 s left · build #2 · 1.0 s"
         );
         assert_eq!(line(&[], Duration::from_secs(2), now), "2.0 s");
-        assert!(wait_words(&wait, now).ends_with("(1 m left)"));
-        let retry =
-            json!({ "step_name": "a", "waits_for": "retry", "due": "2026-01-01T10:00:05Z" });
-        assert_eq!(wait_words(&retry, now), "a is tried again in 5 s");
     }
 }

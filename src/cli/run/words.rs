@@ -1,4 +1,4 @@
-//! Answers that are no output: that a step failed, is skipped, or that it goes on later.
+//! Answers that are no value: that a step failed, is skipped, or that it goes on later.
 
 use serde_json::{Value, json};
 
@@ -15,9 +15,91 @@ pub(super) enum Word {
     Later,
     /// What can be answered.
     Help,
-    /// None that can be used: it is asked again.
-    Again,
 }
+
+/// Where an answer is asked for, and so what words mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum At {
+    /// Before the start: nothing runs that could fail or pause.
+    Start,
+    Step {
+        /// Whether the execution goes on without it.
+        is_optional: bool,
+    },
+}
+
+/// What comes of a line.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    /// It is a value, or part of one.
+    Value,
+    /// It is an answer of another kind.
+    Word(Word),
+    /// It answers nothing here: these words explain it, and it is asked again.
+    Explained(String),
+}
+
+impl At {
+    /// What a line is that is typed here.
+    pub(super) fn said(self, line: &str) -> Said {
+        let Some(word) = word(line) else {
+            return Said::Value;
+        };
+        match (self, word) {
+            (_, Word::Help) => Said::Explained(self.help()),
+            (_, Word::Later) => Said::Word(Word::Later),
+            (Self::Start, Word::Failed(why)) if !why.is_empty() => Said::Value,
+            (Self::Start, _) => Said::Explained(NOTHING_RUNS.to_owned()),
+            (Self::Step { is_optional: false }, Word::Skip) => {
+                Said::Explained(IS_NEEDED.to_owned())
+            }
+            (Self::Step { .. }, word) => Said::Word(word),
+        }
+    }
+
+    /// What stopping here leaves.
+    pub(super) const fn stopping(self) -> &'static str {
+        match self {
+            Self::Start => "`later` leaves it: nothing was started",
+            Self::Step { .. } => "`later` stops here: the execution waits for it",
+        }
+    }
+
+    /// Which other answers there are, in a line.
+    pub(super) const fn others(self) -> &'static str {
+        match self {
+            Self::Start => "(other answers: later; ? explains them)",
+            Self::Step { is_optional: true } => {
+                "(other answers: failed: WHY, skip, pause, later; ? explains them)"
+            }
+            Self::Step { is_optional: false } => {
+                "(other answers: failed: WHY, pause, later; ? explains them)"
+            }
+        }
+    }
+
+    /// What can be answered, for people.
+    fn help(self) -> String {
+        let own: &[&str] = match self {
+            Self::Start => &["- later, or Ctrl-D: leaves it; nothing was started"],
+            Self::Step { is_optional } => &[
+                "- this failed, because WHY (or: failed: WHY): hands in that it could not be done",
+                "- pause: pauses the execution",
+                "- later, or Ctrl-D: stops here; the execution waits, and nothing is lost",
+                "- skip: goes on without this step",
+            ][..if is_optional { 4 } else { 3 }],
+        };
+        let all = own.iter().copied().chain([
+            "- {…}: all values at once, as JSON",
+            "- \"later\": a word like these as a text, in quotes",
+        ]);
+        all.collect::<Vec<_>>().join("\n")
+    }
+}
+
+const NOTHING_RUNS: &str =
+    "nothing runs yet: `later` leaves it, and a word in quotes is taken as a text";
+const IS_NEEDED: &str = "the workflow needs this step: `failed: WHY` says that it cannot be done";
 
 /// What an answer begins with that says that a step failed.
 const FAILED: &[&str] = &[
@@ -27,8 +109,8 @@ const FAILED: &[&str] = &[
     "this failed:",
 ];
 
-/// The word that a line is; `None` where it is part of an output.
-pub(super) fn word(line: &str) -> Option<Word> {
+/// The word that a line is; `None` where it is a value, or part of one.
+fn word(line: &str) -> Option<Word> {
     let line = line.trim();
     let low = line.to_lowercase();
     if let Some(start) = FAILED.iter().find(|start| low.starts_with(*start)) {
@@ -48,21 +130,6 @@ pub(super) fn word(line: &str) -> Option<Word> {
 /// What a step is told where it is left out.
 pub(super) fn skipped() -> Value {
     json!({ "code": "skipped", "message": "skipped by the user", "retryable": false })
-}
-
-/// What can be answered to a step, for people.
-pub(super) fn help(is_optional: bool) -> String {
-    let skip = is_optional.then_some("- skip: goes on without this step");
-    let lines = [
-        Some("- this failed, because WHY (or: failed: WHY): hands in that it could not be done"),
-        skip,
-        Some("- pause: pauses the execution"),
-        Some("- later, or Ctrl-D: stops here; the execution waits, and nothing is lost"),
-        Some("- {…}: the whole output as JSON"),
-        Some("- \"later\": a word like these as a text, in quotes"),
-    ];
-    let lines: Vec<_> = lines.into_iter().flatten().collect();
-    lines.join("\n")
 }
 
 #[cfg(test)]
@@ -85,5 +152,26 @@ mod tests {
         ] {
             assert_eq!(word(line), expected, "{line}");
         }
+    }
+
+    #[test]
+    fn before_the_start_and_at_a_needed_step_a_word_that_cannot_be_used_is_explained() {
+        let needed = At::Step { is_optional: false };
+        let optional = At::Step { is_optional: true };
+        let explained = |said: Said| match said {
+            Said::Explained(words) => words,
+            said => panic!("{said:?}"),
+        };
+        assert!(explained(At::Start.said("pause")).starts_with("nothing runs yet"));
+        assert!(explained(At::Start.said("skip")).starts_with("nothing runs yet"));
+        assert_eq!(At::Start.said("failed: the login"), Said::Value);
+        assert_eq!(At::Start.said("later"), Said::Word(Word::Later));
+        assert!(!explained(At::Start.said("?")).contains("pause"));
+        assert!(explained(needed.said("skip")).contains("needs this step"));
+        assert_eq!(optional.said("skip"), Said::Word(Word::Skip));
+        assert_eq!(needed.said("pause"), Said::Word(Word::Pause));
+        assert!(explained(optional.said("?")).contains("- skip"));
+        assert!(!explained(needed.said("?")).contains("- skip"));
+        assert!(!needed.others().contains("skip"));
     }
 }

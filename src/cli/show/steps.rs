@@ -2,35 +2,35 @@
 
 use serde_json::Value;
 
+use super::How;
 use crate::{
     cli::{
         picture::{Notes, picture},
-        run::wait_words,
-        screen::Screen,
         value::{duration, field, gist, list},
+        waits,
         when::since,
     },
     clock::Timestamp,
     domain::view::{GraphNode, GraphView},
 };
 
-/// The steps of `shown`, as they stand `now`; `None` where their graph cannot be read.
-pub(super) fn steps(shown: &Value, screen: &Screen, now: Timestamp) -> Option<String> {
+/// The steps of `shown`, as they stand `now`, with what each waits for; `None` where their graph cannot be read.
+pub(super) fn steps(shown: &Value, how: &How<'_>, now: Timestamp) -> Option<String> {
     let graph: GraphView = serde_json::from_value(shown["graph"].clone()).ok()?;
-    let notes = |node: &GraphNode| notes(node, shown, now);
-    Some(picture(&graph, screen, notes))
+    let notes = |node: &GraphNode| notes(node, shown, now, how.is_served);
+    Some(picture(&graph, how.screen, notes))
 }
 
-fn notes(node: &GraphNode, shown: &Value, now: Timestamp) -> Notes {
+fn notes(node: &GraphNode, shown: &Value, now: Timestamp, is_served: bool) -> Notes {
     let is_of = |row: &&Value| row["step_name"] == *node.id && row["body"].is_null();
     let rows = list(&shown["history"]).iter().filter(is_of);
     let latest = rows.clone().rev().find(|row| row["item"].is_null());
-    let waits = list(&shown["status"]["waits"]).iter().filter(is_of);
+    let own = list(&shown["status"]["waits"]).iter().filter(is_of);
     let answers = rows.filter(|row| row["answered"].is_object()).map(answer);
     Notes {
         beside: latest.map_or_else(String::new, |row| told(row, now)),
-        below: waits
-            .map(|wait| wait_words(wait, now))
+        below: own
+            .map(|wait| waits::words(wait, now, is_served))
             .chain(answers)
             .collect(),
     }

@@ -4,7 +4,7 @@ use std::{fmt::Write as _, io::Write as _};
 
 use serde_json::{Value, json};
 
-use super::{page, read};
+use super::{How, page, read};
 use crate::{
     cli::{
         link::{Link, is_final},
@@ -23,20 +23,27 @@ pub(super) async fn watch(
     link: &mut Link<'_>,
     id: &str,
     config: &Config,
+    flags: &str,
     is_json: bool,
 ) -> Result<()> {
     let screen = Screen::stdout();
     let mut drawn = Drawn::default();
     loop {
         let shown = read(link, id).await?;
-        drawn.show(&shown, &screen, is_json)?;
+        let how = How {
+            screen: &screen,
+            flags,
+            has_visits: false,
+            is_served: link.is_served(),
+        };
+        drawn.show(&shown, &how, is_json)?;
         if is_final(&shown["status"]["state"]) {
             return Ok(());
         }
         let revision = shown["status"]["revision"].clone();
         tokio::select! {
             moved = moved(link, id, &revision, config) => moved?,
-            ended = drawn.tick(&shown, &screen, is_json) => return ended,
+            ended = drawn.tick(&shown, &how, is_json) => return ended,
             () = reader_gone() => return Ok(()),
         }
     }
@@ -72,28 +79,28 @@ struct Drawn {
 
 impl Drawn {
     /// Draws the page anew every second, for times pass.
-    async fn tick(&mut self, shown: &Value, screen: &Screen, is_json: bool) -> Result<()> {
+    async fn tick(&mut self, shown: &Value, how: &How<'_>, is_json: bool) -> Result<()> {
         loop {
             tokio::time::sleep(limits::RUN_PROGRESS_EVERY).await;
-            if screen.is_terminal() && !is_json {
-                self.show(shown, screen, is_json)?;
+            if how.screen.is_terminal() && !is_json {
+                self.show(shown, how, is_json)?;
             }
         }
     }
 
-    fn show(&mut self, shown: &Value, screen: &Screen, is_json: bool) -> Result<()> {
-        if is_json || !screen.is_terminal() || screen.is_plain() {
-            return self.print(shown, screen, is_json);
+    fn show(&mut self, shown: &Value, how: &How<'_>, is_json: bool) -> Result<()> {
+        if is_json || !how.screen.is_terminal() || how.screen.is_plain() {
+            return self.print(shown, how, is_json);
         }
         let rows = rows().saturating_sub(1).max(1);
-        let lines = fitted(&page(shown, screen, false), rows);
+        let lines = fitted(&page(shown, how), rows);
         let change = change(&self.lines, &lines);
         self.lines = lines;
         print(&change)
     }
 
     /// Prints the page whole wherever the execution has moved, for what keeps everything that it is given.
-    fn print(&mut self, shown: &Value, screen: &Screen, is_json: bool) -> Result<()> {
+    fn print(&mut self, shown: &Value, how: &How<'_>, is_json: bool) -> Result<()> {
         let revision = &shown["status"]["revision"];
         if self.revision == *revision {
             return Ok(());
@@ -102,7 +109,7 @@ impl Drawn {
         let text = if is_json {
             json_text(shown, false) + "\n"
         } else {
-            page(shown, screen, false) + "\n"
+            page(shown, how) + "\n"
         };
         print(&text)
     }

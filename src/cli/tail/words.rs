@@ -18,7 +18,7 @@ pub(super) fn words(event: &Value) -> Option<(String, Option<Style>)> {
         EventType::WorkflowCreated => format!("{} begins", field(metadata, "workflow_name")),
         EventType::WorkflowStateTransition => arrival(metadata)?,
         EventType::WorkflowCompleted => completed(metadata),
-        EventType::WorkflowFailed => format!("the execution has failed: {}", reason(metadata)),
+        EventType::WorkflowFailed => format!("the execution failed: {}", reason(metadata)),
         EventType::StepStarted => began(event),
         EventType::StepCompleted => format!("{}done{}", part(metadata), after(metadata)),
         EventType::StepFailed => step_failed(metadata),
@@ -92,11 +92,13 @@ fn refused(metadata: &Value) -> String {
     }
 }
 
-/// Which hook it is of, or that it takes an effect back.
+/// Which item it is of, and which hook, or that it takes an effect back: `#2 `, `on_enter `.
 fn part(metadata: &Value) -> String {
+    let item = metadata["item"].as_u64();
+    let item = item.map_or_else(String::new, |item| format!("#{} ", item + 1));
     match field(metadata, "body").as_str() {
-        "" => String::new(),
-        body => format!("{body} "),
+        "" => item,
+        body => format!("{item}{body} "),
     }
 }
 

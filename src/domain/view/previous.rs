@@ -90,24 +90,30 @@ fn filled(told: Vec<(Previous, Shortened)>, bytes_max: usize) -> Vec<Previous> {
 
 /// What the steps decided that were done last, the latest first, in at most `bytes_max` bytes of JSON.
 pub(super) fn lately(subject: &Subject<'_>, bytes_max: usize) -> Vec<Previous> {
-    let done = done_lately(subject.execution).into_iter();
+    let done = done_last(subject.execution, limits::RESUME_DECIDED_MAX).into_iter();
     let told: Vec<_> = done
         .filter_map(|at| told_of(subject, at, bytes_max))
         .collect();
     filled(told, bytes_max)
 }
 
-/// The steps that were done last, the latest first: as many as are told of.
-fn done_lately(execution: &Execution) -> Vec<usize> {
+/// What was decided before the step at `position` is done by somebody who saw nothing of it: by the steps that it follows, and
+/// by those that were done last; in authoring order, in at most `bytes_max` bytes of JSON.
+pub(super) fn before(subject: &Subject<'_>, position: usize, bytes_max: usize) -> Vec<Previous> {
+    let mut steps = deciders(subject.definition, position);
+    let lately = done_last(subject.execution, limits::PERSON_DECIDED_MAX);
+    steps.extend(lately.into_iter().filter(|at| *at != position));
+    previous(subject, steps, bytes_max)
+}
+
+/// The steps that were done last, the latest first, at most so many.
+fn done_last(execution: &Execution, most: usize) -> Vec<usize> {
     let all = 0..execution.steps().len();
     let mut done: Vec<_> = all
         .filter_map(|at| Some((decided(execution, at)?.revision, at)))
         .collect();
     done.sort_unstable_by(|one, two| two.cmp(one));
-    done.into_iter()
-        .take(limits::RESUME_DECIDED_MAX)
-        .map(|(_, at)| at)
-        .collect()
+    done.into_iter().take(most).map(|(_, at)| at).collect()
 }
 
 /// The least room in which a step's decision is worth showing.

@@ -163,6 +163,10 @@ pub struct StepView {
     /// Which item of a fan-out it is, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub item: Option<u32>,
+    /// How many items the fan-out has; said to people alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub items: Option<usize>,
     /// Whether the execution goes on without it; said to people alone.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schemars(skip)]
@@ -442,6 +446,7 @@ fn bare(subject: &Subject<'_>, step: &Step, turn: &Turn<'_>) -> ReadyStep {
             visit: turn.visit.number,
             attempt: turn.visit.attempt,
             item: turn.visit.item,
+            items: None,
             optional: false,
         },
         agent_name: step.agent().map(ToString::to_string),

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{
     Previous, ReadyStep, Subject, WaitView, definition_step,
     options::NextSteps,
-    previous::final_output,
+    previous::{before, final_output},
     reply::{FailureView, StepView, after_the_first, persona_of, steps_after_the_first},
     task::{self, open_turns},
     waits::{
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     domain::{
-        event::{Body, OutputFault, PauseReason, VisitId},
+        event::{Awaiting, Body, OutputFault, PauseReason, VisitId},
         execution::{Execution, NotCompensated, StepStatus},
         id::ExecutionId,
         offer::StepOption,
@@ -112,11 +112,23 @@ pub fn current_step_for_people(subject: &Subject<'_>) -> CurrentStep {
         step.instructions = task::for_people(subject, &turn).unwrap_or_default();
         let defined = definition_step(subject.definition, turn.position);
         step.step.optional = defined.is_some_and(|step| step.optional);
+        step.step.items = items(subject, turn.position).filter(|_| turn.visit.item.is_some());
+        step.previous = before(subject, turn.position, limits::PREVIOUS_BYTES_MAX);
     }
     let first = current.ready_steps.first();
     current.instructions = first.map(|step| step.instructions.clone());
+    current.previous = first.map_or_else(Vec::new, |step| step.previous.clone());
     current.step = first.map(|step| step.step.clone());
     current
+}
+
+/// How many items the step at `position` has, where it is a fan-out that is open.
+fn items(subject: &Subject<'_>, position: usize) -> Option<usize> {
+    let step = subject.execution.steps().get(position)?;
+    match step.visits.last()?.awaiting {
+        Some(Awaiting::Items { total, .. }) => usize::try_from(total).ok(),
+        _ => None,
+    }
 }
 
 /// What to do now.

@@ -44,6 +44,48 @@ esac",
 }
 
 #[test]
+fn the_task_has_what_the_execution_works_on_and_what_was_decided_before() {
+    let place = place("cat > task-$MIDEX_STEP.txt; echo '{\"words\": 3, \"summary\": \"s\"}'");
+    place.file(
+        "workflows/w.yaml",
+        "workflow: w
+description: Three steps, of which none names another
+inputs: { topic: { type: string } }
+steps:
+  - { id: count, guidance: Count }
+  - { id: tell, guidance: Tell }
+  - { id: end, guidance: End }
+",
+    );
+    run(&place, &["--input", "topic=tea"]).ends(0);
+    let task = std::fs::read_to_string(place.project().join("task-end.txt")).unwrap();
+    assert_has(
+        &task,
+        &[
+            "# Inputs of the workflow",
+            "\"topic\": \"tea\"",
+            "# Decided before",
+            "count: {",
+            "tell: {",
+        ],
+    );
+}
+
+#[test]
+fn a_command_that_cannot_be_run_leaves_its_step_open() {
+    let place = place("");
+    let args = ["run", "w", "--id", "x", "--agent"];
+    for (command, code) in [("no-such-command", 127), ("./agent.sh", 126)] {
+        let ran = place
+            .with_stdin(&[&args[..], &[command]].concat(), "")
+            .ends(2);
+        let ended = format!("ended with exit status: {code}");
+        assert_has(&ran.err, &[&ended, "the step is still open"]);
+        assert_eq!(place.json(&["show", "x"])["status"]["state"], "running");
+    }
+}
+
+#[test]
 fn the_task_may_be_json_and_holds_no_token() {
     let place = place("cat > task-$MIDEX_STEP.json; echo '{\"words\": 1, \"summary\": \"s\"}'");
     run(&place, &["--agent-format", "json"]);

@@ -51,17 +51,17 @@ fn each_input_is_asked_by_its_own_question_and_each_field_of_an_output_too() {
     assert_has(&shown, &["whole number; 1 to 5"]);
     terminal.type_line("many");
     terminal.expect("that is no whole number");
+    // What the schema refuses is refused where it is typed.
     terminal.answer("seats [2]> ", "9");
+    let shown = terminal.expect("seats [2]> ");
+    assert_has(&shown, &["greater than the maximum of 5"]);
+    terminal.type_line("3");
     let shown = terminal.expect("tone> ");
     assert_has(&shown, &["one of warm, dry; may be left empty;"]);
     // Tab completes a choice.
     terminal.type_keys("d\t");
     terminal.type_line("");
     // The guest is asked for later, by a step.
-    // What was refused is asked again, and nothing else.
-    let shown = terminal.expect("seats [2]> ");
-    assert_has(&shown, &["greater than the maximum of 5"]);
-    terminal.type_line("3");
     let shown = terminal.expect("text> ");
     assert_has(
         &shown,
@@ -72,12 +72,12 @@ fn each_input_is_asked_by_its_own_question_and_each_field_of_an_output_too() {
         ],
     );
     terminal.type_line("hey");
+    terminal.expect("shorter than 5");
+    terminal.answer("text> ", "hello");
     terminal.answer("tags> ", "a");
     terminal.answer("...> ", "b");
     terminal.answer("...> ", "");
     terminal.answer("formal> ", "n");
-    terminal.expect("shorter than 5");
-    terminal.answer("text> ", "hello");
     let shown = terminal.expect("guest> ");
     assert_has(&shown, &["[2/3] who", "Who comes"]);
     terminal.type_line("Ada");
@@ -114,6 +114,110 @@ fn only_what_is_missing_is_asked_where_some_is_given_and_leaving_starts_nothing(
         &["Nothing was started", "not recorded: {\"topic\":\"jam\"}"],
     );
     place.ends(1, &["show", "j"]).says(&["EXECUTION_NOT_FOUND"]);
+}
+
+#[test]
+fn a_word_at_the_question_of_an_input_ends_nothing_that_has_not_begun() {
+    let place = place();
+    let mut terminal = Terminal::open(place.command(&["run", "invite", "--id", "i"]));
+    terminal.answer("topic> ", "jam");
+    for (word, said) in [
+        ("?", "leaves it; nothing was started"),
+        ("pause", "nothing runs yet"),
+        ("skip", "nothing runs yet"),
+    ] {
+        terminal.answer("seats [2]> ", word);
+        let shown = terminal.expect("seats [2]> ");
+        assert_has(&shown, &[said]);
+        terminal.type_line("x");
+    }
+    terminal.answer("seats [2]> ", "3");
+    // What was typed before the words is kept, and here a failure is a text like another.
+    terminal.answer("tone> ", "");
+    terminal.expect("text> ");
+    terminal.type_line("?");
+    let shown = terminal.expect("text> ");
+    assert_has(
+        &shown,
+        &["hands in", "pauses the"],
+    );
+    assert!(!shown.contains("- skip"), "the step is needed: {shown}");
+    terminal.type_line("skip");
+    terminal.expect("needs this step");
+    terminal.answer("text> ", "later");
+    terminal.ends(1);
+    let inputs = &place.json(&["show", "i"])["current_step"]["inputs"];
+    has_fields(inputs, json!({ "topic": "jam", "seats": 3 }));
+}
+
+#[test]
+fn an_execution_goes_on_by_its_id_alone_and_says_what_it_works_on() {
+    let place = place();
+    let begun = [
+        "run",
+        "invite",
+        "--id",
+        "invitation",
+        "--input",
+        "topic=jam",
+    ];
+    place.with_stdin(&begun, "").ends(1);
+    // A part of the id will do, where nothing can be started.
+    let ran = place.with_stdin(&["run", "--id", "invit"], "{\"text\": \"hello\"}\n");
+    ran.shows(&[
+        "Going on with invitation of invite",
+        "topic: jam",
+        "seats: 2",
+        "To go on: midex run invite --id invitation",
+    ]);
+    let ran = place.with_stdin(&["run", "--id", "nope"], "").ends(1);
+    ran.says(&["EXECUTION_NOT_FOUND", "there is no execution 'nope'"]);
+    let ran = place.with_stdin(&["run", "--id", "invitation", "--input", "topic=x"], "");
+    ran.ends(2).says(&["no workflow that takes them"]);
+    place.with_stdin(&["run"], "").ends(2);
+    let shown = place.done(&["show", "invitation"]);
+    assert_has(
+        &shown,
+        &[
+            "inputs\n  topic: jam\n  seats: 2\n",
+            "  midex run --id invitation",
+        ],
+    );
+}
+
+#[test]
+fn the_turns_of_items_are_numbered() {
+    let place = Place::new();
+    place.file(
+        "workflows/each.yaml",
+        "workflow: each\ndescription: E\ninputs:\n  pages: { type: array }\nsteps:\n  - id: look\n    foreach: { in: '${{ inputs.pages }}', as: page, do: { guidance: 'Look at ${{ page }}' } }\n",
+    );
+    let args = [
+        "run",
+        "each",
+        "--id",
+        "e",
+        "--inputs",
+        "{\"pages\": [\"a\", \"b\"]}",
+    ];
+    let ran = place.with_stdin(&args, "{\"summary\": \"one\"}\n");
+    ran.shows(&["look (item 1 of 2)", "look (item 2 of 2)"]);
+    let told = place.done(&["tail", "e", "--no-follow"]);
+    assert_has(&told, &["#1 begins", "#1 done", "#2 begins"]);
+}
+
+#[test]
+fn a_run_that_waits_for_a_signal_names_the_command_that_brings_it() {
+    let place = Place::new();
+    place.file(
+        "workflows/hear.yaml",
+        "workflow: hear\ndescription: H\nsteps:\n  - { id: hear, wait: { signal: all clear } }\n",
+    );
+    let mut terminal = Terminal::open(place.command(&["run", "hear", "--id", "h"]));
+    terminal.expect("hear waits for the signal 'all clear'");
+    terminal.expect("  midex signal h 'all clear'");
+    place.done(&["signal", "h", "all clear"]);
+    terminal.ends(0);
 }
 
 #[test]

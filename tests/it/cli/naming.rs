@@ -158,10 +158,18 @@ fn a_terminal_is_asked_which_one() {
     assert_has(&place.done(&["show", "release-two"]), &["running"]);
     terminal.type_line("release");
     terminal.answer("Several of them have that.", "nonsense");
-    terminal.answer("None of them is that.", "2");
+    // A number of the list alone is meant by digits, whatever ids have them.
+    terminal.answer("None of them is that.", "7");
+    terminal.answer("The list goes from 1 to 2.", "2");
     assert_has(&terminal.ends(0), &["'release-one' is paused"]);
     let mut terminal = Terminal::open(place.command(&["abandon"]));
     terminal.answer("Which execution? ", "two");
+    let asked = "Abandon 'release-two'? It cannot go on afterwards.";
+    terminal.answer(asked, "no");
+    assert_has(&terminal.ends(1), &["Nothing was done."]);
+    let mut terminal = Terminal::open(place.command(&["abandon"]));
+    terminal.answer("Which execution? ", "two");
+    terminal.answer(asked, "y");
     assert_has(&terminal.ends(0), &["'release-two' is abandoned"]);
     let mut terminal = Terminal::open(place.command(&["resume"]));
     let shown = terminal.expect("Which execution? ");
@@ -213,8 +221,9 @@ fn a_gate_is_picked_and_an_approved_one_is_approved_already() {
     server.begin("gated", "g");
     let mut terminal = Terminal::open(project.command(&["approve", "--as", "ann"]));
     let shown = terminal.expect("Which gate? ");
-    assert_has(&shown, &["  1  g  go: Go?"]);
-    terminal.type_line("1");
+    assert_has(&shown, &["  1  g  gated, go: Go?"]);
+    // What is said of it names it too.
+    terminal.type_line("gated");
     terminal.answer("Approve? ", "y");
     terminal.ends(0);
     let again = project.command(&["approve", "g"]).output().unwrap();

@@ -194,8 +194,15 @@ fn show_leads_from_a_parent_to_its_child_and_back() {
         .ends(1);
     let status = place.json(&["show", "p"])["status"].take();
     let child = status["children"][0]["execution_id"].as_str().unwrap();
-    let waits = format!("sub waits for its child {child} (midex show {child})");
-    assert_has(&place.done(&["show", "p"]), &[&waits]);
+    let next = format!("  midex show {child}  (shows the child)");
+    assert_has(
+        &place.done(&["show", "p"]),
+        &[
+            "sub waits for its child",
+            &next,
+            "  midex run --id p  (goes on with it here)",
+        ],
+    );
     let mut has_begun = || place.midex(&["show", child]).code == Some(0);
     until(&mut has_begun, "the child has begun");
     let head = format!("{child}  bug-fix");

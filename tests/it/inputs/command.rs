@@ -61,7 +61,8 @@ fn a_run_says_everything_that_is_wrong_with_its_inputs() {
         "inputs.replicas: ",
         "inputs.tag: `tag` is missing",
         "did you mean `region`?",
-        "help: Give each input with --input NAME=VALUE",
+        "help: Write --input NAME=VALUE, or all in --inputs JSON. region: Region (one of us, eu)",
+        "replicas (whole number; 1 to 9)",
     ] {
         assert!(err.contains(said), "{said}: {err}");
     }

@@ -1,0 +1,77 @@
+//! What a person can do next with an execution: commands to type, each with what it does.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+use unicode_width::UnicodeWidthStr;
+
+use super::{How, INDENT, section};
+use crate::{
+    cli::{
+        command::quoted, link::is_final, screen::Style, steps, value::list, visible::visible, waits,
+    },
+    domain::State,
+};
+
+/// The section of the commands; empty where the execution has ended.
+pub(super) fn next(shown: &Value, how: &How<'_>) -> String {
+    let commands = commands(shown, how);
+    if commands.is_empty() {
+        return String::new();
+    }
+    let screen = how.screen;
+    let mut text = section("next", screen);
+    for (command, what) in commands {
+        let command = visible(&format!("{command}{}", how.flags));
+        let what = format!("  ({what})");
+        let room = screen.columns().saturating_sub(INDENT.width());
+        let is_room = command.width() + what.width() <= room;
+        let what = if is_room {
+            screen.paint(Style::Dim, &what)
+        } else {
+            String::new()
+        };
+        // A command that is cut could not be typed.
+        let _ = writeln!(text, "{INDENT}{command}{what}");
+    }
+    text
+}
+
+/// The commands, and what each does.
+fn commands(shown: &Value, how: &How<'_>) -> Vec<(String, &'static str)> {
+    let status = &shown["status"];
+    let Some(id) = status["execution_id"].as_str().map(quoted) else {
+        return Vec::new();
+    };
+    if is_final(&status["state"]) {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    let is_paused = status["state"] == State::Paused.as_str();
+    if list(&status["pause_reasons"]).contains(&json!("person")) {
+        found.push((format!("midex resume {id}"), "lets it go on"));
+    }
+    for wait in list(&status["waits"]) {
+        let answered = waits::command(wait, status).map(|command| (command, does(wait)));
+        found.extend(answered.filter(|one| !found.contains(one)));
+    }
+    let is_open = !steps::open(&shown["current_step"]).is_empty();
+    if !is_paused && (is_open || !how.is_served) {
+        found.push((format!("midex run --id {id}"), "goes on with it here"));
+    } else if !is_paused && found.is_empty() {
+        found.push((format!("midex show {id} --watch"), "follows it"));
+    }
+    found
+}
+
+/// What the command does that answers a wait.
+fn does(wait: &Value) -> &'static str {
+    match wait["waits_for"].as_str().unwrap_or_default() {
+        "signal" => "brings the signal",
+        "gate" => "answers the gate",
+        "catalog" => "shows which catalogs there are",
+        "unknown" => "says what came of it",
+        "child" => "shows the child",
+        _ => "lets it go on",
+    }
+}

@@ -1,0 +1,155 @@
+//! What an execution waits for, as a person is told it: in words, and the command that answers it.
+
+use serde_json::Value;
+
+use super::{
+    command::quoted,
+    value::{field, list},
+    when::{local, until},
+};
+use crate::{clock::Timestamp, domain::id::StepId};
+
+/// The step of a wait, with its hook and its item: `nap`, `build #2`, `on_enter of nap`.
+pub(super) fn brief(wait: &Value) -> String {
+    let step = match wait["step_name"].as_str() {
+        Some(name) if name == StepId::of_workflow().as_str() => "a hook of the workflow".to_owned(),
+        _ => field(wait, "step_name"),
+    };
+    let body = match wait["body"].as_str() {
+        Some(_) => format!("{} of ", field(wait, "body")),
+        None => String::new(),
+    };
+    let item = wait["item"].as_u64();
+    let item = item.map_or_else(String::new, |item| format!(" #{}", item + 1));
+    format!("{body}{step}{item}")
+}
+
+/// What is waited for, in words: `nap waits until 2026-01-01 10:00:00 +00 (42 s left)`. `is_served` says whether a server runs
+/// that does what no model is needed for.
+pub(super) fn words(wait: &Value, now: Timestamp, is_served: bool) -> String {
+    let step = brief(wait);
+    let due = field(wait, "due");
+    let left = until(&due, now).unwrap_or_default();
+    match wait["waits_for"].as_str().unwrap_or_default() {
+        "operation" if is_served => format!("{step}: the server works on it"),
+        "operation" => format!("{step}: nobody works on it now, for no server runs"),
+        "timer" => format!("{step} waits until {} ({left} left)", local(&due)),
+        "retry" => format!("{step} is tried again in {left}"),
+        "signal" => format!("{step} waits for the signal '{}'", field(wait, "signal")),
+        "gate" => format!(
+            "{step} waits for an approval: {}",
+            field(&wait["gate"], "ask")
+        ),
+        "catalog" => format!("{step} waits for the catalog `{}`", field(wait, "catalog")),
+        "unknown" => {
+            format!("{step} was cut off, and nobody knows what came of it: look, then say it")
+        }
+        "child" => format!("{step} waits for its child"),
+        "output_invalid" => format!("{step}: too many of its outputs broke its schema"),
+        _ => format!("{step} has come to its end, and waits for the resume"),
+    }
+}
+
+/// The command that answers a wait of the execution with this status; `None` where it ends by itself. Without the flags that
+/// lead to the same directories.
+pub(super) fn command(wait: &Value, status: &Value) -> Option<String> {
+    let id = quoted(status["execution_id"].as_str()?);
+    let named = |name: &str| quoted(wait[name].as_str().unwrap_or_default());
+    Some(match wait["waits_for"].as_str()? {
+        "signal" => format!("midex signal {id} {}", named("signal")),
+        "gate" => format!("midex approve {id} {}", named("step_name")),
+        "catalog" => "midex catalog list".to_owned(),
+        "unknown" => {
+            let item = wait["item"].as_u64();
+            let item = item.map_or_else(String::new, |item| format!(" --item {item}"));
+            let step = named("step_name");
+            format!("midex resolve {id} {step}{item} --retry|--failed WHY|--output JSON")
+        }
+        "child" => format!("midex show {}", quoted(&child_of(status, wait)?)),
+        "output_invalid" | "held" => format!("midex resume {id}"),
+        _ => return None,
+    })
+}
+
+/// The child that an open visit waits for: the latest that it began.
+pub(super) fn child_of(status: &Value, wait: &Value) -> Option<String> {
+    let is_of = |child: &&Value| {
+        child["step"] == wait["step_name"]
+            && ["body", "visit", "item"]
+                .iter()
+                .all(|key| child[key] == wait[key])
+    };
+    let child = list(&status["children"]).iter().rev().find(is_of)?;
+    Some(field(child, "execution_id"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_wait_is_told_in_words_and_by_the_command_that_answers_it() {
+        let now: Timestamp = "2026-01-01T10:00:00Z".parse().expect("a time");
+        let status = json!({
+            "execution_id": "a b",
+            "children": [
+                { "step": "sub", "visit": 1, "execution_id": "one" },
+                { "step": "sub", "visit": 2, "execution_id": "two" },
+                { "step": "other", "visit": 2, "execution_id": "three" }
+            ]
+        });
+        let wait = |more: Value| {
+            let mut wait = json!({ "step_name": "x", "visit": 2 });
+            let more = more.as_object().cloned().unwrap_or_default();
+            wait.as_object_mut().expect("an object").extend(more);
+            wait
+        };
+        for (more, said, typed) in [
+            (
+                json!({ "waits_for": "timer", "due": "2026-01-01T10:01:05Z" }),
+                "(1 m left)",
+                None,
+            ),
+            (
+                json!({ "waits_for": "retry", "due": "2026-01-01T10:00:05Z" }),
+                "x is tried again in 5 s",
+                None,
+            ),
+            (
+                json!({ "waits_for": "signal", "signal": "go" }),
+                "x waits for the signal 'go'",
+                Some("midex signal 'a b' go"),
+            ),
+            (
+                json!({ "waits_for": "gate", "gate": { "ask": "So?" } }),
+                "x waits for an approval: So?",
+                Some("midex approve 'a b' x"),
+            ),
+            (
+                json!({ "waits_for": "unknown", "item": 1 }),
+                "x #2 was cut off",
+                Some("midex resolve 'a b' x --item 1 --retry|--failed WHY|--output JSON"),
+            ),
+            (
+                json!({ "waits_for": "child", "step_name": "sub" }),
+                "sub waits for its child",
+                Some("midex show two"),
+            ),
+            (
+                json!({ "waits_for": "held" }),
+                "waits for the resume",
+                Some("midex resume 'a b'"),
+            ),
+        ] {
+            let wait = wait(more);
+            let told = words(&wait, now, true);
+            assert!(told.contains(said), "{told}");
+            assert_eq!(command(&wait, &status).as_deref(), typed, "{wait}");
+        }
+        let operation = wait(json!({ "waits_for": "operation" }));
+        assert_eq!(words(&operation, now, true), "x: the server works on it");
+        assert!(words(&operation, now, false).starts_with("x: nobody works on it now"));
+    }
+}
