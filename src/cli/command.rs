@@ -60,17 +60,17 @@ fn fill(words: &str, hints: &Hints, value: impl Fn(&str) -> Option<String>) -> O
     let mut filled = String::new();
     for (at, part) in words.split('`').enumerate() {
         let is_code = at % 2 == 1;
-        let quote = |text: String| if is_code { quoted(&text) } else { text };
+        let quote = |text: String| if is_code { operand(&text) } else { text };
         let part = fill_names(part, |name| value(name).map(quote))?;
         if !is_code {
             filled.push_str(&part);
             continue;
         }
-        filled.extend(["`", &part]);
-        if part.starts_with("midex ") && !part.contains("--help") && !part.contains("--data-dir") {
-            filled.push_str(&hints.flags);
-        }
-        filled.push('`');
+        let takes_flags =
+            part.starts_with("midex ") && !part.contains("--help") && !part.contains("--data-dir");
+        let flags = if takes_flags { &hints.flags } else { "" };
+        let part = with_flags(&part.replace("--id -- ", "--id="), flags);
+        filled.extend(["`", &part, "`"]);
     }
     Some(filled)
 }
@@ -106,6 +106,26 @@ fn user_request(action: String) -> String {
     let mut letters = asked.chars();
     let first = letters.next().map(char::to_uppercase);
     first.into_iter().flatten().chain(letters).collect()
+}
+
+/// A word as an operand of a command, quoted if need be: one that begins with a dash stands behind `--`, else it were a flag.
+pub(super) fn operand(word: &str) -> String {
+    let dashes = if word.starts_with('-') { "-- " } else { "" };
+    format!("{dashes}{}", quoted(word))
+}
+
+/// The flag that names an execution to `midex run`.
+pub(super) fn of_id(id: &str) -> String {
+    let between = if id.starts_with('-') { '=' } else { ' ' };
+    format!("--id{between}{}", quoted(id))
+}
+
+/// A command with the flags that lead it to the same directories, which stand before `--` where there is one.
+pub(super) fn with_flags(command: &str, flags: &str) -> String {
+    match command.split_once(" -- ") {
+        Some((before, behind)) => format!("{before}{flags} -- {behind}"),
+        None => format!("{command}{flags}"),
+    }
 }
 
 /// A word, quoted for a shell if need be.
@@ -165,6 +185,17 @@ mod tests {
             told(&paused.with("workflow_state", "failed")),
             "Run `midex show e --data-dir d`: it has what came of every step"
         );
+    }
+
+    #[test]
+    fn an_id_that_begins_with_a_dash_can_be_typed_from_a_hint() {
+        let of = |code| Error::new(code, "x").with("execution_id", "-x");
+        assert_eq!(
+            told(&of(Code::ExecutionFinished)),
+            "Run `midex show --data-dir d -- -x`: it has what came of every step"
+        );
+        let again = of(Code::UsageInvalid).with_action("Run `midex run w --id {execution_id}`");
+        assert_eq!(told(&again), "Run `midex run w --id=-x --data-dir d`");
     }
 
     #[test]

@@ -28,7 +28,7 @@ use self::{
 };
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output, approve,
-    command::{Hints, quoted},
+    command::{Hints, of_id, operand, quoted, with_flags},
     execution_id,
     link::{Link, is_final},
     report,
@@ -464,7 +464,7 @@ impl Runner<'_> {
             Ok(End::Paused(pause)) => {
                 let lifting = pause.lifting.iter();
                 let mut commands: Vec<_> = lifting
-                    .map(|command| format!("{command}{}", self.flags))
+                    .map(|command| with_flags(command, self.flags))
                     .collect();
                 commands.push(self.command());
                 self.page.stopped(&pause.why, &commands)?;
@@ -486,11 +486,7 @@ impl Runner<'_> {
     fn command(&self) -> String {
         let workflow = self.workflow.as_deref().map(quoted);
         let workflow = workflow.map_or_else(String::new, |name| format!(" {name}"));
-        format!(
-            "midex run{workflow} --id {}{}",
-            quoted(&self.id),
-            self.flags
-        )
+        format!("midex run{workflow} {}{}", of_id(&self.id), self.flags)
     }
 }
 
@@ -501,7 +497,7 @@ fn paused(current: &Value) -> Pause {
     if let Some((why, _)) = message.split_once(". Call execution.resume") {
         return Pause {
             why: format!("{why}."),
-            lifting: vec![format!("midex resume {}", quoted(&id))],
+            lifting: vec![format!("midex resume {}", operand(&id))],
             is_at_gate: false,
         };
     }

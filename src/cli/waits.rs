@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{
-    command::quoted,
+    command::{operand, quoted},
     value::{field, list},
     when::{local, until},
 };
@@ -53,7 +53,7 @@ pub(super) fn words(wait: &Value, now: Timestamp, is_served: bool) -> String {
 /// The command that answers a wait of the execution with this status; `None` where it ends by itself. Without the flags that
 /// lead to the same directories.
 pub(super) fn command(wait: &Value, status: &Value) -> Option<String> {
-    let id = quoted(status["execution_id"].as_str()?);
+    let id = operand(status["execution_id"].as_str()?);
     let named = |name: &str| quoted(wait[name].as_str().unwrap_or_default());
     Some(match wait["waits_for"].as_str()? {
         "signal" => format!("midex signal {id} {}", named("signal")),
@@ -63,9 +63,15 @@ pub(super) fn command(wait: &Value, status: &Value) -> Option<String> {
             let item = wait["item"].as_u64();
             let item = item.map_or_else(String::new, |item| format!(" --item {item}"));
             let step = named("step_name");
-            format!("midex resolve {id} {step}{item} --retry|--failed WHY|--output JSON")
+            let verdict = format!("--retry|--failed WHY|--output JSON{item}");
+            // No flag stands behind `--`.
+            if id.starts_with("--") {
+                format!("midex resolve {verdict} {id} {step}")
+            } else {
+                format!("midex resolve {id} {step} {verdict}")
+            }
         }
-        "child" => format!("midex show {}", quoted(&child_of(status, wait)?)),
+        "child" => format!("midex show {}", operand(&child_of(status, wait)?)),
         "output_invalid" | "held" => format!("midex resume {id}"),
         _ => return None,
     })
@@ -130,7 +136,7 @@ mod tests {
             (
                 json!({ "waits_for": "unknown", "item": 1 }),
                 "x #2 was cut off",
-                Some("midex resolve 'a b' x --item 1 --retry|--failed WHY|--output JSON"),
+                Some("midex resolve 'a b' x --retry|--failed WHY|--output JSON --item 1"),
             ),
             (
                 json!({ "waits_for": "child", "step_name": "sub" }),

@@ -8,7 +8,7 @@ use super::submission::{Report, Submission};
 use crate::{
     cli::{
         Output,
-        command::quoted,
+        command::{operand, with_flags},
         screen::{Screen, Style, cut, one_line},
         value::{duration, field, fields, final_output_faults, gist, json_text, list},
         visible::visible,
@@ -213,7 +213,8 @@ impl<'a> Page<'a> {
             // How much time is left is no news.
             waited += &wait.to_string();
             if let Some(command) = waits::command(wait, current) {
-                let _ = writeln!(text, "{INDENT}{}{}", visible(&command), self.flags);
+                let command = with_flags(&visible(&command), self.flags);
+                let _ = writeln!(text, "{INDENT}{command}");
             }
         }
         if self.json() || text.is_empty() || self.waited == waited {
@@ -273,10 +274,12 @@ impl<'a> Page<'a> {
         }
         text += &self.line(
             "more",
-            &format!(
-                "midex show {}{}",
-                quoted(status["execution_id"].as_str().unwrap_or_default()),
-                self.flags
+            &with_flags(
+                &format!(
+                    "midex show {}",
+                    operand(status["execution_id"].as_str().unwrap_or_default())
+                ),
+                self.flags,
             ),
         );
         self.text(&text)

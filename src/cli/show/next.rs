@@ -8,7 +8,13 @@ use unicode_width::UnicodeWidthStr;
 use super::{How, INDENT, section};
 use crate::{
     cli::{
-        command::quoted, link::is_final, screen::Style, steps, value::list, visible::visible, waits,
+        command::{of_id, operand, with_flags},
+        link::is_final,
+        screen::Style,
+        steps,
+        value::list,
+        visible::visible,
+        waits,
     },
     domain::State,
 };
@@ -22,7 +28,7 @@ pub(super) fn next(shown: &Value, how: &How<'_>) -> String {
     let screen = how.screen;
     let mut text = section("next", screen);
     for (command, what) in commands {
-        let command = visible(&format!("{command}{}", how.flags));
+        let command = visible(&with_flags(&command, how.flags));
         let what = format!("  ({what})");
         let room = screen.columns().saturating_sub(INDENT.width());
         let is_room = command.width() + what.width() <= room;
@@ -40,9 +46,10 @@ pub(super) fn next(shown: &Value, how: &How<'_>) -> String {
 /// The commands, and what each does.
 fn commands(shown: &Value, how: &How<'_>) -> Vec<(String, &'static str)> {
     let status = &shown["status"];
-    let Some(id) = status["execution_id"].as_str().map(quoted) else {
+    let Some(named) = status["execution_id"].as_str() else {
         return Vec::new();
     };
+    let id = operand(named);
     if is_final(&status["state"]) {
         return Vec::new();
     }
@@ -57,9 +64,12 @@ fn commands(shown: &Value, how: &How<'_>) -> Vec<(String, &'static str)> {
     }
     let is_open = !steps::open(&shown["current_step"]).is_empty();
     if !is_paused && (is_open || !how.is_served) {
-        found.push((format!("midex run --id {id}"), "goes on with it here"));
+        found.push((
+            format!("midex run {}", of_id(named)),
+            "goes on with it here",
+        ));
     } else if !is_paused && found.is_empty() {
-        found.push((format!("midex show {id} --watch"), "follows it"));
+        found.push((format!("midex show --watch {id}"), "follows it"));
     }
     found
 }

@@ -137,10 +137,7 @@ fn a_word_at_the_question_of_an_input_ends_nothing_that_has_not_begun() {
     terminal.expect("text> ");
     terminal.type_line("?");
     let shown = terminal.expect("text> ");
-    assert_has(
-        &shown,
-        &["hands in", "pauses the"],
-    );
+    assert_has(&shown, &["hands in", "pauses the"]);
     assert!(!shown.contains("- skip"), "the step is needed: {shown}");
     terminal.type_line("skip");
     terminal.expect("needs this step");
@@ -183,6 +180,28 @@ fn an_execution_goes_on_by_its_id_alone_and_says_what_it_works_on() {
             "  midex run --id invitation",
         ],
     );
+}
+
+#[test]
+fn what_is_told_to_type_can_be_typed_also_of_an_id_that_begins_with_a_dash() {
+    let place = place();
+    let begun = ["run", "invite", "--id=-i", "--input", "topic=jam"];
+    let ran = place.with_stdin(&begun, "").ends(1);
+    ran.shows(&["To go on: midex run invite --id=-i\n"]);
+    place.done(&["pause", "--", "-i"]);
+    let shown = place.done(&["show", "--", "-i"]);
+    assert_has(&shown, &["  midex resume -- -i  (lets it go on)\n"]);
+    place.done(&["resume", "--", "-i"]);
+    let shown = place.done(&["show", "--data-dir", "../data", "--", "-i"]);
+    assert_has(
+        &shown,
+        &["  midex run --id=-i --data-dir ../data  (goes on"],
+    );
+    place.done(&["abandon", "--", "-i"]);
+    place
+        .with_stdin(&["run", "invite", "--id=-i", "--input", "topic=x"], "")
+        .ends(1)
+        .says(&["was started with other inputs"]);
 }
 
 #[test]

@@ -280,7 +280,10 @@ fn neither_a_script_nor_an_agent_approves_by_running_the_command() {
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert_has(
         &shown,
-        &["  go waits for an approval: Go?\n"],
+        &[
+            "  go waits for an approval: Go?\n",
+            "  midex approve e go  (answers the gate)\n",
+        ],
     );
     let said = project.command(&["approve", "e"]).output().unwrap();
     let told = String::from_utf8_lossy(&said.stderr).into_owned();
