@@ -2,6 +2,9 @@
 
 use std::{fs, path::Path};
 
+mod drawn;
+mod geometry;
+
 use midex::{domain::view::GraphView, registry::Registry};
 
 /// Writes them anew with `MIDEX_WRITE_DOCS=1 cargo test --test it docs::pictures`; look at them then.
@@ -13,6 +16,7 @@ fn each_shipped_workflow_has_its_picture() {
     for entry in registry.workflows() {
         let definition = entry.value.as_ref().expect("a shipped workflow is sound");
         let svg = GraphView::of(&definition.workflow).svg();
+        geometry::is_clean(&entry.name, &svg);
         let path = directory.join(format!("{}.svg", entry.name));
         if std::env::var_os("MIDEX_WRITE_DOCS").is_some() {
             fs::create_dir_all(&directory).unwrap();
