@@ -40,7 +40,7 @@ pub(super) fn is_clean(name: &str, svg: &str) {
 
 #[test]
 fn graphs_at_random_are_drawn_clean() {
-    let first = seed(18);
+    let first = seed(500);
     for round in 0..rounds(200, 2_000) {
         let seed = first.wrapping_add(round);
         let graph = graph(&mut Dice(seed));

@@ -1,6 +1,9 @@
 //! How far to the right each cell stands: ways run straight where they can, and no two cells of a row overlap.
 
-use super::grid::{Cell, Content, Grid, Route};
+use super::{
+    channels::NEAR,
+    grid::{Cell, Content, Grid, Route},
+};
 
 /// The room between two boxes side by side, and where one of two cells is a way.
 const GAP: i64 = 28;
@@ -59,9 +62,12 @@ fn wishes(
         if let Some(trunk) = trunk {
             return (grid.cells[trunk].x, TRUNK);
         }
-        let sum: i64 = neighbours.iter().map(|at| grid.cells[*at].x).sum();
+        let places = || neighbours.iter().map(|at| grid.cells[*at].x);
         let count = i64::try_from(neighbours.len()).unwrap_or(i64::MAX);
-        (sum.checked_div(count).unwrap_or(cell.x), 1)
+        let mean = places().sum::<i64>().checked_div(count).unwrap_or(cell.x);
+        // Where one of them stands almost there, the way to it is straight.
+        let near = places().find(|x| (x - mean).abs() <= NEAR);
+        (near.unwrap_or(mean), 1)
     };
     cells.map(wish).collect()
 }
