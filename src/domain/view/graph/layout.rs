@@ -10,8 +10,10 @@ mod channels;
 mod frames;
 mod grid;
 mod lanes;
+mod nudge;
 mod order;
 mod place;
+mod put;
 mod ways;
 
 use self::{channels::Channels, grid::Grid};
@@ -87,10 +89,10 @@ impl Layout {
         let mut layout = Self {
             ways: ways::ways(&grid, &channels),
             frames: frames::frames(&grid, &channels),
-            signs: grid.signs(&channels),
+            signs: put::signs(&grid, &channels),
             width: 0,
             height: channels.top(grid.rows.len()),
-            boxes: grid.into_boxes(&channels),
+            boxes: put::boxes(grid, &channels),
         };
         layout.trim();
         layout
@@ -105,9 +107,9 @@ impl Layout {
                 break;
             }
             if round % 2 == 0 {
-                grid.nudge_signs(&collisions);
+                nudge::signs(grid, &collisions);
             } else {
-                grid.nudge_lanes(&collisions);
+                nudge::lanes(grid, &collisions);
             }
             channels = Channels::of(grid);
         }

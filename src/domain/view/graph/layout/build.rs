@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::grid::{Cell, Content, Grid, Lane, Part, Route};
+use super::grid::{Cell, Content, Grid, Lane, Part, Route, WAY};
 use crate::domain::{
     grammar,
     view::graph::{
@@ -20,9 +20,6 @@ const LABEL: Room = Room {
 };
 /// How many boxes side by side have room for long lines.
 const CROWD: usize = 4;
-/// How wide a way without a label is, and the room around a label.
-pub(super) const WAY: i64 = 4;
-
 impl Grid {
     pub(super) fn of(graph: &GraphView) -> Self {
         let mut grid = Self {

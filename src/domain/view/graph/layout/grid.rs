@@ -1,17 +1,9 @@
 //! The rows of a picture and what stands in them, before it has its place.
 
-use super::{
-    super::{
-        boxes::{Face, SMALL_LETTER},
-        lines::width,
-    },
-    Placed, Sign,
-    build::WAY,
-    channels::{Channels, Collisions, NEAR},
-};
+use super::super::boxes::Face;
 
-/// How far a way is moved that lies on another one.
-const NUDGE: i64 = 6;
+/// How wide a way without a label is, and the room around a label.
+pub(super) const WAY: i64 = 4;
 
 /// Rows with what stands in them. Those with an even number hold boxes, those with an odd one signs.
 #[derive(Debug)]
@@ -97,70 +89,11 @@ impl Grid {
         self.cells[route.to].entry(route.is_error).0
     }
 
-    /// Moves the ways in rows aside that begin or end where others do.
-    pub(super) fn nudge_signs(&mut self, collisions: &Collisions) {
-        let cells = self.cells.iter_mut();
-        let ways = cells.filter(|cell| matches!(cell.content, Content::Way(..)));
-        for cell in ways.filter(|cell| is_hit(collisions, cell.row, cell.x)) {
-            cell.x += NUDGE;
-        }
-    }
-
-    /// Moves the lanes outward that begin or end where others do.
-    pub(super) fn nudge_lanes(&mut self, collisions: &Collisions) {
-        let lanes = self
-            .routes
-            .iter_mut()
-            .filter_map(|route| route.lane.as_mut());
-        let hit = |lane: &Lane, row| is_hit(collisions, row, lane.x);
-        for lane in lanes.filter(|lane| hit(lane, lane.first) || hit(lane, lane.last)) {
-            lane.x += if lane.is_right { NUDGE } else { -NUDGE };
-        }
-    }
-
     /// The height of a row.
     pub(super) fn height(&self, row: usize) -> i64 {
         let cells = self.rows[row].iter();
         cells.map(|at| self.cells[*at].height).max().unwrap_or(0)
     }
-
-    /// The labels in their places.
-    pub(super) fn signs(&self, channels: &Channels) -> Vec<Sign> {
-        let signs = self.cells.iter().filter_map(|cell| match &cell.content {
-            Content::Way(edge, lines) if !lines.is_empty() => Some(Sign {
-                edge: *edge,
-                lines: lines.clone(),
-                x: cell.x,
-                y: channels.top(cell.row) + WAY,
-            }),
-            _ => None,
-        });
-        signs.collect()
-    }
-
-    /// The boxes in their places, each in the middle of its row.
-    pub(super) fn into_boxes(self, channels: &Channels) -> Vec<Placed> {
-        let heights: Vec<i64> = (0..self.rows.len()).map(|row| self.height(row)).collect();
-        let cells = self.cells.into_iter();
-        let boxes = cells.filter_map(|cell| match cell.content {
-            Content::Box(node, face) => Some(Placed {
-                node,
-                x: cell.x,
-                y: channels.top(cell.row) + (heights[cell.row] - cell.height) / 2,
-                face: *face,
-            }),
-            Content::Way(..) => None,
-        });
-        boxes.collect()
-    }
-}
-
-/// Whether a way through this row lies on another one in the channel above it or below it.
-fn is_hit(collisions: &Collisions, row: usize, x: i64) -> bool {
-    let near = |channel| (channel, x - NEAR + 1)..(channel, x + NEAR);
-    [row, row + 1]
-        .into_iter()
-        .any(|channel| collisions.range(near(channel)).next().is_some())
 }
 
 impl Cell {
@@ -210,13 +143,5 @@ impl Cell {
     /// Its left and its right end.
     pub(super) fn span(&self) -> (i64, i64) {
         (self.x - self.width / 2, self.x + self.width / 2)
-    }
-}
-
-impl Sign {
-    /// Its left and its right end.
-    pub(super) fn span(&self) -> (i64, i64) {
-        let half = width(&self.lines, SMALL_LETTER) / 2;
-        (self.x - half, self.x + half)
     }
 }
