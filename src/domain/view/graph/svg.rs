@@ -130,14 +130,7 @@ impl Placed {
         let (cap_width, cap_height) = self.face.cap_size();
         text.push_str("<g>");
         if let Some(node) = node {
-            let conditions = node.conditions().join(", ");
-            let whole = [&node.id, &conditions, &node.description];
-            let whole: Vec<&str> = whole
-                .into_iter()
-                .map(String::as_str)
-                .filter(|it| !it.is_empty())
-                .collect();
-            let _ = write!(text, "<title>{}</title>", escaped(&whole.join("\n")));
+            let _ = write!(text, "<title>{}</title>", escaped(&node.whole()));
         }
         if cap_height > 0 {
             let corner = (self.x - cap_width / 2, self.y);

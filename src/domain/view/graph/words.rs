@@ -32,11 +32,7 @@ impl GraphNode {
             .done_by()
             .or_else(|| Some(self.kind_words().to_owned()));
         let own = own.into_iter().chain(self.turns());
-        let beside = self.beside.iter().map(|beside| {
-            let [body, does] = beside.label();
-            format!("{body}: {does}")
-        });
-        own.chain(beside).collect()
+        own.chain(self.beside_words()).collect()
     }
 
     /// The lines of its box for programs that draw.
@@ -45,6 +41,21 @@ impl GraphNode {
         let own = [Some(self.title()), self.done_by(), fails];
         let own = own.into_iter().flatten().chain(self.turns());
         own.chain(self.conditions()).collect()
+    }
+
+    /// All that its box may have cut short, and what it does.
+    pub(super) fn whole(&self) -> String {
+        let own = std::iter::once(self.id.clone()).chain(self.conditions());
+        let own = own.chain(self.turns()).chain(self.beside_words());
+        let description = Some(self.description.clone()).filter(|text| !text.is_empty());
+        own.chain(description).collect::<Vec<_>>().join("\n")
+    }
+
+    fn beside_words(&self) -> impl Iterator<Item = String> {
+        self.beside.iter().map(|beside| {
+            let [body, does] = beside.label();
+            format!("{body}: {does}")
+        })
     }
 
     fn done_by(&self) -> Option<String> {
