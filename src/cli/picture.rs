@@ -98,18 +98,16 @@ fn step(
 
 /// The sign of where a step stands; a dot where the graph is that of no execution.
 fn sign(node: &GraphNode) -> (&'static str, Option<Style>) {
-    let status = node
-        .standing
-        .as_ref()
-        .map(|standing| standing.status.as_str());
-    match status {
-        None => ("•", None),
-        Some("completed") => ("✓", Some(Style::Good)),
-        Some("failed") => ("✗", Some(Style::Bad)),
-        Some("running") => ("●", Some(Style::Bold)),
-        Some("skipped") => ("–", Some(Style::Dim)),
-        Some(_) => ("○", Some(Style::Dim)),
-    }
+    let Some(standing) = &node.standing else {
+        return ("•", None);
+    };
+    let style = match standing.status.as_str() {
+        "completed" => Style::Good,
+        "failed" => Style::Bad,
+        "running" => Style::Bold,
+        _ => Style::Dim,
+    };
+    (standing.sign(), Some(style))
 }
 
 /// The name of a step, with its rounds and its items: `build ×2 3/6`.
@@ -136,16 +134,18 @@ fn who(node: &GraphNode) -> String {
     }
 }
 
-/// Where control goes from a step but to what waits for it, what it waits for where that is not all, and what stands
-/// beside it.
+/// When a step runs where that depends, where control goes from it but to what waits for it, what it waits for where that
+/// is not all, and what stands beside it.
 fn ways(node: &GraphNode, graph: &GraphView) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(join) = &node.join {
         lines.push(format!("waits for {}", one_line(join)));
     }
     if node.on_failure {
-        lines.push("once the execution is failing".to_owned());
+        lines.push("✗ once the execution is failing".to_owned());
     }
+    lines.extend(node.conditions().iter().map(|it| one_line(it)));
+    lines.extend(node.repeats().iter().map(|it| one_line(it)));
     let edges = graph.edges.iter();
     let own = edges.filter(|edge| edge.from == node.id && edge.kind != EdgeKind::DependsOn);
     lines.extend(own.map(|edge| {
@@ -153,14 +153,12 @@ fn ways(node: &GraphNode, graph: &GraphView) -> Vec<String> {
             grammar::END => "the end".to_owned(),
             id => one_line(id),
         };
-        let when = match (&edge.label, edge.kind) {
-            (Some(label), EdgeKind::Branch) if label != "else" => {
-                format!(" if {}", one_line(label))
-            }
-            (Some(label), _) => format!(" {}", one_line(label)),
-            (None, _) => String::new(),
-        };
-        format!("→ {to}{when}")
+        let when = edge.words().map(|words| one_line(&words));
+        match when {
+            Some(when) if edge.is_error() => format!("{when} → {to}"),
+            Some(when) => format!("→ {to} {when}"),
+            None => format!("→ {to}"),
+        }
     }));
     lines.extend(
         node.beside

@@ -379,9 +379,9 @@ fn what_stands_beside_the_order_of_steps_is_drawn_too() {
             s2 -.- s2b1
             s2b2["compensate<br/>set"]:::beside
             s2 -.- s2b2
-            s3[["three<br/>bug-fix"]]
-            s4["some<br/>2 of 3#44; the others are cancelled"]
-            s5["first<br/>any of 2"]
+            s3[["three<br/>workflow bug-fix"]]
+            s4["some<br/>waits for 2 of 3#44; the others are cancelled"]
+            s5["first<br/>waits for any of 2"]
         end
         subgraph fails ["on_failure"]
             s6["look"]
@@ -396,7 +396,7 @@ fn what_stands_beside_the_order_of_steps_is_drawn_too() {
         s4 --> s5
         s1 --> s5
         s6 --> s7
-        steps -.->|"fails"| fails
+        steps -.->|"#10007; fails"| fails
         classDef beside stroke-dasharray: 4 3
     "##);
     insta::assert_snapshot!(project.out(&["graph", "beside", "--format", "dot"]), @r##"
@@ -412,9 +412,9 @@ fn what_stands_beside_the_order_of_steps_is_drawn_too() {
             "two" -> "two.1" [style=dashed, arrowhead=none];
             "two.2" [label="compensate\nset", style="rounded,dashed"];
             "two" -> "two.2" [style=dashed, arrowhead=none];
-            "three" [label="three\nbug-fix", peripheries=2];
-            "some" [label="some\n2 of 3, the others are cancelled"];
-            "first" [label="first\nany of 2"];
+            "three" [label="three\nworkflow bug-fix", peripheries=2];
+            "some" [label="some\nwaits for 2 of 3, the others are\ncancelled"];
+            "first" [label="first\nwaits for any of 2"];
         }
         subgraph cluster_fails {
             label="on_failure";
@@ -431,7 +431,7 @@ fn what_stands_beside_the_order_of_steps_is_drawn_too() {
         "some" -> "first";
         "one" -> "first";
         "look" -> "tell";
-        "first" -> "look" [label="fails", style=dashed, ltail=cluster_steps, lhead=cluster_fails];
+        "first" -> "look" [label="✗ fails", style=dashed, color=firebrick, ltail=cluster_steps, lhead=cluster_fails];
     }
     "##);
     let graph = project.json(&["graph", "beside", "--json"]);

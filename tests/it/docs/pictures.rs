@@ -1,8 +1,13 @@
 //! The pictures of the workflows that are part of midex: `docs/pictures/NAME.svg`, looked at once and held since.
 
+mod drawn;
+mod geometry;
+
 use std::{fs, path::Path};
 
 use midex::{domain::view::GraphView, registry::Registry};
+
+use crate::support::project::Project;
 
 /// Writes them anew with `MIDEX_WRITE_DOCS=1 cargo test --test it docs::pictures`; look at them then.
 #[test]
@@ -13,6 +18,7 @@ fn each_shipped_workflow_has_its_picture() {
     for entry in registry.workflows() {
         let definition = entry.value.as_ref().expect("a shipped workflow is sound");
         let svg = GraphView::of(&definition.workflow).svg();
+        geometry::is_clean(&entry.name, &svg);
         let path = directory.join(format!("{}.svg", entry.name));
         if std::env::var_os("MIDEX_WRITE_DOCS").is_some() {
             fs::create_dir_all(&directory).unwrap();
@@ -56,4 +62,36 @@ fn a_picture_is_whole_whatever_stands_in_it() {
             "{tag}: {svg}"
         );
     }
+}
+
+/// The picture of text says what the others draw: when a step runs, where control goes, and what follows a failure.
+#[test]
+fn a_workflow_is_drawn_as_text() {
+    let project = Project::new(&[]);
+    let arguments = ["graph", "review-until-approved", "--format", "text"];
+    let output = project.command(&arguments).output().unwrap();
+    insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @r"
+      • review     reviewer
+      • verdict    branch
+         → sign_off if steps.review.approved
+         → unsettled if run.visits.review >= inputs.rounds
+         → mend else
+       │
+    ┌ • mend       implementer
+    └ • sign_off   gate
+         if inputs.sign_off
+         ✗ on error → objected
+       │
+    ┌ • remember   set
+         → review
+    ├ • accept     set
+         → the end
+    └ • objected   set
+       │
+      • again      branch
+         → mend if run.visits.review < inputs.rounds
+         → unsettled else
+      • unsettled  guidance
+      • refuse     set
+    ");
 }

@@ -2,8 +2,17 @@
 
 use std::fmt::Write;
 
-use super::{EdgeKind, GraphBeside, GraphEdge, GraphNode, GraphView};
+use super::{
+    GraphBeside, GraphEdge, GraphNode, GraphView,
+    lines::{Room, wrapped},
+};
 use crate::domain::grammar;
+
+/// The room of a text in a label.
+const ROOM: Room = Room {
+    columns: 40,
+    lines: 20,
+};
 
 impl GraphView {
     /// The graph in the DOT language of Graphviz.
@@ -45,17 +54,40 @@ impl GraphView {
             return String::new();
         };
         format!(
-            "    \"{}\" -> \"{}\" [label=\"fails\", style=dashed, ltail=cluster_steps, lhead=cluster_fails];\n",
+            "    \"{}\" -> \"{}\" [label=\"✗ fails\", style=dashed, color=firebrick, ltail=cluster_steps, lhead=cluster_fails];\n",
             last.id, first.id
         )
     }
 }
 
+impl GraphNode {
+    /// What waits for people or time, what chooses, and what fails is told by its shape; what is not always run, and what
+    /// fails, by its color besides.
+    fn dot_style(&self) -> String {
+        let shape = match self.kind.as_str() {
+            "gate" => ", shape=hexagon, style=solid",
+            "branch" => ", shape=diamond, style=solid",
+            "wait" => ", shape=ellipse, style=solid",
+            "foreach" => ", shape=box3d, style=solid",
+            "workflow" => ", peripheries=2",
+            "fail" => ", shape=octagon, style=solid, color=firebrick",
+            _ => "",
+        };
+        let color = match (self.kind.as_str(), self.is_conditional()) {
+            ("fail", _) | (_, false) => "",
+            _ => ", color=goldenrod4",
+        };
+        format!("{shape}{color}")
+    }
+}
+
 impl GraphEdge {
     fn dot_style(&self) -> String {
-        let label = self.label.as_deref().map(escaped);
+        let label = self.words().map(|words| lines(&words));
         let label = label.map(|label| format!("label=\"{label}\""));
-        let dashed = (self.kind == EdgeKind::OnError).then(|| "style=dashed".to_owned());
+        let dashed = self
+            .is_error()
+            .then(|| "style=dashed, color=firebrick".to_owned());
         let style: Vec<_> = label.into_iter().chain(dashed).collect();
         if style.is_empty() {
             return String::new();
@@ -85,14 +117,10 @@ fn part(text: &mut String, name: &str, title: &str, lines: &str) {
 fn steps<'a>(nodes: impl Iterator<Item = (usize, &'a GraphNode)>) -> String {
     let mut text = String::new();
     for (_, node) in nodes {
-        let label: Vec<_> = node.label().map(escaped).collect();
+        let label: Vec<_> = node.label().iter().map(|line| lines(line)).collect();
         let label = label.join("\\n");
-        let doubled = match node.workflow {
-            Some(_) => ", peripheries=2",
-            None => "",
-        };
-        let id = &node.id;
-        let _ = writeln!(text, "    \"{id}\" [label=\"{label}\"{doubled}];");
+        let (id, style) = (&node.id, node.dot_style());
+        let _ = writeln!(text, "    \"{id}\" [label=\"{label}\"{style}];");
         for (count, beside) in (1..).zip(&node.beside) {
             let name = format!("{id}.{count}");
             text += &beside.dot(&name);
@@ -103,6 +131,13 @@ fn steps<'a>(nodes: impl Iterator<Item = (usize, &'a GraphNode)>) -> String {
         }
     }
     text
+}
+
+/// A text inside a label, in lines: Graphviz breaks none.
+fn lines(text: &str) -> String {
+    let lines = wrapped(text, ROOM);
+    let lines: Vec<_> = lines.iter().map(|line| escaped(line)).collect();
+    lines.join("\\n")
 }
 
 /// A text inside a quoted DOT string.

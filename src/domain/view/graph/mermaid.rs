@@ -5,7 +5,7 @@
 
 use std::{collections::HashMap, fmt::Write};
 
-use super::{EdgeKind, GraphBeside, GraphEdge, GraphNode, GraphView};
+use super::{GraphBeside, GraphEdge, GraphNode, GraphView};
 use crate::domain::grammar;
 
 impl GraphView {
@@ -30,12 +30,24 @@ impl GraphView {
         }
         self.mermaid_edges(&mut text);
         if self.has_parts() {
-            text.push_str("    steps -.->|\"fails\"| fails\n");
+            text.push_str("    steps -.->|\"#10007; fails\"| fails\n");
+        }
+        self.mermaid_classes(&mut text);
+        text
+    }
+
+    /// The looks of what is not always run, of what fails, and of what stands beside a step, where there are such.
+    fn mermaid_classes(&self, text: &mut String) {
+        let has = |class: &str| self.nodes.iter().any(|node| node.mermaid_class() == class);
+        if has(":::maybe") {
+            text.push_str("    classDef maybe fill:#fff8c5,stroke:#9a6700,color:#1f2328\n");
+        }
+        if has(":::failed") {
+            text.push_str("    classDef failed stroke:#cf222e\n");
         }
         if !self.hooks.is_empty() || self.nodes.iter().any(|node| !node.beside.is_empty()) {
             text.push_str("    classDef beside stroke-dasharray: 4 3\n");
         }
-        text
     }
 
     fn mermaid_edges(&self, text: &mut String) {
@@ -48,8 +60,7 @@ impl GraphView {
         };
         for edge in &self.edges {
             if let (Some(from), Some(to)) = (name(&edge.from), name(&edge.to)) {
-                let is_error = edge.kind == EdgeKind::OnError;
-                let arrow = if is_error { "-.->" } else { "-->" };
+                let arrow = if edge.is_error() { "-.->" } else { "-->" };
                 let label = edge.mermaid_label();
                 let _ = writeln!(text, "    {from} {arrow}{label} {to}");
             }
@@ -57,9 +68,30 @@ impl GraphView {
     }
 }
 
+impl GraphNode {
+    /// What waits for people or time, what chooses, and what is a child is told by its shape.
+    fn mermaid_shape(&self) -> (&str, &str) {
+        match self.kind.as_str() {
+            "gate" => ("{{", "}}"),
+            "branch" => ("{", "}"),
+            "wait" => ("([", "])"),
+            "workflow" => ("[[", "]]"),
+            _ => ("[", "]"),
+        }
+    }
+
+    fn mermaid_class(&self) -> &str {
+        match (self.kind.as_str(), self.is_conditional()) {
+            ("fail", _) => ":::failed",
+            (_, true) => ":::maybe",
+            _ => "",
+        }
+    }
+}
+
 impl GraphEdge {
     fn mermaid_label(&self) -> String {
-        let label = self.label.as_deref().map(escaped);
+        let label = self.words().map(|words| escaped(&words));
         label.map_or_else(String::new, |label| format!("|\"{label}\"|"))
     }
 }
@@ -84,12 +116,11 @@ fn part(text: &mut String, name: &str, title: &str, lines: &str) {
 fn steps<'a>(nodes: impl Iterator<Item = (usize, &'a GraphNode)>) -> String {
     let mut text = String::new();
     for (at, node) in nodes {
-        let label: Vec<_> = node.label().map(escaped).collect();
+        let label: Vec<_> = node.label().iter().map(|line| escaped(line)).collect();
         let label = label.join("<br/>");
-        let _ = match node.workflow {
-            Some(_) => writeln!(text, "    s{at}[[\"{label}\"]]"),
-            None => writeln!(text, "    s{at}[\"{label}\"]"),
-        };
+        let (open, close) = node.mermaid_shape();
+        let class = node.mermaid_class();
+        let _ = writeln!(text, "    s{at}{open}\"{label}\"{close}{class}");
         for (count, beside) in (1..).zip(&node.beside) {
             let name = format!("s{at}b{count}");
             text += &beside.mermaid(&name);

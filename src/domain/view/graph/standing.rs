@@ -25,6 +25,19 @@ pub struct Standing {
     pub items: Option<usize>,
 }
 
+impl Standing {
+    /// The sign of where a step stands, which is read without color too.
+    pub fn sign(&self) -> &'static str {
+        match self.status.as_str() {
+            "completed" => "✓",
+            "failed" => "✗",
+            "running" => "●",
+            "skipped" => "–",
+            _ => "○",
+        }
+    }
+}
+
 impl GraphView {
     /// The graph of the definition that an execution keeps, with where each step stands.
     pub fn of_execution(subject: &Subject<'_>) -> Self {

@@ -1,0 +1,187 @@
+//! The boxes of a picture: what stands in each, its shape, and how large it is.
+
+use super::{
+    GraphBeside, GraphNode,
+    lines::{Room, int, width, wrapped},
+};
+
+/// The width of a letter in a box, and that of a smaller one, in the units of the picture.
+pub(super) const LETTER: i64 = 8;
+pub(super) const SMALL_LETTER: i64 = 7;
+/// The height of a line of either.
+pub(super) const LINE: i64 = 18;
+pub(super) const SMALL_LINE: i64 = 14;
+pub(super) const PADDING: i64 = 12;
+/// How far the frame behind a box for each item stands out.
+pub(super) const BEHIND: i64 = 5;
+const WIDTH_MIN: i64 = 96;
+/// How much higher than its text the half of a diamond is.
+const PEAK: i64 = 22;
+
+const NAME: Room = Room {
+    columns: 28,
+    lines: 4,
+};
+/// The room for a name in a row of many boxes, which would be wider than a page otherwise.
+const NAME_CROWDED: Room = Room {
+    columns: 16,
+    lines: 6,
+};
+const CONDITION: Room = Room {
+    columns: 34,
+    lines: 4,
+};
+
+const CONDITION_CROWDED: Room = Room {
+    columns: 18,
+    lines: 6,
+};
+
+/// The shape of a box: what waits for people or time, what chooses and what fails is told by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    Plain,
+    Gate,
+    Branch,
+    Wait,
+    Each,
+    Child,
+    Fail,
+    End,
+    Hook,
+}
+
+/// A box without its place.
+#[derive(Debug)]
+pub(super) struct Face {
+    pub(super) shape: Shape,
+    /// When the step runs, above the box.
+    pub(super) cap: Vec<String>,
+    pub(super) lines: Vec<String>,
+    /// How many of them are the name.
+    pub(super) name: usize,
+    /// The size of the box alone.
+    pub(super) body: (i64, i64),
+}
+
+impl Face {
+    pub(super) fn of(node: &GraphNode, is_crowded: bool) -> Self {
+        let shape = match node.kind.as_str() {
+            "gate" => Shape::Gate,
+            "branch" => Shape::Branch,
+            "wait" => Shape::Wait,
+            "foreach" => Shape::Each,
+            "workflow" => Shape::Child,
+            "fail" => Shape::Fail,
+            _ => Shape::Plain,
+        };
+        let (room, cap_room) = if is_crowded {
+            (NAME_CROWDED, CONDITION_CROWDED)
+        } else {
+            (NAME, CONDITION)
+        };
+        let name = wrapped(&node.title(), room);
+        let rest = node.told();
+        let rest = rest.iter().flat_map(|line| wrapped(line, room));
+        let cap = node.conditions();
+        let cap = cap.iter().flat_map(|line| wrapped(line, cap_room));
+        Self::new(shape, cap.collect(), name, rest.collect())
+    }
+
+    pub(super) fn of_hook(hook: &GraphBeside) -> Self {
+        let [body, does] = hook.label();
+        Self::new(
+            Shape::Hook,
+            Vec::new(),
+            wrapped(&body, NAME),
+            wrapped(&does, NAME),
+        )
+    }
+
+    pub(super) fn end() -> Self {
+        let mut end = Self::new(Shape::End, Vec::new(), vec!["end".to_owned()], Vec::new());
+        end.body = (LINE * 2, LINE * 2);
+        end
+    }
+
+    fn new(shape: Shape, cap: Vec<String>, name: Vec<String>, rest: Vec<String>) -> Self {
+        let mut face = Self {
+            shape,
+            cap,
+            name: name.len(),
+            lines: name.into_iter().chain(rest).collect(),
+            body: (0, 0),
+        };
+        face.body = face.measured();
+        face
+    }
+
+    fn measured(&self) -> (i64, i64) {
+        let text = width(&self.lines, LETTER);
+        let tall = int(self.lines.len()) * LINE;
+        let (wide, tall) = match self.shape {
+            Shape::Gate => (text + PADDING * 4, tall + PADDING),
+            // The corners of the text lie on the sides of the diamond.
+            Shape::Branch => (text * (tall / 2 + PEAK) / PEAK + PADDING, tall + PEAK * 2),
+            _ => (text + PADDING * 2, tall + PADDING),
+        };
+        // On a plain box the condition is a strip as wide as the box.
+        let strip = match self.shape {
+            Shape::Plain | Shape::Child | Shape::Fail => self.cap_text(),
+            _ => 0,
+        };
+        (wide.max(WIDTH_MIN).max(strip), tall)
+    }
+
+    fn cap_text(&self) -> i64 {
+        match self.cap.len() {
+            0 => 0,
+            _ => width(&self.cap, SMALL_LETTER) + PADDING,
+        }
+    }
+
+    /// The size of what stands above the box.
+    pub(super) fn cap_size(&self) -> (i64, i64) {
+        match self.shape {
+            _ if self.cap.is_empty() => (0, 0),
+            Shape::Plain | Shape::Child | Shape::Fail => (self.body.0, self.cap_height()),
+            _ => (self.cap_text(), self.cap_height()),
+        }
+    }
+
+    fn cap_height(&self) -> i64 {
+        int(self.cap.len()) * SMALL_LINE + PADDING / 2
+    }
+
+    /// The room between the cap and the box.
+    pub(super) fn behind(&self) -> i64 {
+        match self.shape {
+            Shape::Each => BEHIND,
+            _ => 0,
+        }
+    }
+
+    /// The size of all of it.
+    pub(super) fn size(&self) -> (i64, i64) {
+        let (cap, high) = self.cap_size();
+        let wide = (self.body.0 + self.behind() * 2).max(cap);
+        (wide, high + self.behind() + self.body.1)
+    }
+
+    /// How far beside the middle a second way enters, and how far below the top it does.
+    pub(super) fn entry(&self) -> (i64, i64) {
+        match (self.cap_size().0, self.shape) {
+            (0, Shape::Branch) => (self.body.0 / 6, self.body.1 / 6),
+            (0, _) => (self.body.0 / 4, 0),
+            (cap, _) => (cap / 4, 0),
+        }
+    }
+
+    /// How far beside the middle a second way leaves, and how far above the foot it does.
+    pub(super) fn exit(&self) -> (i64, i64) {
+        match self.shape {
+            Shape::Branch => (self.body.0 / 6, self.body.1 / 6),
+            _ => (self.body.0 / 4, 0),
+        }
+    }
+}

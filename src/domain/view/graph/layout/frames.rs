@@ -1,0 +1,46 @@
+//! The frames around the parts of a graph that stand by themselves.
+
+use super::{
+    Frame,
+    channels::Channels,
+    grid::{Grid, Part},
+};
+use crate::domain::view::graph::{boxes::SMALL_LETTER, lines};
+
+/// The room between a frame and what it is around.
+const PADDING: i64 = 14;
+/// The room for the title.
+const HEAD: i64 = 34;
+
+pub(super) fn frames(grid: &Grid, channels: &Channels) -> Vec<Frame> {
+    let parts = grid.parts.iter();
+    parts.map(|part| frame(part, grid, channels)).collect()
+}
+
+fn frame(part: &Part, grid: &Grid, channels: &Channels) -> Frame {
+    let (left, right) = span(part, grid);
+    let title = lines::int(lines::columns(part.title)) * SMALL_LETTER;
+    let width = (right - left).max(title) + PADDING * 2;
+    // The title is wider than a part with one small box: the frame then stands around its middle.
+    let x = left.midpoint(right) - width / 2;
+    let first = channels.first_track(part.first) - HEAD;
+    Frame {
+        title: part.title,
+        class: part.class,
+        x,
+        y: first,
+        width,
+        height: channels.top(part.last + 1) + PADDING - first,
+    }
+}
+
+fn span(part: &Part, grid: &Grid) -> (i64, i64) {
+    let rows = part.first..=part.last;
+    let cells = grid.cells.iter().filter(|cell| rows.contains(&cell.row));
+    let lanes = grid.routes.iter().filter_map(|route| route.lane.as_ref());
+    let lanes = lanes.filter(|lane| rows.contains(&lane.first));
+    let spans = cells.map(super::grid::Cell::span);
+    let spans = spans.chain(lanes.map(|lane| (lane.x, lane.x)));
+    let whole = spans.reduce(|whole, span| (whole.0.min(span.0), whole.1.max(span.1)));
+    whole.unwrap_or((0, 0))
+}

@@ -1,0 +1,36 @@
+//! Moves ways a little aside that would lie on each other.
+
+use super::{
+    channels::{Collisions, NEAR},
+    grid::{Content, Grid, Lane},
+};
+
+/// How far a way is moved that lies on another one.
+const NUDGE: i64 = 6;
+
+/// Moves the ways in rows aside that begin or end where others do.
+pub(super) fn signs(grid: &mut Grid, collisions: &Collisions) {
+    let cells = grid.cells.iter_mut();
+    let ways = cells.filter(|cell| matches!(cell.content, Content::Way(..)));
+    for cell in ways.filter(|cell| is_hit(collisions, cell.row, cell.x)) {
+        cell.x += NUDGE;
+    }
+}
+
+/// Moves the lanes outward that begin or end where others do.
+pub(super) fn lanes(grid: &mut Grid, collisions: &Collisions) {
+    let routes = grid.routes.iter_mut();
+    let lanes = routes.filter_map(|route| route.lane.as_mut());
+    let hit = |lane: &Lane, row| is_hit(collisions, row, lane.x);
+    for lane in lanes.filter(|lane| hit(lane, lane.first) || hit(lane, lane.last)) {
+        lane.x += if lane.is_right { NUDGE } else { -NUDGE };
+    }
+}
+
+/// Whether a way through this row lies on another one in the channel above it or below it.
+fn is_hit(collisions: &Collisions, row: usize, x: i64) -> bool {
+    let near = |channel| (channel, x - NEAR + 1)..(channel, x + NEAR);
+    [row, row + 1]
+        .into_iter()
+        .any(|channel| collisions.range(near(channel)).next().is_some())
+}

@@ -1,0 +1,167 @@
+//! The graph of a workflow.
+
+use std::collections::BTreeMap;
+
+use super::{EdgeKind, GraphBeside, GraphEdge, GraphNode, GraphView};
+use crate::domain::{
+    body::Body,
+    definition::{Arm, Join, Losers, Next, OnError, RunWhen, Step, StepKind, Workflow},
+    grammar,
+    id::StepId,
+};
+
+impl GraphView {
+    /// The graph of a workflow.
+    pub fn of(workflow: &Workflow) -> Self {
+        Self {
+            name: workflow.name.as_str().to_owned(),
+            nodes: workflow.steps.iter().map(node).collect(),
+            edges: edges(&workflow.steps),
+            hooks: beside(&workflow.bodies, false).collect(),
+        }
+    }
+}
+
+pub(super) fn node(step: &Step) -> GraphNode {
+    let of_step = beside(&step.bodies, false);
+    let each = step.each().into_iter();
+    let of_each = each.flat_map(|each| beside(&each.bodies, true));
+    GraphNode {
+        id: step.id.as_str().to_owned(),
+        agent: step.agent().map(|agent| agent.as_str().to_owned()),
+        description: step.description.clone(),
+        kind: step.kind.as_str().to_owned(),
+        standing: None,
+        workflow: match &step.acting().kind {
+            StepKind::Workflow { name } => Some(name.clone()),
+            _ => None,
+        },
+        join: join(step),
+        condition: step.condition.clone(),
+        run_when: match step.run_when {
+            RunWhen::Finished => Some("finished".to_owned()),
+            RunWhen::Failed => Some("failed".to_owned()),
+            RunWhen::Succeeded | RunWhen::Failing => None,
+        },
+        until: step.repeat.as_ref().map(|repeat| repeat.until.clone()),
+        optional: step.optional || step.on_error == OnError::Continue,
+        beside: of_step.chain(of_each).collect(),
+        on_failure: is_failing(step),
+    }
+}
+
+/// How many of the steps before are waited for, where not all are.
+fn join(step: &Step) -> Option<String> {
+    let Join::Quorum(wanted) = step.join else {
+        return None;
+    };
+    let wanted = match wanted {
+        1 => "any".to_owned(),
+        wanted => wanted.to_string(),
+    };
+    let others = match step.losers {
+        Losers::Finish => "",
+        Losers::Cancel => ", the others are cancelled",
+    };
+    Some(format!("{wanted} of {}{others}", step.depends_on.len()))
+}
+
+fn beside(bodies: &BTreeMap<Body, Step>, each: bool) -> impl Iterator<Item = GraphBeside> {
+    bodies.iter().map(move |(body, step)| GraphBeside {
+        body: body.as_str().to_owned(),
+        does: does(&step.kind),
+        required: step.required,
+        each,
+    })
+}
+
+/// The kind of a step that the server does, and what it is of.
+fn does(kind: &StepKind) -> String {
+    let word = kind.as_str();
+    match kind {
+        StepKind::Run {
+            catalog, operation, ..
+        } => format!("{word} {catalog} {operation}"),
+        StepKind::Activity { name, .. } | StepKind::Workflow { name } => format!("{word} {name}"),
+        _ => word.to_owned(),
+    }
+}
+
+pub(super) fn edges(steps: &[Step]) -> Vec<GraphEdge> {
+    let mut edges = Vec::new();
+    for step in steps {
+        // A step of `on_failure` comes after the failure, wherever that was, and not after the steps that it reads.
+        let crosses = |before: &Step| before.run_when != step.run_when && is_failing(step);
+        let leads = |before: &Step| leads(before) || crosses(before);
+        let before = |id: &&StepId| steps.iter().all(|step| step.id != **id || !leads(step));
+        let waits = step.depends_on.iter().filter(before);
+        // What leads elsewhere under a condition is waited for in the other case.
+        let leads_on = |id: &StepId| {
+            steps
+                .iter()
+                .any(|step| step.id == *id && leads_always(step))
+        };
+        edges.extend(waits.map(|before| GraphEdge {
+            from: before.as_str().to_owned(),
+            to: step.id.as_str().to_owned(),
+            kind: EdgeKind::DependsOn,
+            label: leads_on(before).then(|| "else".to_owned()),
+        }));
+        edges.extend(jumps(step));
+    }
+    edges
+}
+
+/// Whether it is a step of `on_failure`.
+fn is_failing(step: &Step) -> bool {
+    step.run_when == RunWhen::Failing
+}
+
+/// Whether the step says itself what comes next, instead of what waits for it.
+fn leads(step: &Step) -> bool {
+    leads_always(step) && step.condition.is_none()
+}
+
+/// Whether it does, if it runs.
+fn leads_always(step: &Step) -> bool {
+    match &step.kind {
+        StepKind::Branch { arms } => arms.iter().any(|arm| arm.condition.is_none()),
+        StepKind::Fail { .. } => true,
+        _ => step.next.is_some(),
+    }
+}
+
+fn jumps(step: &Step) -> Vec<GraphEdge> {
+    let edge = |next: &Next, kind, label: Option<&str>| GraphEdge {
+        from: step.id.as_str().to_owned(),
+        to: match next {
+            Next::Step(id) => id.as_str().to_owned(),
+            Next::End => grammar::END.to_owned(),
+        },
+        kind,
+        label: label.map(str::to_owned),
+    };
+    let mut edges: Vec<_> = step
+        .next
+        .iter()
+        .map(|next| edge(next, EdgeKind::Next, None))
+        .collect();
+    if let StepKind::Branch { arms } = &step.kind {
+        let arm = |arm: &Arm| {
+            edge(
+                &arm.next,
+                EdgeKind::Branch,
+                Some(arm.condition.as_deref().unwrap_or("else")),
+            )
+        };
+        edges.extend(arms.iter().map(arm));
+    }
+    if let OnError::Step(id) = &step.on_error {
+        edges.push(edge(
+            &Next::Step(id.clone()),
+            EdgeKind::OnError,
+            Some("on error"),
+        ));
+    }
+    edges
+}
