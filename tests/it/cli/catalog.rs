@@ -162,7 +162,7 @@ async fn a_document_is_looked_at_imported_and_listed() {
         "usable",
         "pantry.yaml",
         "pantry jars:create",
-        "there are more",
+        "3 more: --limit 4 shows all",
     ]);
     let one = shop.ends(0, &["catalog", "show", "pantry", "jars:create"]);
     one.shows(&[

@@ -292,7 +292,6 @@ fn a_refusal_of_the_system_is_told_in_plain_words() {
             &["list", "executions", "--data-dir", "file/data"],
             "is not a directory",
         ),
-        (&["call", "a b", "--with-json", "@nope"], "nope"),
     ] {
         let ran = place.midex(args);
         assert_ne!(ran.code, Some(0), "{args:?}");

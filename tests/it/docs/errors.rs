@@ -132,7 +132,8 @@ fn every_class_of_a_failure_is_a_code_of_the_table_or_has_one() {
                     continue;
                 };
                 let class = class.split('"').next().unwrap();
-                let call = rest.split(';').next().unwrap();
+                // The code is given with it, or a line below.
+                let call: String = rest.chars().take(200).collect();
                 let before = text.split(rest).next().unwrap();
                 let of_struct = before.rsplit("OperationFailure {").next().unwrap();
                 let has_code = call.contains(".coded(") || of_struct.contains("code: Some(");
