@@ -202,6 +202,7 @@ impl Recovery<'_> {
             let is_other = matches!(entry.value.content, Content::Map(_) | Content::Null);
             let fits = match (bare.key, &entry.value.content) {
                 ("retry", content) => matches!(content, Content::Number(..)),
+                ("do", content) => matches!(content, Content::Text(_)),
                 ("input" | "default", _) => true,
                 (_, content) => !matches!(content, Content::List(_) | Content::Bool(_)),
             };
