@@ -6,10 +6,14 @@ use std::{error::Error as StdError, fmt};
 use serde_json::{Map, Value, json};
 
 mod code;
+mod failure;
 mod next;
+mod plain;
+mod typed;
 mod violation;
 
 pub(crate) use self::next::{address, again, call, in_quotes, read};
+pub(crate) use self::plain::plain;
 pub(crate) use self::violation::counted;
 use self::{
     code::{BY_ID, ENDED, ENDED_TYPED},
@@ -17,6 +21,7 @@ use self::{
 };
 pub use self::{
     code::{Category, Code, Stage},
+    failure::FailureCode,
     next::{Next, NextCall},
     violation::{Edit, Suggestion, Violation},
 };
@@ -91,7 +96,7 @@ pub(crate) enum Typed {
     /// A sentence whose names (`{name}`) take what the context has.
     Words(&'static str),
     /// Sentences of which the first counts whose names the context has all.
-    OneOf(&'static [&'static str]),
+    OneOf(Vec<String>),
     /// The text of a server, which may be of another version.
     Verbatim(String),
 }
@@ -297,8 +302,15 @@ impl Error {
         match &self.0.next {
             Some(Next::Words(words)) => Typed::Words(words),
             Some(Next::Verbatim(words)) if !is_call(words) => Typed::Verbatim(words.clone()),
-            _ => Typed::OneOf(self.column()),
+            _ => Typed::OneOf(self.sentences()),
         }
+    }
+
+    /// The sentences of the column, without the parts whose names the context lacks.
+    fn sentences(&self) -> Vec<String> {
+        let column = self.column().iter();
+        let has = |name: &str| self.context(name).is_some();
+        column.map(|words| typed::with_parts(words, has)).collect()
     }
 
     fn column(&self) -> &'static [&'static str] {

@@ -15,7 +15,7 @@ use crate::{
         call::{Reach, allowable},
     },
     domain::{Definition, check::Operations},
-    error::{Code, Error, Result},
+    error::{Code, Error, Result, plain},
     limits,
     registry::{Definitions, user_dir},
 };
@@ -256,7 +256,7 @@ fn read(path: &Path, by: By, roots: &[PathBuf]) -> Result<(String, Arc<[u8]>)> {
         let shown = path.display();
         let message = match error.kind() {
             std::io::ErrorKind::NotFound => format!("there is no file {shown}"),
-            kind => format!("{shown} cannot be read: {kind}"),
+            _ => format!("{shown} cannot be read: {}", plain(&error)),
         };
         Error::new(Code::FileUnusable, message).with("path", path.display().to_string())
     };

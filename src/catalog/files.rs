@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     domain::Digest,
-    error::{Code, Error, Result},
+    error::{Code, Error, Result, plain},
     folder::{Existing, Folder, Stamp, WriteLock},
     limits,
 };
@@ -242,7 +242,8 @@ pub(super) fn read_bytes(path: &Path, max: usize) -> Result<Vec<u8>, String> {
         file.take(max as u64 + 1).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
-    let bytes = read().map_err(|error: io::Error| format!("{}: {error}", path.display()))?;
+    let bytes =
+        read().map_err(|error: io::Error| format!("{}: {}", path.display(), plain(&error)))?;
     if bytes.len() > max {
         return Err(format!("{} is larger than {max} bytes", path.display()));
     }
@@ -255,7 +256,7 @@ fn read_text(path: &Path, max: usize) -> Result<String, String> {
 }
 
 fn unusable(path: &Path, error: io::Error) -> Error {
-    let message = format!("{} cannot be used: {error}", path.display());
+    let message = format!("{} cannot be used: {}", path.display(), plain(&error));
     Error::new(Code::FileUnusable, message)
         .with("path", path.display().to_string())
         .because(error)

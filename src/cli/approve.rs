@@ -273,7 +273,7 @@ fn user() -> String {
     let name = known
         .filter_map(|name| std::env::var(name).ok())
         .find(|name| !name.is_empty());
-    name.unwrap_or_else(|| format!("user {}", rustix::process::getuid().as_raw()))
+    name.unwrap_or_else(|| "somebody at this terminal".into())
 }
 
 fn owned(value: &Value) -> String {

@@ -34,7 +34,7 @@ use crate::{
     app::App,
     config::Config,
     domain::Row,
-    error::{Code, Error, Result},
+    error::{Code, Error, Result, plain},
     limits,
 };
 
@@ -546,7 +546,7 @@ async fn blocking<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -
 
 fn unusable(path: &Path, error: std::io::Error) -> Error {
     let shown = path.display().to_string();
-    let message = format!("`{shown}` cannot be measured on: {}", error.kind());
+    let message = format!("`{shown}` cannot be measured on: {}", plain(&error));
     Error::new(Code::FileUnusable, message)
         .with("path", shown)
         .because(error)

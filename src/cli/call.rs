@@ -21,12 +21,9 @@ use super::{
 use crate::{
     config::{Config, parse_duration},
     domain::schema::meant,
-    error::{Code, Error, Result},
+    error::{Code, Error, FailureCode, Result},
     limits,
 };
-
-/// What is said where a list was cut.
-const MORE: &str = "there are more: --limit N shows N\n";
 
 /// Which command, and what it is given.
 #[derive(Clone, Debug, clap::Args)]
@@ -83,19 +80,20 @@ pub(super) async fn call(args: CallArgs, config: &Config, mut out: Output<'_>) -
 
 async fn listed(args: CallArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Result<()> {
     let arguments = given(json!({ "query": args.search }));
-    let (commands, is_cut) = catalog::commands(arguments, args.limit, link).await?;
+    let listed = catalog::commands(arguments, args.limit, link).await?;
+    let commands = &listed.commands;
+    let more = listed.more().map(|more| more + "\n");
     let text = || {
         if commands.is_empty() {
             return "no command fits; `midex catalog list` shows the catalogs\n".to_owned();
         }
-        let more = if is_cut { MORE } else { "" };
-        command_table(&commands, &Screen::stdout()) + more
+        command_table(commands, &Screen::stdout()) + more.as_deref().unwrap_or_default()
     };
     out.rows(|| commands.clone(), text)?;
-    if out.json && is_cut {
-        question::prompt(MORE)?;
+    match &more {
+        Some(more) if out.json => question::prompt(more),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 async fn called(args: CallArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Result<u8> {
@@ -138,6 +136,29 @@ async fn called(args: CallArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Re
         }
     }
     Ok(EXIT_OK)
+}
+
+/// The methods whose repetition does no more than one call (RFC 9110, 9.2.2).
+const REPEATABLE: [&str; 6] = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"];
+/// The least status that a service answers where it may have done a part of its work.
+const SERVER_ERROR: u64 = 500;
+
+/// Whether the service may have done what was asked, though the call failed, and would do it twice if it were asked again.
+fn may_be_done(error: &Error, failure: Option<FailureCode>, command: &Value) -> bool {
+    let method = field(command, "http_method");
+    let is_repeatable = command["class"] == "safe" || REPEATABLE.contains(&&*method);
+    let was_sent = match failure {
+        Some(FailureCode::Http) => {
+            let status = error.context("failure_code").and_then(Value::as_str);
+            let status = status.and_then(|code| code.strip_prefix("HTTP_")?.parse().ok());
+            status.is_some_and(|status: u64| status >= SERVER_ERROR)
+        }
+        // Where there was no connection, nothing was sent, and the same call may succeed.
+        Some(FailureCode::Network) => !error.is_retryable(),
+        Some(FailureCode::StepTimedOut | FailureCode::LimitExceeded) => true,
+        _ => false,
+    };
+    was_sent && !is_repeatable
 }
 
 fn arguments(id: &str, args: &CallArgs, command: &Value) -> Result<Value> {
@@ -241,43 +262,29 @@ fn nearest(error: Error) -> Error {
 
 /// The error of a call with what a person does next.
 fn explained(error: Error, command: &Value) -> Error {
-    let failure = error
-        .context("failure_code")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
+    let failure = error.context("failure_code").and_then(Value::as_str);
+    let failure = failure.and_then(FailureCode::parse);
+    let may_be_done = may_be_done(&error, failure, command);
     let action = match (error.code(), failure) {
         (Code::ServerStopping, _) => {
             "Look with `midex list executions --all-projects` whether the call was done before it is done again"
         }
-        (Code::ArgumentsInvalid, _) | (_, "ARGUMENTS_INVALID") => {
-            "Give each argument with --with NAME=VALUE; `midex catalog show {catalog} {operation}` shows what there is"
+        (Code::ArgumentsInvalid, _) => FailureCode::ArgumentsInvalid.typed(),
+        (Code::CommandFailed, _) if may_be_done => {
+            "Look first whether the service has done it all the same, and call again only if it has not; `midex show {execution_id}` shows the call again"
         }
-        (_, "OPERATION_UNCALLABLE") => {
-            "Run `midex catalog show {catalog} {operation}`: it says why"
-        }
-        (_, "ADDRESS_REFUSED" | "REDIRECT_REFUSED") => {
-            "Run `midex catalog allow {catalog} HOST:PORT`, if that address is meant"
-        }
-        (_, "SECRET_MISSING") => {
-            "Set the secret where the server is started, and list it there with --secret-env; `midex catalog headers {catalog}` names it"
-        }
-        (_, "SECRET_NOT_ALLOWED") => {
-            "Run `midex catalog base-url {catalog} URL` with the address that may have its headers, or name the host under `[secrets.NAME]` in your midex.toml"
-        }
-        (_, "SECRETS_FILE_UNSAFE") => {
-            "Make the file of secrets one that only you can read: chmod 600"
-        }
-        (_, "STEP_TIMED_OUT") => {
+        (Code::CommandFailed, Some(FailureCode::StepTimedOut)) => {
             "Give it more time with --timeout, such as --timeout 2m; `midex show {execution_id}` shows the call again"
         }
         (Code::CommandFailed, _) if error.is_retryable() => {
             "Run the same command again a little later: nothing is wrong with the call"
         }
-        (Code::CommandFailed, _) => {
-            "Correct what the service says; `midex show {execution_id}` shows the call again"
-        }
+        (Code::CommandFailed, Some(failure)) => failure.typed(),
+        (Code::CommandFailed, None) => FailureCode::Http.typed(),
         _ => return error,
     };
+    let is_retryable = error.is_retryable() && !may_be_done;
+    let error = error.with_retryable(is_retryable);
     let id = field(command, "id");
     let operation = id.split_once(' ').map_or("", |(_, operation)| operation);
     error

@@ -193,11 +193,14 @@ async fn show(args: ShowArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Resu
         return out.print(|| shown.clone(), || command_page(&shown, &screen));
     }
     let arguments = json!({ "catalog": id });
-    let (commands, is_cut) = commands(arguments, args.limit, link).await?;
-    out.print(
-        || json!({ "catalog": found, "commands": commands, "is_cut": is_cut }),
-        || catalog_page(&found, &commands, is_cut, &screen),
-    )
+    let listed = commands(arguments, args.limit, link).await?;
+    let json = || {
+        json!({
+            "catalog": found, "commands": listed.commands, "total": listed.total,
+            "is_cut": listed.is_cut
+        })
+    };
+    out.print(json, || catalog_page(&found, &listed, &screen))
 }
 
 /// Everything about one command.
@@ -206,12 +209,39 @@ pub(super) async fn command(id: &str, link: &mut Link<'_>) -> Result<Value> {
     Ok(answer["command"].take())
 }
 
-/// At most so many commands, and whether there are more.
+/// Some commands of a list.
+pub(super) struct Listed {
+    pub(super) commands: Vec<Value>,
+    /// How many there are in all; `None` where a server of an earlier version does not say it.
+    pub(super) total: Option<usize>,
+    /// Whether there are more.
+    pub(super) is_cut: bool,
+}
+
+impl Listed {
+    /// How many are not shown, and how to see them; `None` where all are.
+    pub(super) fn more(&self) -> Option<String> {
+        if !self.is_cut {
+            return None;
+        }
+        let shown = self.commands.len();
+        Some(match self.total {
+            Some(total) => format!(
+                "{} more: --limit {total} shows all, `midex call --search WORDS` finds some",
+                total.saturating_sub(shown)
+            ),
+            None => "there are more: --limit N shows N, `midex call --search WORDS` finds some"
+                .to_owned(),
+        })
+    }
+}
+
+/// At most so many commands.
 pub(super) async fn commands(
     mut arguments: Value,
     limit: usize,
     link: &mut Link<'_>,
-) -> Result<(Vec<Value>, bool)> {
+) -> Result<Listed> {
     let mut commands = Vec::new();
     loop {
         let left = (limit - commands.len()).clamp(1, limits::COMMANDS_LISTED_MAX);
@@ -222,7 +252,12 @@ pub(super) async fn commands(
         }
         let cursor = page["next_cursor"].take();
         if cursor.is_null() || commands.len() >= limit {
-            return Ok((commands, !cursor.is_null()));
+            let total = page["total"].as_u64();
+            return Ok(Listed {
+                commands,
+                total: total.and_then(|total| usize::try_from(total).ok()),
+                is_cut: !cursor.is_null(),
+            });
         }
         arguments["cursor"] = cursor;
     }

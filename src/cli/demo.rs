@@ -15,7 +15,7 @@ use super::{
 use crate::{
     clock::{Clock, SystemClock},
     config::Config,
-    error::{Code, Error, Result},
+    error::{Code, Error, Result, plain},
     mcp::client::Client,
     uri,
 };
@@ -82,7 +82,7 @@ impl Place {
 
 fn unusable(path: &Path, error: std::io::Error) -> Error {
     let shown = path.display().to_string();
-    let message = format!("{shown} could not be made: {}", error.kind());
+    let message = format!("{shown} could not be made: {}", plain(&error));
     Error::new(Code::FileUnusable, message)
         .with("path", shown)
         .because(error)

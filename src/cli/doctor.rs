@@ -2,6 +2,7 @@
 
 mod catalogs;
 mod clients;
+mod making;
 
 use std::{
     fmt::Write as _,
@@ -33,7 +34,7 @@ use crate::{
     clock::{Clock, SteadyClock, SystemClock, SystemIds, Timestamp},
     config::{Authoring, Config},
     domain::finding::{self, Severity, is_broken},
-    error::{Code, Error, Result},
+    error::{Code, Error, Result, plain},
     limits,
     mcp::{
         ToolProfile,
@@ -206,11 +207,11 @@ fn directory(config: &Config) -> Finding {
     let metadata = match fs::metadata(&config.data_dir) {
         Ok(metadata) if metadata.is_dir() => metadata,
         Ok(_) => return unusable("is not a directory".into()),
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return unusable(format!("cannot be looked at: {}", error.kind()));
-        }
         Err(_) if config.data_dir.is_symlink() => return unusable("is a link to nothing".into()),
-        Err(_) => {
+        Err(error) => {
+            if let Some(why) = making::obstacle(&config.data_dir, &error) {
+                return unusable(why);
+            }
             let says = format!(
                 "{path} is not there: it was never used, or was removed or moved; the next server makes it"
             );
@@ -233,7 +234,10 @@ fn directory(config: &Config) -> Finding {
     if let Err(error) = rustix::fs::access(&config.data_dir, access) {
         return Finding::warn(
             CHECK,
-            format!("{path} (mode {mode:04o}) cannot be written to: {error}"),
+            format!(
+                "{path} (mode {mode:04o}) cannot be written to: {}",
+                plain(&error.into())
+            ),
             format!("run `chmod u+rwx '{path}'`, or choose another one with --data-dir"),
         )
         .failing();
@@ -466,12 +470,15 @@ fn authoring(config: &Config) -> Finding {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Finding::ok(CHECK, format!("{says}; the first save makes it"))
         }
-        Err(error) => Finding::warn(CHECK, format!("{says}: {}", error.kind()), MEND),
+        Err(error) => Finding::warn(CHECK, format!("{says}: {}", plain(&error)), MEND),
         Ok(found) if !found.is_dir() => {
             Finding::warn(CHECK, format!("{says}, which is not a directory"), MEND)
         }
         Ok(_) => match rustix::fs::access(&directory.path, access) {
-            Err(error) => Finding::warn(CHECK, format!("{says}: {error}"), MEND),
+            Err(error) => {
+                let why = plain(&error.into());
+                Finding::warn(CHECK, format!("{says}: {why}"), MEND)
+            }
             Ok(()) => Finding::ok(CHECK, says),
         },
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{EXIT_OK, Output, completions::completed, screen::Screen};
 use crate::{
     domain::nearest::hint,
-    error::{Code, Error, Result},
+    error::{Code, Error, FailureCode, Result},
 };
 
 /// What help is wanted on.
@@ -24,10 +24,10 @@ const ERRORS: &str = "errors";
 /// Prints the help of a command, or of errors.
 pub(super) fn help(args: &HelpArgs, mut out: Output<'_>) -> Result<u8> {
     match args.topic.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [ERRORS] => out.rows(|| Code::ALL.iter().map(|code| row(*code)).collect(), all)?,
+        [ERRORS] => out.rows(rows, all)?,
         [ERRORS, name] => {
-            let code = code(name)?;
-            out.print(|| row(code), || one(code, &Screen::stdout()))?;
+            let meaning = Meaning::of(name)?;
+            out.print(|| meaning.json(), || meaning.page(&Screen::stdout()))?;
         }
         ref topic => out.write(of_command(topic)?)?,
     }
@@ -44,11 +44,7 @@ fn of_command(topic: &[&str]) -> Result<String> {
             .map(|sub| sub.get_name().to_owned())
             .collect();
         if !names.iter().any(|known| known == name) {
-            let nearest = hint(name, names.iter().map(String::as_str));
-            let message = format!("there is no command `{}`{nearest}", topic.join(" "));
-            return Err(Error::new(Code::UsageInvalid, message).with_action(
-                "Run `midex help` for the commands, or `midex help errors` for the codes of errors",
-            ));
+            return Err(no_command(topic, name, &names));
         }
         found = found
             .find_subcommand_mut(name)
@@ -57,70 +53,155 @@ fn of_command(topic: &[&str]) -> Result<String> {
     Ok(format!("{}", found.render_long_help()))
 }
 
-fn code(name: &str) -> Result<Code> {
-    let name = name.to_uppercase().replace('-', "_");
-    Code::parse(&name).ok_or_else(|| {
-        let nearest = hint(&name, Code::ALL.iter().map(|code| code.as_str()));
-        let message = format!("no error has the code `{name}`{nearest}");
-        Error::new(Code::UsageInvalid, message)
-            .with_action("Run `midex help errors`: it lists the codes")
-    })
+fn no_command(topic: &[&str], name: &str, names: &[String]) -> Error {
+    let topic = topic.join(" ");
+    if Meaning::of(&topic).is_ok() {
+        let message = format!("`{topic}` is the code of an error, and no command");
+        return Error::new(Code::UsageInvalid, message)
+            .with("topic", topic)
+            .with_action("Run `midex help errors {topic}`");
+    }
+    let nearest = hint(name, names.iter().map(String::as_str));
+    let message = format!("there is no command `{topic}`{nearest}");
+    Error::new(Code::UsageInvalid, message).with_action(
+        "Run `midex help` for the commands, or `midex help errors` for the codes of errors",
+    )
 }
 
-/// What a person does next, with what a command would have filled in written in capitals.
-fn typed(code: Code) -> Vec<String> {
-    let sentences = code.typed().iter();
-    sentences
-        .map(|words| {
-            let mut parts = words.split('{');
-            let mut text = parts.next().unwrap_or_default().to_owned();
-            for part in parts {
-                match part.split_once('}') {
-                    Some((name, rest)) => text.extend([name.to_uppercase().as_str(), rest]),
-                    None => text.push_str(part),
-                }
-            }
-            text
+/// What a code stands for: the refusal of a call, the failure of a step or an execution, or both.
+struct Meaning {
+    refusal: Option<Code>,
+    failure: Option<FailureCode>,
+    name: String,
+}
+
+impl Meaning {
+    fn of(name: &str) -> Result<Self> {
+        let name = name.trim().to_uppercase().replace('-', "_");
+        let (refusal, failure) = (Code::parse(&name), FailureCode::parse(&name));
+        if refusal.is_none() && failure.is_none() {
+            return Err(no_code(&name));
+        }
+        // A refusal may have had another name in an earlier version.
+        let name = refusal.map_or(name, |code| code.as_str().to_owned());
+        Ok(Self {
+            refusal,
+            failure,
+            name,
         })
-        .collect()
+    }
+
+    fn json(&self) -> Value {
+        match (self.refusal, self.failure) {
+            (Some(code), Some(failure)) => {
+                let mut row = of_refusal(code);
+                row["as_failure"] = of_failure(failure);
+                row
+            }
+            (Some(code), None) => of_refusal(code),
+            (None, Some(failure)) => of_failure(failure),
+            (None, None) => Value::Null,
+        }
+    }
+
+    fn page(&self, screen: &Screen) -> String {
+        let mut text = format!("{}\n", self.name);
+        let has_both = self.refusal.is_some() && self.failure.is_some();
+        if let Some(code) = self.refusal {
+            let title = if has_both { "Of a refused call: " } else { "" };
+            let exit = Error::new(code, "").exit_code();
+            let retry = if code.retryable() {
+                "the same command may succeed later"
+            } else {
+                "it is refused again until something is changed"
+            };
+            let about = format!(
+                "{title}{} ({retry}; exit code {exit})",
+                about(code.description())
+            );
+            text += &part(&about, &code.what_to_do(), screen);
+        }
+        if let Some(failure) = self.failure {
+            let title = if has_both { "\n" } else { "" };
+            let about = about(failure.description());
+            let about = format!("Of a step or an execution that failed: {about}");
+            text += title;
+            text += &part(&about, &[failure.what_to_do()], screen);
+        }
+        text
+    }
 }
 
-fn row(code: Code) -> Value {
+fn part(about: &str, what_to_do: &[String], screen: &Screen) -> String {
+    let mut text = screen.block(None, "  ", about);
+    text += "\nWhat to do\n";
+    for words in what_to_do {
+        text += &screen.block(None, "  ", words);
+    }
+    text
+}
+
+fn about(description: &str) -> &str {
+    description.trim()
+}
+
+fn no_code(name: &str) -> Error {
+    let nearest = hint(name, names());
+    let message = format!("no error has the code `{name}`{nearest}");
+    Error::new(Code::UsageInvalid, message)
+        .with_action("Run `midex help errors`: it lists the codes")
+}
+
+/// All codes, those of refusals first.
+fn names() -> impl Iterator<Item = &'static str> {
+    let refusals = Code::ALL.iter().map(|code| code.as_str());
+    refusals.chain(failures().map(FailureCode::as_str))
+}
+
+/// The codes that failures alone have.
+fn failures() -> impl Iterator<Item = FailureCode> {
+    let all = FailureCode::ALL.iter().copied();
+    all.filter(|code| Code::parse(code.as_str()).is_none())
+}
+
+fn rows() -> Vec<Value> {
+    let of = |name: &str| Meaning::of(name).map(|meaning| meaning.json());
+    names().filter_map(|name| of(name).ok()).collect()
+}
+
+fn of_refusal(code: Code) -> Value {
     let error = Error::new(code, "");
     json!({
         "error_code": code.as_str(),
+        "is_of": "call",
         "category": code.category(),
-        "description": code.description().trim(),
+        "description": about(code.description()),
         "retryable": code.retryable(),
         "exit_code": error.exit_code(),
-        "what_to_do": typed(code),
+        "what_to_do": code.what_to_do(),
+    })
+}
+
+fn of_failure(code: FailureCode) -> Value {
+    json!({
+        "error_code": code.as_str(),
+        "is_of": "step",
+        "description": about(code.description()),
+        "what_to_do": [code.what_to_do()],
     })
 }
 
 fn all() -> String {
-    let width = Code::ALL.iter().map(|code| code.as_str().len()).max();
-    let width = width.unwrap_or_default();
+    let width = names().map(str::len).max().unwrap_or_default();
     let mut text = String::new();
     for code in Code::ALL {
-        let about = code.description().trim();
+        let about = about(code.description());
+        let _ = writeln!(text, "{:<width$}  {about}", code.as_str());
+    }
+    text += "\nOf steps and executions that failed\n";
+    for code in failures() {
+        let about = about(code.description());
         let _ = writeln!(text, "{:<width$}  {about}", code.as_str());
     }
     text + "\n`midex help errors CODE` says what to do\n"
-}
-
-fn one(code: Code, screen: &Screen) -> String {
-    let exit = Error::new(code, "").exit_code();
-    let retry = if code.retryable() {
-        "the same command may succeed later"
-    } else {
-        "the same command will be refused again"
-    };
-    let mut text = format!("{code}\n");
-    let about = format!("{} ({retry}; exit code {exit})", code.description().trim());
-    text += &screen.block(None, "  ", &about);
-    text += "\nWhat to do\n";
-    for words in typed(code) {
-        text += &screen.block(None, "  ", &words);
-    }
-    text
 }

@@ -27,7 +27,7 @@ use self::{
 use super::{EXIT_OK, Output, profile::ProfileArgs, visible::visible};
 use crate::{
     config::Config,
-    error::{Code, Error, Result},
+    error::{Code, Error, Result, plain},
 };
 
 /// The name of the block.
@@ -417,7 +417,7 @@ fn program() -> Result<String> {
         )
         .with_action("Install midex in a directory whose path is Unicode, and run it by that path")
     };
-    let path = std::env::current_exe().map_err(|error| unknown(error.kind().to_string()))?;
+    let path = std::env::current_exe().map_err(|error| unknown(plain(&error)))?;
     if !path.is_file() {
         return Err(unknown(format!("`{}` is not there", path.display())));
     }

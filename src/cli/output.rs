@@ -8,7 +8,7 @@ use std::{
 use serde_json::Value;
 
 use super::{value::json_text, visible::visible};
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Result, plain};
 
 /// How and where a command prints its result.
 pub struct Output<'a> {
@@ -76,8 +76,20 @@ impl<'a> Output<'a> {
 
 /// The error of a failed write to stdout.
 pub(super) fn unwritable(error: io::Error) -> Error {
-    let message = format!("the output cannot be written: {}", error.kind());
+    let is_full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+    let (message, action) = if is_full.contains(&error.kind()) {
+        (
+            "the output cannot be written: no room is left where standard output goes".to_owned(),
+            "Free room on the disk of the file that the output goes to, or send it elsewhere; the command itself has done its work",
+        )
+    } else {
+        (
+            format!("the output cannot be written: {}", plain(&error)),
+            "Send the output to a file or a program that takes it; the command itself has done its work",
+        )
+    };
     Error::new(Code::FileUnusable, message)
         .with("path", "stdout")
+        .with_action(action)
         .because(error)
 }

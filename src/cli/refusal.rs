@@ -5,7 +5,7 @@ use std::io::Write as _;
 use serde_json::{Map, Value, json};
 
 use super::{
-    command::{Hints, for_people},
+    command::{Hints, for_people, quoted},
     config,
     value::json_text,
     visible::visible,
@@ -50,8 +50,52 @@ pub(super) fn warn(text: &str) {
 
 /// An error as text: the message with its violations, and what to do next.
 fn described(error: &Error, hints: &Hints) -> String {
-    let help = visible(&for_people(error, hints));
-    format!("{}\n  help: {help}", wrong(error))
+    let help = match corrected(error) {
+        Some(command) => format!("Run `{command}`, if that is meant"),
+        None => for_people(error, hints),
+    };
+    format!("{}\n  help: {}", wrong(error), visible(&help))
+}
+
+/// The command that was given, with the workflow that may have been meant in the place of the one that is not there.
+fn corrected(error: &Error) -> Option<String> {
+    let text = |name: &str| error.context(name).and_then(Value::as_str);
+    let near = text("nearest").filter(|_| error.code() == Code::WorkflowNotFound)?;
+    let given = std::env::args_os().skip(1);
+    let given: Option<Vec<_>> = given.map(|word| word.into_string().ok()).collect();
+    let words = with_name(&given?, text("workflow")?, near)?;
+    let words: Vec<_> = words.iter().map(|word| quoted(word)).collect();
+    Some(format!("midex {}", words.join(" ")))
+}
+
+/// The flags that name a workflow.
+const NAMING: [&str; 2] = ["--from", "--print"];
+
+/// The words of a command with `near` in the place of `asked`: behind a flag that names a workflow, else where it stands
+/// first behind the command.
+fn with_name(given: &[String], asked: &str, near: &str) -> Option<Vec<String>> {
+    let mut words = given.to_vec();
+    let is_flag = |word: &str| NAMING.contains(&word);
+    let glued = |word: &String| {
+        let (flag, value) = word.split_once('=')?;
+        (is_flag(flag) && value == asked).then(|| format!("{flag}={near}"))
+    };
+    if let Some((at, new)) = given
+        .iter()
+        .enumerate()
+        .find_map(|(at, word)| Some((at, glued(word)?)))
+    {
+        words[at] = new;
+        return Some(words);
+    }
+    let behind_flag = given
+        .windows(2)
+        .position(|pair| is_flag(&pair[0]) && pair[1] == asked)
+        .map(|at| at + 1);
+    let first = || given.iter().skip(1).position(|word| word == asked);
+    let at = behind_flag.or_else(|| first().map(|at| at + 1))?;
+    near.clone_into(&mut words[at]);
+    Some(words)
 }
 
 /// The message of an error, with each violation on a line of its own.
@@ -91,5 +135,31 @@ fn place<'a>(error: &Error, path: &'a str) -> &'a str {
         "" => "/",
         path if error.code() == Code::ArgumentsInvalid => path.trim_start_matches('/'),
         path => path,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_keeps_its_words_but_the_name() {
+        for (given, expected) in [
+            ("cat a", Some("cat b")),
+            ("--json show workflow a", Some("--json show workflow b")),
+            ("new workflow a --from a", Some("new workflow a --from b")),
+            (
+                "new workflow a --from=a --force",
+                Some("new workflow a --from=b --force"),
+            ),
+            ("validate --print a", Some("validate --print b")),
+            ("run a --id a", Some("run b --id a")),
+            ("run c", None),
+            ("a", None),
+        ] {
+            let words: Vec<_> = given.split(' ').map(str::to_owned).collect();
+            let found = with_name(&words, "a", "b").map(|words| words.join(" "));
+            assert_eq!(found.as_deref(), expected, "{given}");
+        }
     }
 }

@@ -17,7 +17,7 @@ use crate::{
     app::{self, App},
     clock::{SteadyClock, SystemIds},
     config::Config,
-    error::{Code, Error, Result},
+    error::{Code, Error, Result, plain},
     limits,
     mcp::{
         self,
@@ -110,7 +110,7 @@ impl TransportArgs {
         let listener = bound(address).map_err(|error| {
             Error::new(
                 Code::AddressUnusable,
-                format!("{address} cannot be listened on: {error}"),
+                format!("{address} cannot be listened on: {}", plain(&error)),
             )
             .with("address", address.to_string())
         })?;

@@ -84,7 +84,12 @@ impl State {
         if self.may_become(next) {
             return Ok(());
         }
-        let message = format!("a `{self}` execution cannot become `{next}`");
+        let article = if self.as_str().starts_with(['a', 'e', 'i', 'o', 'u']) {
+            "an"
+        } else {
+            "a"
+        };
+        let message = format!("{article} `{self}` execution cannot become `{next}`");
         Err(Error::new(Code::StateTransitionRefused, message).with("workflow_state", self.as_str()))
     }
 }

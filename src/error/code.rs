@@ -1,10 +1,13 @@
-//! The table of codes: category, stage, retryability the next call of each, and what a person types in its place.
+//! The table of codes: category, stage, retryability, the next call of each, and what a person types in its place.
 
 use std::fmt;
 
 use serde::Serialize;
 
-use super::next::{Next, NextCall, address, again, call, corrected, read};
+use super::{
+    next::{Next, NextCall, address, again, call, corrected, read},
+    typed::in_capitals,
+};
 
 /// The kind of an error (S2, section 10.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -73,8 +76,9 @@ macro_rules! codes {
             pub const fn next(self) -> Next { match self { $(Self::$name => $next,)* } }
 
             /// What a person does next on the command line: sentences of which the first counts whose names (`{name}`) the
-            /// error's context has all. The last one needs none.
-            pub const fn typed(self) -> &'static [&'static str] { match self { $(Self::$name => $typed,)* } }
+            /// error's context has all. The last one needs none. A part in brackets is left out where the context lacks a
+            /// name in it.
+            pub(crate) const fn typed(self) -> &'static [&'static str] { match self { $(Self::$name => $typed,)* } }
         }
     };
 }
@@ -145,7 +149,7 @@ codes! {
         Next::ByState(
             read(address!("current_step/{execution_id}"), "it goes on with that execution; workflow.start without execution_id begins another"),
             again("the one of that id has ended").of("workflow.start").with(&[("execution_id", "{execution_id}-2")])),
-        &["Choose another --id; `midex show {execution_id}` shows the execution that has this one", "Choose another --id"];
+        &["Choose another --id[; `midex show {execution_id}` shows the execution that has this one]"];
     /// The execution is paused.
     ExecutionPaused = "EXECUTION_PAUSED", Conflict, Engine, false,
         Next::ByPause,
@@ -162,11 +166,11 @@ codes! {
     UserAlone = "USER_ALONE", Conflict, Engine, false,
         Next::Call(call("execution.wait", BY_ID, "it answers when that is done; workflow.next_step with the same token and output {} asks the user here, where this client can show forms")
             .after("run `midex run {workflow} --id {execution_id}[ --data-dir '{data_dir}']` in a terminal")),
-        &["Run `midex run {workflow} --id {execution_id}` in a terminal: it asks there", "Run `midex run WORKFLOW --id ID` in a terminal: it asks there"];
+        &["Run `midex run {workflow} --id {execution_id}` in a terminal: it asks there", "Run `midex run` in a terminal, with the workflow and the --id of the execution: it asks there"];
     /// A call brought answers without the state that shows which call they belong to.
     RequestStateMissing = "REQUEST_STATE_MISSING", Validation, Validation, false,
         Next::Call(again("inputResponses come with the requestState of the answer that asked for them; without either the call begins anew")),
-        AGAIN;
+        VERSIONS;
     /// No such gate waits for an answer.
     GateNotOpen = "GATE_NOT_OPEN", Conflict, Engine, false,
         Next::Call(read(address!("workflow_status/{execution_id}"), "what waits for a person stands in waits")),
@@ -198,15 +202,15 @@ codes! {
     /// No workflow has this name.
     WorkflowNotFound = "WORKFLOW_NOT_FOUND", NotFound, Validation, false,
         Next::Call(read(address!("available_workflows"), "use one of its names")),
-        &["Run `midex run {nearest}`: if that is the one meant", "Run `midex list workflows`: use one of its names"];
+        &["Run the same command with {nearest}, if that is the one meant", "Run `midex list workflows`: use one of its names"];
     /// The workflow's definition has findings.
     WorkflowValidationFailed = "WORKFLOW_VALIDATION_FAILED", Validation, Validation, false,
         Next::Call(again("correct every violation of the manifest; workflow.validate shows them all")),
-        &["Run `midex validate {path}` and correct every finding", "Run `midex validate` and correct every finding"];
+        &["Run `midex validate[ {path}]` and correct every finding"];
     /// A workflow of this name is there already.
     WorkflowAlreadyExists = "WORKFLOW_ALREADY_EXISTS", Conflict, Storage, false,
         Next::Call(again("overwrite 'true' replaces it; workflow.get with workflow_id '{workflow_id}' shows what is there")),
-        &["Choose another name, or edit {path}", "Choose another name, or edit the file that is there"];
+        &["Choose another name, or edit the file that is there[: {path}]"];
     /// The file is no longer the one that the caller has read.
     VersionConflict = "VERSION_CONFLICT", Conflict, Storage, false,
         Next::Call(call("workflow.get", &[("workflow_id", "{workflow_id}")], "make the change in what it shows, and send its version as expected_version")),
@@ -294,7 +298,7 @@ codes! {
     /// The session has ended, or never was.
     SessionNotFound = "SESSION_NOT_FOUND", NotFound, Engine, false,
         Next::Words("Send initialize without a session id and go on in the new session: executions do not depend on sessions"),
-        AGAIN;
+        &["Restart the client, or let it begin a new session: executions do not depend on sessions"];
     /// The caller has cancelled the call, or has disconnected.
     Cancelled = "CANCELLED", Execution, Engine, true,
         Next::Call(again("if its answer is wanted after all")),
@@ -306,11 +310,11 @@ codes! {
     /// Something exceeds its limit.
     LimitExceeded = "LIMIT_EXCEEDED", Validation, Validation, false,
         Next::Call(again("send less; {limit}")),
-        &["Run the same command again: make it less, {limit}", "Make it less than the limit that is named above"];
+        &["Run the same command again with less than the limit[: {limit}]"];
     /// Another process owns the data directory.
     StoreBusy = "STORE_BUSY", Conflict, Storage, true,
         Next::Call(again("in a second; if it stays so, the process that uses {data_dir} does not answer, and the user must end it: `midex doctor` names it")),
-        &["Run the same command again in a second; if it stays so, the process that uses {data_dir} does not answer and must be ended: `midex doctor` names it", "Run the same command again in a second; if it stays so, `midex doctor` names the process that must be ended"];
+        &["Run the same command again in a second; if it stays so, the process that uses the data directory[ {data_dir}] does not answer and must be ended: `midex doctor` names it"];
     /// The store could not write or read just now.
     StoreUnavailable = "STORE_UNAVAILABLE", Execution, Storage, true,
         Next::Call(again("in a second; nothing that was acknowledged is lost")),
@@ -318,7 +322,7 @@ codes! {
     /// The file system of the database has no room.
     StoreFull = "STORE_FULL", Execution, Storage, true,
         Next::Call(again("nothing that was acknowledged is lost").after("free at least {needed_mib} MiB on the file system of {path}")),
-        &["Free at least {needed_mib} MiB on the file system of {path}", "Free room on the file system of the data directory"];
+        &["Free room on the file system of the data directory[: at least {needed_mib} MiB where {path} lies]"];
     /// Another writer moved the execution on.
     RevisionConflict = "REVISION_CONFLICT", Conflict, Storage, true,
         Next::Call(again("")),
@@ -327,23 +331,23 @@ codes! {
     StoreCorrupt = "STORE_CORRUPT", Internal, Storage, false,
         Next::Call(again("")
             .after("restore {path} from a backup, or start with another --data-dir; midex does not replace a damaged database")),
-        &["Restore {path} from a backup, or choose another --data-dir; midex does not replace a damaged database", "Restore the database from a backup, or choose another --data-dir"];
+        &["Restore the database[ {path}] from a backup, or choose another --data-dir; midex does not replace a damaged one"];
     /// The database was written by a later version.
     StoreTooNew = "STORE_TOO_NEW", Internal, Storage, false,
         Next::Call(again("").after("use the version of midex that wrote {path}, or another --data-dir")),
-        &["Use the version of midex that wrote {path}, or another --data-dir", "Use the version of midex that wrote the database, or another --data-dir"];
+        &["Use the version of midex that wrote the database[ {path}], or another --data-dir"];
     /// The database was written by a build before the first release.
     StoreFormat = "STORE_FORMAT", Internal, Storage, false,
         Next::Call(again("").after("choose another --data-dir, or move {path} away: midex then begins a new database in its place")),
-        &["Choose another --data-dir, or move {path} away: midex then begins a new database in its place", "Choose another --data-dir, or move the database away"];
+        &["Choose another --data-dir, or move the database[ {path}] away: midex then begins a new one in its place"];
     /// The database was removed, replaced or cut while it was open.
     StoreLost = "STORE_LOST", Internal, Storage, false,
         Next::Call(again("").after("end that midex, put {path} back from where it was moved to or from a backup, and start midex again: it goes on with the file that it finds there, or begins an empty one")),
-        &["End that midex, put {path} back from where it was moved to or from a backup, and start midex again: it goes on with the file that it finds there, or begins an empty one", "End that midex, put the database back, and start midex again"];
+        &["End that midex, put the database[ {path}] back from where it was moved to or from a backup, and start midex again: it goes on with the file that it finds there, or begins an empty one"];
     /// The server is shutting down.
     ServerStopping = "SERVER_STOPPING", Execution, Engine, true,
         Next::Call(again("the next server on this data directory answers it")),
-        &["Run the same command again; `midex show {execution_id}` tells whether it was done before", "Run the same command again; `midex list executions` tells whether it was done before"];
+        &["Look with `midex show {execution_id}` whether it was done, and run the same command again if it was not", "Look with `midex list executions` whether it was done, and run the same command again if it was not"];
     /// The execution's state cannot be loaded or its actor keeps dying.
     EngineFault = "ENGINE_FAULT", Internal, Engine, false,
         Next::Call(call("execution.resume", BY_ID, "it is tried again; workflow.read with uri 'midex://workflow/step_history/{execution_id}' has what is known")),
@@ -359,19 +363,19 @@ codes! {
     /// A file could not be read or written.
     FileUnusable = "FILE_UNUSABLE", Internal, Storage, false,
         Next::Call(again("").after("make {path} readable and writable for this user, or choose another directory")),
-        &["Make {path} readable and writable for this user, or choose another directory", "Make the file readable and writable for this user, or choose another one"];
+        &["Make the file or directory[ {path}] readable and writable for this user, or choose another one"];
     /// An address cannot be listened on.
     AddressUnusable = "ADDRESS_UNUSABLE", Internal, Engine, false,
         Next::Words("End the process that listens on {address}, or choose another address with --http"),
-        &["End the process that listens on {address}, or choose another address with --http", "End the process that listens there, or choose another address with --http"];
+        &["End the process that listens there[, on {address}], or choose another address with --http"];
     /// A file that was to be written exists.
     FileExists = "FILE_EXISTS", Conflict, Storage, false,
         Next::Words("Add --force to replace {path}, or choose another name"),
-        &["Add --force to replace {path}, or choose another name", "Add --force to replace it, or choose another name"];
+        &["Add --force to replace the file[ {path}], or choose another name"];
     /// A file of a host cannot be read as what it should be, or not be changed.
     HostFileInvalid = "HOST_FILE_INVALID", Validation, Storage, false,
         Next::Words("Correct {path} by hand: midex left it as it is"),
-        &["Correct {path} by hand: midex left it as it is", "Correct the file by hand: midex left it as it is"];
+        &["Correct the file[ {path}] by hand: midex left it as it is"];
     /// The command line is wrong.
     UsageInvalid = "USAGE_INVALID", Validation, Parse, false,
         Next::Words("Run `midex --help`"),
@@ -380,6 +384,14 @@ codes! {
     Internal = "INTERNAL", Internal, Engine, true,
         Next::Call(again("if it fails again, report the correlation_id with the log")),
         &["Run the same command again; if it fails again, report it with what is said above"];
+}
+
+impl Code {
+    /// What a person does next on the command line, told where there is no error: each name is written in capitals.
+    pub fn what_to_do(self) -> Vec<String> {
+        let sentences = self.typed().iter();
+        sentences.map(|words| in_capitals(words)).collect()
+    }
 }
 
 impl fmt::Display for Code {

@@ -8,7 +8,7 @@ use std::{
 
 use super::{Directory, Registry, Source, Sources, template::Template, validate::Kind};
 use crate::{
-    error::{Code, Error, Result, again},
+    error::{Code, Error, Result, again, plain},
     folder::{Existing, Folder},
 };
 
@@ -79,7 +79,7 @@ pub(super) fn unusable(path: &Path, fault: io::Error) -> Error {
     );
     let error = Error::new(
         Code::FileUnusable,
-        format!("{shown} cannot be written: {}", fault.kind()),
+        format!("{shown} cannot be written: {}", plain(&fault)),
     )
     .with("path", shown);
     let error = error.because(fault);

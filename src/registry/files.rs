@@ -25,7 +25,7 @@ use crate::{
         document::Digest,
         finding::{Finding, Place, Rule},
     },
-    error::{Code, Error, Result},
+    error::{Code, Error, Result, plain},
     folder::Stamp,
     limits,
 };
@@ -405,6 +405,6 @@ fn text(path: PathBuf, bytes: Vec<u8>) -> File {
 }
 
 fn unreadable(error: &io::Error) -> Finding {
-    let message = format!("it cannot be read: {}", error.kind());
+    let message = format!("it cannot be read: {}", plain(error));
     Finding::of_file(Rule::Unreadable, message)
 }

@@ -2,6 +2,7 @@
 //! but another system does, gets a finding, and the tree is rewritten as midex would have it: so one mistake is one
 //! finding, and the rest of the file is checked as if it had been written right. Unknown keys stay for the check to refuse.
 
+mod body;
 mod outline;
 mod values;
 
@@ -48,6 +49,7 @@ impl Recovery<'_> {
         let is_step = record.what == STEP.what;
         if is_step {
             self.agent_as_a_mapping(entries, path);
+            self.body_out_of_place(entries, path);
         }
         self.keys(entries, path, record);
         if is_step {
@@ -299,6 +301,10 @@ impl Recovery<'_> {
             return finding.by_hand();
         }
         let (open, close) = (format!("{{ {before}"), " }");
+        if let (Some(text), None) = (values::needs_quotes(node), value) {
+            let quoted = format!("{open}{}{close}", values::shown(node));
+            return finding.rewrite(node.place, text, &quoted);
+        }
         match (values::written(node), value) {
             (Some(old), Some(value)) => {
                 finding.rewrite(node.place, &old, &format!("{open}{value}{close}"))

@@ -23,7 +23,7 @@ use crate::{
         definition::{Persona, Workflow},
         finding::{Finding, Rule, is_broken},
     },
-    error::{Code, Error, Result},
+    error::{Code, Error, Result, plain},
     limits,
 };
 
@@ -138,7 +138,7 @@ fn real(path: &Path) -> Result<PathBuf> {
         let shown = path.display();
         let message = match error.kind() {
             io::ErrorKind::NotFound => format!("there is no file `{shown}`"),
-            kind => format!("`{shown}` cannot be read: {kind}"),
+            _ => format!("`{shown}` cannot be read: {}", plain(&error)),
         };
         Error::new(Code::UsageInvalid, message)
             .with_action("Name a file or a directory that can be read")

@@ -9,7 +9,7 @@ use std::{
 use redb::{DatabaseError, StorageError};
 
 use super::{holder::holder, record::damaged};
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Result, plain};
 
 /// What is asked for where the system does not say how much is lacking.
 const NEEDED_BYTES: u64 = 16 << 20;
@@ -65,7 +65,7 @@ pub(super) fn unusable(path: &Path, error: &io::Error) -> Error {
     if is_full(error) {
         return full(error).with("path", path);
     }
-    let message = format!("`{path}` cannot be used: {}", error.kind());
+    let message = format!("`{path}` cannot be used: {}", plain(error));
     Error::new(Code::FileUnusable, message).with("path", path)
 }
 
@@ -75,7 +75,7 @@ pub(super) fn unavailable(path: &Path, error: &io::Error) -> Error {
     if is_full(error) {
         return full(error).with("path", path);
     }
-    let message = format!("the disk refuses what is to be stored: {error}");
+    let message = format!("the disk refuses what is to be stored: {}", plain(error));
     Error::new(Code::StoreUnavailable, message).with("path", path)
 }
 

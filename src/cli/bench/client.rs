@@ -16,7 +16,7 @@ use super::{
     calls::WORKFLOW,
     load::{self, Stopwatch, now},
 };
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Result, plain};
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":"first","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"0"}}}"#;
 const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
@@ -297,6 +297,6 @@ fn some(read: io::Result<usize>) -> io::Result<()> {
 }
 
 fn gone(error: io::Error) -> Error {
-    let message = format!("a server that was measured went away: {}", error.kind());
+    let message = format!("a server that was measured went away: {}", plain(&error));
     Error::new(Code::ServerStopping, message).because(error)
 }

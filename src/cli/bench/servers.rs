@@ -15,7 +15,7 @@ use super::{
     machine::cpu_of,
 };
 use crate::{
-    error::{Error, Result},
+    error::{Error, Result, plain},
     store::BoxFuture,
 };
 
@@ -207,5 +207,5 @@ pub(super) async fn kill(child: &mut Child) -> Result<()> {
 }
 
 pub(super) fn not_run(what: &str, error: std::io::Error) -> Error {
-    Error::internal(format!("a server could not be {what}: {}", error.kind())).because(error)
+    Error::internal(format!("a server could not be {what}: {}", plain(&error))).because(error)
 }

@@ -53,12 +53,13 @@ pub(super) fn noted(answer: &Value, is_written: bool, out: &Output<'_>) -> Resul
 
 /// Where the payload is, if it is an artifact.
 fn kept_as(artifact: &Value) -> Option<String> {
-    let uri = artifact["uri"].as_str()?;
+    artifact["uri"].as_str()?;
     let name = field(artifact, "name");
     let media_type = field(artifact, "content_type");
     let bytes = artifact["size_bytes"].as_u64().unwrap_or_default();
     Some(format!(
-        "the payload is the artifact `{name}`, {media_type} of {bytes} bytes, at {uri}; with --output FILE a call writes its payload to a file"
+        "the payload is the artifact `{name}`, {media_type} of {}, kept with the execution; with --output FILE a call writes its payload to a file",
+        counted(usize::try_from(bytes).unwrap_or(usize::MAX), "byte")
     ))
 }
 

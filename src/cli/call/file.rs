@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     cli::{link::Link, value::json_text},
-    error::{Code, Error, Result},
+    error::{Code, Error, Result, plain},
     limits,
 };
 
@@ -18,8 +18,14 @@ pub(super) async fn write(answer: &Value, path: &Path, link: &mut Link<'_>) -> R
         None => payload(answer),
     };
     fs::write(path, bytes).map_err(|error| {
-        let message = format!("{} cannot be written: {error}", path.display());
-        Error::new(Code::FileUnusable, message).with("path", path.display().to_string())
+        let message = format!("{} cannot be written: {}", path.display(), plain(&error));
+        Error::new(Code::FileUnusable, message)
+            .with("path", path.display().to_string())
+            .with("execution_id", answer["execution_id"].clone())
+            .with_action(
+                "The call was done: `midex show {execution_id}` has its answer; for another call name a file that can be written",
+            )
+            .because(error)
     })
 }
 

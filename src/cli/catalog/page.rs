@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt::Write as _};
 
 use serde_json::Value;
 
-use super::schema::kind;
+use super::{Listed, schema::kind};
 use crate::{
     cli::{
         command::quoted,
@@ -47,12 +47,7 @@ pub(in crate::cli) fn state(catalog: &Value) -> &'static str {
 }
 
 /// A catalog and the first of its commands.
-pub(super) fn catalog_page(
-    catalog: &Value,
-    commands: &[Value],
-    is_cut: bool,
-    screen: &Screen,
-) -> String {
+pub(super) fn catalog_page(catalog: &Value, listed: &Listed, screen: &Screen) -> String {
     let id = field(catalog, "catalog_id");
     let mut text = format!(
         "{}  {}\n",
@@ -91,12 +86,11 @@ pub(super) fn catalog_page(
             finding.as_str().unwrap_or_default(),
         );
     }
-    if !commands.is_empty() {
-        let _ = write!(text, "\n{}", command_table(commands, screen));
+    if !listed.commands.is_empty() {
+        let _ = write!(text, "\n{}", command_table(&listed.commands, screen));
     }
-    if is_cut {
-        let more = "there are more: --limit N shows N, `midex call --search WORDS` finds some";
-        let _ = writeln!(text, "{}", screen.paint(Style::Dim, more));
+    if let Some(more) = listed.more() {
+        let _ = writeln!(text, "{}", screen.paint(Style::Dim, &more));
     }
     text
 }
@@ -309,7 +303,11 @@ pub(super) fn brought(answer: &Value, screen: &Screen) -> String {
         command_table(list(&answer["command_preview"]), screen)
     );
     if answer["command_preview_truncated"] == true {
-        let _ = writeln!(text, "{}", screen.paint(Style::Dim, "there are more"));
+        let shown = list(&answer["command_preview"]).len() as u64;
+        let all = answer["projected_command_count"].as_u64();
+        let more = all.unwrap_or_default().saturating_sub(shown);
+        let more = format!("{more} more, which `midex catalog show` lists once it is imported");
+        let _ = writeln!(text, "{}", screen.paint(Style::Dim, &more));
     }
     text + "\nNothing was written: `midex catalog add` with the same arguments imports it\n"
 }

@@ -12,7 +12,7 @@ use std::{
 
 use crate::{
     domain::document::Digest,
-    error::{Code, Error, Result},
+    error::{Code, Error, Result, plain},
     limits,
 };
 
@@ -29,7 +29,7 @@ pub(super) fn not_yet(data_dir: &Path, session: &str, steps: Vec<String>) -> Res
         let lines: Vec<_> = lines.take(limits::HOOK_STEPS_KEPT_MAX).collect();
         let kept = keep(&directory, &file, &(lines.join("\n") + "\n"));
         kept.map_err(|error| {
-            let message = format!("`{}` cannot be written: {error}", file.display());
+            let message = format!("`{}` cannot be written: {}", file.display(), plain(&error));
             Error::new(Code::FileUnusable, message)
         })?;
     }

@@ -8,7 +8,7 @@ use std::{
 
 use super::Fault;
 use crate::{
-    error::{Code, Error, Result},
+    error::{Code, Error, Result, plain},
     folder::{Existing, Folder},
     limits,
 };
@@ -171,6 +171,6 @@ fn invalid(path: &Path, says: &str) -> Error {
 
 fn unusable(path: &Path, error: &io::Error) -> Error {
     let path = path.display().to_string();
-    let message = format!("`{path}` cannot be read or written: {}", error.kind());
+    let message = format!("`{path}` cannot be read or written: {}", plain(error));
     Error::new(Code::FileUnusable, message).with("path", path)
 }

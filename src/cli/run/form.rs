@@ -232,11 +232,18 @@ fn such_as(example: &Value) -> String {
 fn bounds(schema: &Value) -> Vec<String> {
     let range = |least: &str, most: &str, of: &str| {
         let (least, most) = (&schema[least], &schema[most]);
+        let of = |count: &Value| {
+            if *count == 1 {
+                of.trim_end_matches('s')
+            } else {
+                of
+            }
+        };
         match (least.is_null(), most.is_null()) {
             (true, true) => None,
-            (false, true) => Some(format!("at least {least}{of}")),
-            (true, false) => Some(format!("at most {most}{of}")),
-            (false, false) => Some(format!("{least} to {most}{of}")),
+            (false, true) => Some(format!("at least {least}{}", of(least))),
+            (true, false) => Some(format!("at most {most}{}", of(most))),
+            (false, false) => Some(format!("{least} to {most}{}", of(most))),
         }
     };
     let pattern = schema["pattern"].as_str();

@@ -277,21 +277,22 @@ impl<'d> Checker<'_, '_, 'd> {
                 );
                 self.unknown(site, reference, &unknown, message);
             }
-            Leads::Perhaps(name) => {
+            Leads::Perhaps(unknown) => {
                 let is_same = |other: &&Reference| other.is_guarded && other.is_above(reference);
                 if all.iter().any(|other| is_same(&other)) {
                     return;
                 }
+                let name = &unknown.name;
                 let message = format!(
                     "`{reference}` may be missing: the `result` of `{step}` does not require `{name}`"
                 );
                 let hint = format!(
                     "add `{name}` to `required` there, or say what stands in for it: `{reference} | default(…)`"
                 );
-                self.found.push(
-                    site.about(Rule::UncertainReference, reference, message)
-                        .suggest(hint),
-                );
+                let finding = site.about(Rule::UncertainReference, reference, message);
+                let finding = finding.suggest(hint);
+                let known = unknown.known.iter().copied();
+                self.found.push(site.meant(finding, reference, name, known));
             }
         }
     }

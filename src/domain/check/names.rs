@@ -81,8 +81,8 @@ pub(super) enum Leads<'a> {
     Somewhere,
     /// The schema excludes this name.
     Nowhere(Unknown<'a>),
-    /// The field of this name may be left out.
-    Perhaps(String),
+    /// The field may be left out. Where it is not declared at all, those that are may be meant.
+    Perhaps(Unknown<'a>),
 }
 
 /// The keywords that are not evaluated here: with one of them any path is possible.
@@ -121,12 +121,14 @@ pub(super) fn lead<'a>(schema: &'a Node, path: &[Segment]) -> Leads<'a> {
             },
             _ => {}
         }
-        let field = schema.get("properties").and_then(|all| all.get(&key));
+        let properties = schema.get("properties");
+        let field = properties.and_then(|all| all.get(&key));
         if field.is_none() && is_closed(schema) {
-            return nowhere(&key, schema.get("properties"));
+            return nowhere(&key, properties);
         }
-        if says(&"properties") && !is_required(schema, &key) {
-            perhaps.get_or_insert_with(|| key.into_owned());
+        if properties.is_some() && !is_required(schema, &key) {
+            let others = properties.filter(|_| field.is_none());
+            perhaps.get_or_insert_with(|| unknown(&key, names(others)));
         }
         match field {
             Some(field) => schema = field,
@@ -137,9 +139,13 @@ pub(super) fn lead<'a>(schema: &'a Node, path: &[Segment]) -> Leads<'a> {
 }
 
 fn nowhere<'a>(name: &str, properties: Option<&'a Node>) -> Leads<'a> {
+    Leads::Nowhere(unknown(name, names(properties)))
+}
+
+/// The names of declared fields.
+fn names(properties: Option<&Node>) -> impl Iterator<Item = &str> {
     let entries = properties.and_then(Node::entries).unwrap_or_default();
-    let known = entries.iter().map(|entry| entry.key.as_str());
-    Leads::Nowhere(unknown(name, known))
+    entries.iter().map(|entry| entry.key.as_str())
 }
 
 /// Whether an object may have only the properties that are declared.

@@ -58,9 +58,12 @@ pub struct Bare {
     pub place: &'static str,
     /// The key: `retry: 3`.
     pub key: &'static str,
-    /// The entries of the mapping; the one without a text has the value.
-    pub entries: &'static [(&'static str, Option<&'static str>)],
+    /// The entries of the mapping.
+    pub entries: Entries,
 }
+
+/// The entries of a mapping that takes the place of a plain value; the one without a text has the value.
+pub type Entries = &'static [(&'static str, Option<&'static str>)];
 
 /// The rows of `KEYS` by mapping and folded word.
 type Rows = HashMap<(&'static str, Vec<char>), Vec<&'static Foreign>>;

@@ -263,8 +263,16 @@ pub(super) fn describe(value: &Value) -> String {
         Value::Null => "null".into(),
         Value::Bool(_) => "a boolean".into(),
         Value::Number(_) => "a number".into(),
-        Value::String(text) => format!("a string of {} characters", text.chars().count()),
-        Value::Array(items) => format!("an array of {} items", items.len()),
-        Value::Object(map) => format!("an object with {} properties", map.len()),
+        Value::String(text) => format!(
+            "a string of {}",
+            counted(text.chars().count() as u64, Unit::Character)
+        ),
+        Value::Array(items) => format!("an array of {}", counted(items.len() as u64, Unit::Item)),
+        Value::Object(map) => {
+            format!(
+                "an object with {}",
+                counted(map.len() as u64, Unit::Property)
+            )
+        }
     }
 }

@@ -91,7 +91,7 @@ async fn commands_listed(app: &App, arguments: Map<String, Value>) -> Result<Val
         Some(_) => Vec::new(),
     };
     let wanted = (from + limit + 1).saturating_sub(workflows.len());
-    let operations = read(app, move |set| {
+    let (operations, count) = read(app, move |set| {
         let is_meant = |of: &Option<String>, names: &[&str]| {
             of.as_ref()
                 .is_none_or(|of| names.iter().any(|name| name.eq_ignore_ascii_case(of)))
@@ -101,14 +101,16 @@ async fn commands_listed(app: &App, arguments: Map<String, Value>) -> Result<Val
                 && is_meant(&catalog, &[&one.id, &one.settings.title])
         };
         let found: Vec<_> = if has_query {
-            set.search(&query, wanted, counts)
+            set.search(&query, usize::MAX, counts)
         } else {
-            set.all(counts).take(wanted).collect()
+            set.all(counts).collect()
         };
-        let shown = found.iter().filter_map(|named| entry(set, named));
-        Ok(shown.collect::<Vec<_>>())
+        let shown = found.iter().take(wanted);
+        let shown = shown.filter_map(|named| entry(set, named));
+        Ok((shown.collect::<Vec<_>>(), found.len()))
     })
     .await?;
+    let total = workflows.len() + count;
     // Workflows are few. What a person looks for by words is an operation first.
     let commands = if has_query {
         [operations, workflows].concat()
@@ -117,7 +119,7 @@ async fn commands_listed(app: &App, arguments: Map<String, Value>) -> Result<Val
     };
     let more = commands.len() > from + limit;
     let page: Vec<_> = commands.into_iter().skip(from).take(limit).collect();
-    let mut answer = json!({ "success": true, "commands": page });
+    let mut answer = json!({ "success": true, "commands": page, "total": total });
     if more {
         answer["next_cursor"] = json!((from + limit).to_string());
     }

@@ -8,9 +8,11 @@ use crate::domain::{
     finding::{Finding, Place, Rule},
     grammar::{
         self, ARM, STEP, Shape,
-        foreign::{self, Bare},
+        foreign::{self, Bare, Entries},
+        is_template,
     },
     node::{Content, Entry, Node, join},
+    span::Span,
 };
 
 impl Recovery<'_> {
@@ -200,6 +202,7 @@ impl Recovery<'_> {
             let is_other = matches!(entry.value.content, Content::Map(_) | Content::Null);
             let fits = match (bare.key, &entry.value.content) {
                 ("retry", content) => matches!(content, Content::Number(..)),
+                ("do", content) => matches!(content, Content::Text(_)),
                 ("input" | "default", _) => true,
                 (_, content) => !matches!(content, Content::List(_) | Content::Bool(_)),
             };
@@ -216,8 +219,12 @@ impl Recovery<'_> {
             ("input", Content::Text(name)) => Some(format!("[{name}]")),
             _ => None,
         };
+        let rows = match (bare.key, &node.content) {
+            ("wait", Content::Text(text)) => awaited(text),
+            _ => bare.entries,
+        };
         let said = |value: &str| {
-            let said = bare.entries.iter();
+            let said = rows.iter();
             let said = said.map(|(key, given)| format!("{key}: {}", given.unwrap_or(value)));
             said.collect::<Vec<_>>().join(", ")
         };
@@ -238,7 +245,7 @@ impl Recovery<'_> {
             (_, Some(span)) => read(span, node.place),
             _ => node.clone(),
         };
-        let entries = bare.entries.iter().map(|(key, given)| {
+        let entries = rows.iter().map(|(key, given)| {
             entry(
                 key,
                 given.map_or_else(|| value.clone(), |given| read(given, node.place)),
@@ -323,6 +330,19 @@ impl Recovery<'_> {
     }
 }
 
+/// The entries of a `wait` that is a text alone: a duration, an instant, or else the name of a signal.
+fn awaited(text: &str) -> Entries {
+    let is_span = || text.parse::<Span>().is_ok() || Span::meant(text).is_some();
+    let is_number = || text.starts_with(|c: char| c.is_ascii_digit());
+    if text.parse::<jiff::Timestamp>().is_ok() {
+        &[("until", None)]
+    } else if is_template(text) || is_span() || is_number() {
+        &[("for", None)]
+    } else {
+        &[("signal", None)]
+    }
+}
+
 /// The arms in a mapping that stands in place of their list.
 fn arms(entries: &[Entry], place: Place) -> Vec<Node> {
     let lists = entries.iter().filter_map(|entry| entry.value.items());
@@ -392,9 +412,16 @@ pub(super) fn shown(node: &Node) -> String {
     }
 }
 
-/// Whether a text needs no quotes in YAML.
+/// The text of a node that is written without quotes and would need them inside `{ … }`.
+pub(super) fn needs_quotes(node: &Node) -> Option<&str> {
+    let text = node.text()?;
+    let is_bare = node.place.end.checked_sub(node.place.start) == Some(text.len());
+    (is_bare && !is_plain(text)).then_some(text)
+}
+
+/// Whether a text needs no quotes in YAML, inside `{ … }` neither.
 fn is_plain(text: &str) -> bool {
-    let is_sign = |c: char| c.is_alphanumeric() || " _-./${}".contains(c);
+    let is_sign = |c: char| c.is_alphanumeric() || " _-./$".contains(c);
     let is_word = !["true", "false", "null", "~"].contains(&text) && text.parse::<f64>().is_err();
     text.chars().all(is_sign) && is_word && text.trim() == text && !text.is_empty()
 }

@@ -64,6 +64,10 @@ fn shelf(seen: &Seen) -> Reply {
                 { "jar": 2, "label": "\u{1b}[31mfigs", "grams": null, "tags": [] }
             ]),
         ),
+        ("POST", _) if seen.body.windows(6).any(|part| part == b"broken") => {
+            service::json(500, &json!({ "message": "the shelf shakes" }))
+        }
+        ("GET", "/jars/11") => service::json(500, &json!({ "message": "the shelf shakes" })),
         ("POST", _) => service::json(201, &serde_json::from_slice(&seen.body).unwrap()),
         ("DELETE", _) => service::answer(204, &[], b""),
         ("GET", "/jars/8") => service::answer(200, &[("content-type", "image/png")], &picture()),
@@ -158,7 +162,7 @@ async fn a_document_is_looked_at_imported_and_listed() {
         "usable",
         "pantry.yaml",
         "pantry jars:create",
-        "there are more",
+        "3 more: --limit 4 shows all",
     ]);
     let one = shop.ends(0, &["catalog", "show", "pantry", "jars:create"]);
     one.shows(&[
@@ -312,6 +316,45 @@ async fn a_call_that_fails_says_what_the_service_said_and_what_to_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_may_have_been_done_is_looked_for_before_it_is_repeated() {
+    let shop = Shop::open().await;
+    let put = ["call", "pantry jars:create", "--with", "label=broken"];
+    let ran = shop.ends(1, &put);
+    ran.says(&[
+        "answered 500",
+        "help: Look first whether the service has done it all the same",
+        "midex show ",
+    ]);
+    assert!(
+        !ran.err.contains("Run the same command again"),
+        "{}",
+        ran.err
+    );
+    // Looking twice changes nothing.
+    shop.ends(75, &["call", "pantry jars:info", "--with", "jar=11"])
+        .says(&["answered 500", "help: Run the same command again"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_is_cut_says_how_many_more_there_are() {
+    let shop = Shop::open().await;
+    let show = ["catalog", "show", "pantry", "--limit", "3"];
+    shop.ends(0, &show)
+        .shows(&["1 more: --limit 4 shows all, `midex call --search WORDS` finds some"]);
+    let whole = shop.place.json(&show);
+    assert_eq!(
+        (&whole["total"], whole["commands"].as_array().unwrap().len()),
+        (&json!(4), 3)
+    );
+    shop.ends(0, &["catalog", "show", "pantry", "--limit", "4"]);
+    let ran = shop.ends(0, &["call", "--search", "jar", "--limit", "1"]);
+    ran.shows(&["more: --limit "]);
+    let rows = shop.ends(0, &["call", "--search", "jar", "--limit", "1", "--json"]);
+    assert_eq!(rows.out.lines().count(), 1);
+    rows.says(&["more: --limit "]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_takes_something_away_is_asked_about_on_a_terminal_alone() {
     let shop = Shop::open().await;
     let delete = ["call", "pantry jars:delete", "--with", "jar=1"];
@@ -400,10 +443,10 @@ async fn a_payload_of_bytes_is_named_and_written_to_a_file() {
     assert_eq!(ran.out, "");
     ran.says(&[
         "artifact `8`",
-        "image/png of 1500000 bytes",
-        "midex://workflow/artifact/",
+        "image/png of 1500000 bytes, kept with the execution",
         "--output FILE",
     ]);
+    assert!(!ran.err.contains("midex://"), "{}", ran.err);
     let whole = shop
         .place
         .json(&["call", "pantry jars:info", "--with", "jar=8"]);

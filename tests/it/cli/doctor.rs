@@ -160,7 +160,40 @@ fn what_is_no_directory_is_said_to_be_none() {
     refused("is a link to nothing");
     fs::remove_file(&place.data).unwrap();
     std::os::unix::fs::symlink("data", &place.data).unwrap();
-    refused("cannot be looked at");
+    refused("is a link to nothing");
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_a_failure_and_nothing_is_left() {
+    let place = Place::new();
+    place.file("file", "");
+    let here = || {
+        let entries = fs::read_dir(place.project()).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = here();
+    // Nobody can make anything in /proc, whatever it says of its permissions.
+    for (path, said) in [
+        ("file/below/data", "cannot be made: "),
+        (
+            "/proc/midex/data",
+            "cannot be made: /proc cannot be written to",
+        ),
+    ] {
+        let args = ["doctor", "--json", "--data-dir", path];
+        let ran = place.ends(1, &args);
+        let found = Value::Array(super::lines(&ran.out));
+        let directory = of(&found, "directory");
+        assert_eq!(directory["verdict"], "fail", "{found}");
+        assert_has(directory["says"].as_str().unwrap(), &[said]);
+        assert_has(directory["mend"].as_str().unwrap(), &["--data-dir"]);
+    }
+    assert_eq!(here(), before);
+    let free = ["doctor", "--data-dir", "not/yet/there"];
+    place.ends(0, &free).shows(&["the next server makes it"]);
+    assert_eq!(here(), before);
 }
 
 #[test]

@@ -507,7 +507,10 @@ fn a_graph_of_nothing_is_an_error_that_helps() {
     let project = Project::new();
     let (code, said) = project.refused(&["graph", "bugfix"]);
     assert_eq!(code, 1, "{said}");
-    assert_has(&said, &["did you mean 'bug-fix'?", "midex list"]);
+    assert_has(
+        &said,
+        &["did you mean 'bug-fix'?", "Run `midex graph bug-fix`"],
+    );
     let (code, said) = project.refused(&["graph", "gone.yaml"]);
     assert_eq!(code, 2, "{said}");
     assert!(said.contains("there is no file `gone.yaml`"), "{said}");

@@ -1,6 +1,11 @@
 //! What commands say to a person, and to a program: hints, help, refusals and JSON.
 
-use midex::{error::Code, limits};
+use std::{fs::File, process::Stdio};
+
+use midex::{
+    error::{Code, FailureCode},
+    limits,
+};
 use serde_json::Value;
 
 use super::{Place, lines, terminal::Terminal};
@@ -203,6 +208,122 @@ fn help_says_what_an_error_means_and_what_to_do() {
     }
     let ran = place.ends(2, &["help", "errors", "STORE_BUZY"]);
     ran.says(&["no error has the code `STORE_BUZY`; did you mean `STORE_BUSY`?"]);
+    let ran = place.ends(2, &["help", "store-busy"]);
+    ran.says(&[
+        "is the code of an error",
+        "Run `midex help errors store-busy`",
+    ]);
+}
+
+#[test]
+fn help_says_what_a_failure_of_a_step_means_too() {
+    let place = Place::new();
+    let all = place.done(&["help", "errors"]);
+    for code in FailureCode::ALL {
+        assert!(all.contains(code.as_str()), "{code}");
+        let one = place.done(&["help", "errors", code.as_str()]);
+        let said: Vec<_> = one.split_whitespace().collect();
+        let meant = code.description().split_whitespace();
+        let meant: Vec<_> = meant.collect();
+        assert!(
+            said.windows(meant.len()).any(|words| words == meant),
+            "{one}"
+        );
+    }
+    let rejected = place.done(&["help", "errors", "gate-rejected"]);
+    assert_has(
+        &rejected,
+        &[
+            "GATE_REJECTED\n",
+            "A person rejected a gate.",
+            "midex show EXECUTION_ID",
+        ],
+    );
+    let status = place.json(&["help", "errors", "HTTP_503"]);
+    assert_eq!(status["error_code"], "HTTP_NNN");
+    // A name that a refusal and a failure share stands for both.
+    let both = place.json(&["help", "errors", "ARGUMENTS_INVALID"]);
+    assert_eq!(both["as_failure"]["is_of"], "step", "{both}");
+    let ran = place.ends(2, &["help", "errors", "GATE_REJECTD"]);
+    ran.says(&["did you mean `GATE_REJECTED`?"]);
+}
+
+#[test]
+fn what_help_says_to_do_is_said_once_and_does_not_contradict_itself() {
+    let place = Place::new();
+    for row in place.rows(&["help", "errors"]).as_array().unwrap() {
+        let what_to_do = row["what_to_do"].as_array().unwrap();
+        let said: Vec<_> = what_to_do.iter().map(|one| one.as_str().unwrap()).collect();
+        if row["retryable"] == false {
+            assert!(!said.contains(&"Run the same command again"), "{row}");
+        }
+        for (at, one) in said.iter().enumerate() {
+            let start = |text: &str| text.chars().take(25).collect::<String>();
+            let again = said[at + 1..]
+                .iter()
+                .any(|other| start(other) == start(one));
+            assert!(!again, "{row}");
+        }
+    }
+}
+
+#[test]
+fn a_refusal_of_the_system_is_told_in_plain_words() {
+    let place = Place::new();
+    place.file("file", "");
+    for (args, said) in [
+        (
+            &["new", "workflow", "x", "--dir", "file"][..],
+            "is not a directory",
+        ),
+        (
+            &["new", "agent", "x", "--dir", "/proc/nope"],
+            "is not there",
+        ),
+        (
+            &["catalog", "add", "nope.yaml", "--title", "T"],
+            "there is no file",
+        ),
+        (
+            &["catalog", "add", ".", "--title", "T"],
+            "it is a directory",
+        ),
+        (
+            &["list", "executions", "--data-dir", "file/data"],
+            "is not a directory",
+        ),
+    ] {
+        let ran = place.midex(args);
+        assert_ne!(ran.code, Some(0), "{args:?}");
+        ran.says(&[said]);
+        for word in ["os error", "entity not found", "(os", "No such file"] {
+            assert!(!ran.err.contains(word), "{args:?}: {}", ran.err);
+        }
+    }
+    place.begun("e");
+    place.done(&["abandon", "e"]);
+    place
+        .ends(1, &["pause", "e"])
+        .says(&["an `abandoned` execution"]);
+}
+
+#[test]
+fn a_full_disk_behind_the_output_is_named_and_what_frees_it() {
+    let place = Place::new();
+    let mut command = place.command(&["list"]);
+    command.stdout(Stdio::from(
+        File::options().write(true).open("/dev/full").unwrap(),
+    ));
+    let ran = command.output().unwrap();
+    let said = String::from_utf8(ran.stderr).unwrap();
+    assert_eq!(ran.status.code(), Some(2), "{said}");
+    assert_has(
+        &said,
+        &[
+            "no room is left where standard output goes",
+            "Free room on the disk of the file",
+        ],
+    );
 }
 
 #[test]

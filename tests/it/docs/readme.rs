@@ -73,7 +73,8 @@ fn its_scene_is_what_an_agent_reads_that_lost_its_context_after_step_4_of_9() {
     let (_, scene) = readme.split_once("```text\n").unwrap();
     let (scene, _) = scene.split_once("```").unwrap();
     let context = said["hookSpecificOutput"]["additionalContext"].as_str();
-    assert_has(context.unwrap(), &[scene.trim_end()]);
+    let folded = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(folded(scene), folded(context.unwrap()));
     let resumed = server.done("execution.resume", json!({}));
     assert_eq!(resumed["current_step"], "dual-write");
 }

@@ -3,7 +3,7 @@
 use super::{
     Bare,
     Counterpart::{Counted, Flag, Inside, Key, KeyOrWords, Kind, OneMore, Words},
-    Foreign, Value,
+    Entries, Foreign, Value,
 };
 
 const NO_MODEL: &str = "remove it: which model acts is for the client to choose";
@@ -432,11 +432,7 @@ pub(super) const VALUES: &[Value] = &[
     values(FILTER, "uppercase to_upper to_upper_case", "upper"),
 ];
 
-const fn bare(
-    place: &'static str,
-    key: &'static str,
-    entries: &'static [(&'static str, Option<&'static str>)],
-) -> Bare {
+const fn bare(place: &'static str, key: &'static str, entries: Entries) -> Bare {
     Bare {
         place,
         key,
@@ -451,6 +447,7 @@ pub(super) const BARE: &[Bare] = &[
     bare("a step", "input", &[("properties", None)]),
     bare("a step", "repeat", &[("until", None)]),
     bare("a step", "foreach", &[("in", None)]),
+    bare("`foreach`", "do", &[("guidance", None)]),
     bare(
         "a step",
         "fail",

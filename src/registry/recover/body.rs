@@ -1,0 +1,93 @@
+//! Recovery of a `do` that stands in a step itself: it belongs below a `foreach`, and holds a step.
+
+use super::{
+    Recovery,
+    values::{entry, mapping, position, shown},
+};
+use crate::domain::{
+    check::unknown_key,
+    grammar::{self, STEP},
+    node::{Content, Entry, Node, join},
+};
+
+impl Recovery<'_> {
+    /// `do` beside `foreach`, or a `do` with the keys of the step in it. A text in a step without a `foreach`, or with another
+    /// kind beside it, is what the step says: the table of foreign words has it.
+    pub(super) fn body_out_of_place(&mut self, entries: &mut Vec<Entry>, path: &str) {
+        let is_other_kind = |entry: &Entry| entry.key != "foreach" && grammar::is_kind(&entry.key);
+        let Some(at) = position(entries, "do").filter(|_| !entries.iter().any(is_other_kind))
+        else {
+            return;
+        };
+        match position(entries, "foreach") {
+            Some(each) => self.body_beside(entries, path, (each, at)),
+            None => self.body_without(entries, path, at),
+        }
+    }
+
+    fn body_beside(&mut self, entries: &mut Vec<Entry>, path: &str, (each, at): (usize, usize)) {
+        let body = entries[at].value.clone();
+        let list = &entries[each].value;
+        if list.get("do").is_some() || body.text().is_none() && body.entries().is_none() {
+            return;
+        }
+        let within = match list.entries() {
+            Some(_) => "write it below `foreach`, beside `in`".to_owned(),
+            None => format!(
+                "write `in: {}` below `foreach`, and this `do` beside it",
+                shown(list)
+            ),
+        };
+        let hint = match body.text() {
+            Some(_) => format!("{within}: `do: {{ guidance: {} }}`", shown(&body)),
+            None => within,
+        };
+        let finding = unknown_key(STEP.what, &entries[at], join(path, "do"));
+        self.found.push(finding.suggest(hint).by_hand());
+        let list = list.clone();
+        entries[each].value = with_body(list, as_step(body));
+        entries.remove(at);
+    }
+
+    /// Without a `foreach` the keys in it are those of the step.
+    fn body_without(&mut self, entries: &mut Vec<Entry>, path: &str, at: usize) {
+        let below = entries[at].value.entries().unwrap_or_default();
+        let Some(kind) = below.iter().find(|entry| grammar::is_kind(&entry.key)) else {
+            return;
+        };
+        let hint = format!(
+            "write `{}` in the step itself: only a `foreach` has a `do`",
+            kind.key
+        );
+        let finding = unknown_key(STEP.what, &entries[at], join(path, "do"));
+        self.found.push(finding.suggest(hint).by_hand());
+        let Content::Map(below) = entries.remove(at).value.content else {
+            return;
+        };
+        for one in below {
+            if position(entries, &one.key).is_none() {
+                entries.push(one);
+            }
+        }
+    }
+}
+
+/// A text as the step that it says.
+fn as_step(body: Node) -> Node {
+    match body.text() {
+        Some(_) => mapping(body.place, vec![entry("guidance", body)]),
+        None => body,
+    }
+}
+
+/// The mapping of a `foreach` with what it does; a list alone becomes one.
+fn with_body(list: Node, body: Node) -> Node {
+    let (place, body) = (list.place, entry("do", body));
+    match list.content {
+        Content::Map(mut entries) => {
+            entries.push(body);
+            mapping(place, entries)
+        }
+        _ => mapping(place, vec![entry("in", list), body]),
+    }
+}
