@@ -1,10 +1,15 @@
 //! Completion of words as they are typed: `midex completions` prints the script of a shell, which asks midex itself. What is
 //! there just now is offered too: executions, workflows, and the signals and steps that executions wait for.
 
-use std::{ffi::OsString, panic, time::Duration};
+use std::{
+    collections::BTreeSet,
+    ffi::{OsStr, OsString},
+    panic,
+    time::Duration,
+};
 
 use clap::{Arg, Command, CommandFactory};
-use clap_complete::{ArgValueCandidates, CompleteEnv, CompletionCandidate, Shell, env::Shells};
+use clap_complete::{ArgValueCompleter, CompleteEnv, CompletionCandidate, Shell, env::Shells};
 use serde_json::{Value, json};
 
 use super::{
@@ -71,6 +76,8 @@ enum Kind {
     Executions(Option<&'static str>),
     /// Workflows that can be started.
     Workflows,
+    /// What can be drawn: workflows, and executions of this project.
+    Drawn,
     /// Signals that the execution before it waits for, or any open one.
     Signals,
     /// Steps whose gates are open.
@@ -93,11 +100,13 @@ const COMPLETED: &[(&str, &str, Kind)] = &[
     ("resolve", "execution_id", Kind::Executions(Some("open"))),
     ("resolve", "step", Kind::Unknown),
     ("run", "workflow", Kind::Workflows),
-    ("graph", "workflow", Kind::Workflows),
+    ("run", "id", Kind::Executions(Some("open"))),
+    ("graph", "workflow", Kind::Drawn),
     ("show", "name", Kind::Workflows),
     ("cat", "workflow", Kind::Workflows),
     ("list", "workflow", Kind::Workflows),
     ("validate", "print", Kind::Workflows),
+    ("new workflow", "from", Kind::Workflows),
 ];
 
 pub(super) fn completed() -> Command {
@@ -105,29 +114,58 @@ pub(super) fn completed() -> Command {
     for &(name, argument, kind) in COMPLETED {
         let of = move |arg: Arg| {
             if arg.get_id().as_str() == argument {
-                arg.add(ArgValueCandidates::new(move || candidates(kind)))
+                arg.add(ArgValueCompleter::new(move |begun: &OsStr| {
+                    candidates(kind, begun)
+                }))
             } else {
                 arg
             }
         };
-        command = command.mut_subcommand(name, |it| it.mut_args(of));
+        command = command.mut_subcommand_at(name, |it| it.mut_args(of));
     }
     command
 }
 
-fn candidates(kind: Kind) -> Vec<CompletionCandidate> {
+/// Changes a command below another: `new workflow`.
+trait At: Sized {
+    fn mut_subcommand_at(self, path: &str, change: impl FnOnce(Self) -> Self) -> Self;
+}
+
+impl At for Command {
+    fn mut_subcommand_at(self, path: &str, change: impl FnOnce(Self) -> Self) -> Self {
+        match path.split_once(' ') {
+            None => self.mut_subcommand(path, change),
+            Some((first, rest)) => self.mut_subcommand(first, |it| it.mut_subcommand(rest, change)),
+        }
+    }
+}
+
+/// What the word that is `begun` may come to, at most [`limits::COMPLETIONS_MAX`].
+fn candidates(kind: Kind, begun: &OsStr) -> Vec<CompletionCandidate> {
     let words = words(std::env::args_os());
-    let Some(config) = config(&words) else {
+    let (Some(config), Some(begun)) = (config(&words), begun.to_str()) else {
         return Vec::new();
     };
+    let asked = || asked(&config, kind, &words).unwrap_or_default();
     let found = match kind {
         Kind::Workflows => workflows(&config),
-        _ => asked(&config, kind, &words).unwrap_or_default(),
+        Kind::Drawn => workflows(&config).into_iter().chain(asked()).collect(),
+        _ => asked(),
     };
-    let found = found.into_iter().filter(|(word, _)| is_plain(word));
-    let candidate =
-        |(word, about): (String, String)| CompletionCandidate::new(word).help(Some(about.into()));
-    found.map(candidate).collect()
+    offered(found, begun)
+        .map(|(word, about)| CompletionCandidate::new(word).help(Some(about.into())))
+        .collect()
+}
+
+/// Those that begin so and that a shell takes as they are, each once: a bound on what a person can look through.
+fn offered(found: Vec<(String, String)>, begun: &str) -> impl Iterator<Item = (String, String)> {
+    let mut seen = BTreeSet::new();
+    found
+        .into_iter()
+        .filter(move |(word, _)| {
+            word.starts_with(begun) && is_plain(word) && seen.insert(word.clone())
+        })
+        .take(limits::COMPLETIONS_MAX)
 }
 
 /// Whether a shell takes the word as it is, and midex for no flag: what it inserts it does not quote.
@@ -209,8 +247,14 @@ async fn within<T>(time: Duration, work: impl Future<Output = Result<T>>) -> Opt
 }
 
 async fn known(link: &mut Link<'_>, kind: Kind, words: &[String]) -> Result<Vec<(String, String)>> {
-    if let Kind::Executions(state) = kind {
-        let rows = executions(link, state).await?;
+    let state = match kind {
+        Kind::Executions(state) => Some(state),
+        Kind::Drawn => Some(None),
+        _ => None,
+    };
+    if let Some(state) = state {
+        // More than are offered: which of them fit is told by what is begun.
+        let rows = executions(link, state, limits::LIST_LIMIT_MAX).await?;
         let about =
             |row: &Value| format!("{}, {}", field(row, "workflow_name"), field(row, "state"));
         let named = rows
@@ -221,12 +265,12 @@ async fn known(link: &mut Link<'_>, kind: Kind, words: &[String]) -> Result<Vec<
             (LAST_FAILED, "the last that failed"),
         ];
         let last = last.map(|(word, about)| (word.to_owned(), about.to_owned()));
-        return Ok(named.chain(last).collect());
+        return Ok(last.into_iter().chain(named).collect());
     }
     let ids = if let Some(said) = execution_of(words) {
         vec![execution_id::with(link, said, existing).await?]
     } else {
-        let rows = executions(link, Some("open")).await?;
+        let rows = executions(link, Some("open"), limits::COMPLETIONS_MAX).await?;
         rows.iter().map(|row| field(row, "execution_id")).collect()
     };
     let mut found = Vec::new();
@@ -248,8 +292,8 @@ async fn existing(link: &mut Link<'_>, id: &str) -> Result<String> {
     }
 }
 
-async fn executions(link: &mut Link<'_>, state: Option<&str>) -> Result<Vec<Value>> {
-    let arguments = given(json!({ "limit": limits::COMPLETIONS_MAX, "state": state }));
+async fn executions(link: &mut Link<'_>, state: Option<&str>, most: usize) -> Result<Vec<Value>> {
+    let arguments = given(json!({ "limit": most, "state": state }));
     let mut page = link.call("execution.list", arguments).await?;
     match page["executions"].take() {
         Value::Array(rows) => Ok(rows),
@@ -296,8 +340,9 @@ mod tests {
     fn every_argument_that_is_completed_is_there() {
         let command = completed();
         for (name, argument, _) in COMPLETED {
-            let found = command
-                .find_subcommand(name)
+            let path = name.split(' ');
+            let found = path
+                .try_fold(&command, |it, name| it.find_subcommand(name))
                 .and_then(|it| it.get_arguments().find(|arg| arg.get_id() == argument));
             assert!(found.is_some(), "{name} has no {argument}");
         }
@@ -314,6 +359,20 @@ mod tests {
         assert_eq!(flag_of(&given, "--data-dir").as_deref(), Some("b"));
         assert_eq!(flag_of(&given, "--workflows"), None);
         assert_eq!(flag_of(&given, "--agents"), None);
+    }
+
+    #[test]
+    fn what_is_offered_begins_as_typed_and_is_bounded_after_that() {
+        let many = |prefix: &str| {
+            let names = (0..limits::COMPLETIONS_MAX + 5).map(move |at| format!("{prefix}{at}"));
+            names.map(|name| (name, String::new())).collect::<Vec<_>>()
+        };
+        let all = [many("a"), many("b"), many("b")].concat();
+        assert_eq!(offered(all.clone(), "").count(), limits::COMPLETIONS_MAX);
+        // Those that do not fit take no room from those that do.
+        assert_eq!(offered(all.clone(), "b").count(), limits::COMPLETIONS_MAX);
+        assert_eq!(offered(all.clone(), "b5").count(), 6);
+        assert_eq!(offered(all, "c").count(), 0);
     }
 
     #[test]

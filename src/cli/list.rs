@@ -1,15 +1,18 @@
 //! `midex list`: lists workflows, agents or executions.
 
+mod table;
+
 use std::path::Path;
 
 use clap::builder::PossibleValuesParser;
-use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::{Value, json};
 
+use self::table::Table;
 use super::{
     EXIT_OK, Output,
+    command::quoted,
     link::{Link, given},
-    screen::Screen,
+    screen::{Screen, Style},
     visible::visible,
     when::{ago, local},
 };
@@ -23,7 +26,7 @@ use crate::{
         nearest::hint,
         view,
     },
-    error::Result,
+    error::{Code, Error, Result},
     limits,
     registry::{AgentEntry, Registry, Source, WorkflowEntry},
 };
@@ -50,9 +53,45 @@ pub struct ListArgs {
     #[arg(long)]
     pub wide: bool,
     /// How many executions at most
-    #[arg(long, value_name = "N", default_value_t = limits::LIST_LIMIT_DEFAULT,
-          value_parser = at_least_one)]
-    pub limit: usize,
+    #[arg(long, value_name = "N", value_parser = at_least_one,
+          help = format!("How many executions at most [default: {}]", limits::LIST_LIMIT_DEFAULT))]
+    pub limit: Option<usize>,
+}
+
+impl ListArgs {
+    /// The flags that were given and that say something of executions alone, each with its value where it has one.
+    fn of_executions(&self) -> Vec<(&'static str, Option<String>)> {
+        let valued = [("--state", &self.state), ("--workflow", &self.workflow)];
+        let valued = valued.into_iter().filter(|(_, value)| value.is_some());
+        let set = [
+            ("--all-projects", self.all_projects),
+            ("--children", self.children),
+        ];
+        let set = set.into_iter().filter(|(_, is_set)| *is_set);
+        let valued = valued.map(|(flag, value)| (flag, value.clone()));
+        valued.chain(set.map(|(flag, _)| (flag, None))).collect()
+    }
+
+    /// Refuses a flag that says something of executions, where something else is listed.
+    fn check(&self) -> Result<()> {
+        let limit = self.limit.map(|limit| ("--limit", Some(limit.to_string())));
+        let Some((flag, value)) = self.of_executions().into_iter().chain(limit).next() else {
+            return Ok(());
+        };
+        let what = if self.what == Listed::Agents {
+            "agents"
+        } else {
+            "workflows"
+        };
+        let message = format!("{flag} chooses among executions, and {what} are listed here");
+        let error = Error::new(Code::UsageInvalid, message).with("flag", flag);
+        Err(match value {
+            Some(value) => error
+                .with("value", value)
+                .with_action("Run `midex list executions {flag} {value}`, or leave {flag} out"),
+            None => error.with_action("Run `midex list executions {flag}`, or leave {flag} out"),
+        })
+    }
 }
 
 /// What can be listed.
@@ -73,27 +112,65 @@ pub(super) fn at_least_one(text: &str) -> std::result::Result<usize, String> {
     number.ok_or_else(|| "it is a whole number from 1 on".to_owned())
 }
 
-/// Lists executions.
-pub(super) async fn executions(args: ListArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
+/// Lists executions; `flags` are those that a further command needs to find the same ones.
+pub(super) async fn executions(
+    args: ListArgs,
+    config: &Config,
+    flags: &str,
+    mut out: Output<'_>,
+) -> Result<u8> {
+    let limit = args.limit.unwrap_or(limits::LIST_LIMIT_DEFAULT);
+    let counted = if out.json {
+        limit
+    } else {
+        limit.saturating_add(limits::LISTED_MORE_MAX)
+    };
     let arguments = given(json!({
-        "limit": args.limit.min(limits::LIST_LIMIT_MAX), "state": args.state,
+        "limit": counted.min(limits::LIST_LIMIT_MAX), "state": args.state,
         "workflow_name": args.workflow, "project": args.all_projects.then_some("*"),
         "children": args.children.then_some(true)
     }));
     let mut link = Link::new(config);
-    let rows = pages(&mut link, arguments, args.limit).await;
+    let rows = pages(&mut link, arguments, counted).await;
     link.close().await?;
-    let rows = rows?;
+    let mut rows = rows?;
+    let more = rows.len().saturating_sub(limit);
+    rows.truncate(limit);
     let unknown = args
         .workflow
         .as_deref()
         .and_then(|name| unknown(name, config));
     let text = || match &unknown {
-        Some(message) if rows.is_empty() => format!("{message}\n"),
-        _ => execution_table(&rows, Room::of(args.wide)),
+        Some(message) if rows.is_empty() => Screen::stdout().block(None, "", message),
+        _ => execution_table(&rows, Room::of(args.wide)) + &left_out(&args, limit, more, flags),
     };
     out.rows(|| rows.clone(), text)?;
     Ok(EXIT_OK)
+}
+
+/// How many more there are, and the command that lists them; nothing where these were all.
+fn left_out(args: &ListArgs, limit: usize, more: usize, flags: &str) -> String {
+    if more == 0 {
+        return String::new();
+    }
+    let given: String = args
+        .of_executions()
+        .iter()
+        .map(|(flag, value)| match value {
+            Some(value) => format!(" {flag} {}", quoted(value)),
+            None => format!(" {flag}"),
+        })
+        .collect();
+    let (count, all) = if more >= limits::LISTED_MORE_MAX {
+        (
+            format!("{} or more", limits::LISTED_MORE_MAX),
+            limit.saturating_mul(10),
+        )
+    } else {
+        (more.to_string(), limit + more)
+    };
+    let words = format!("{count} more: midex list executions{given} --limit {all}{flags}");
+    Screen::stdout().block(Some(Style::Dim), "", &visible(&words))
 }
 
 /// That no workflow has this name, which may be why nothing is listed.
@@ -149,20 +226,10 @@ impl Room {
         }
     }
 
-    /// The least important columns are the first to go: each stays from so many columns of the terminal on.
-    fn table(self, header: &[(&str, usize)]) -> (Table, Vec<bool>) {
-        let kept: Vec<_> = header
-            .iter()
-            .map(|(_, from)| self.columns >= *from)
-            .collect();
-        let names = header.iter().zip(&kept).filter(|(_, is)| **is);
-        let mut table = Table::new();
-        table
-            .load_style(presets::NOTHING)
-            .set_content_arrangement(ContentArrangement::Dynamic)
-            .set_width(u16::try_from(self.columns).unwrap_or(u16::MAX))
-            .set_header(names.map(|((name, _), _)| *name).collect::<Vec<_>>());
-        (table, kept)
+    /// A table of these columns. The least important ones are the first to go: each stays from so many columns of the
+    /// terminal on.
+    fn table<const N: usize>(self, header: [(&str, usize); N]) -> Table<N> {
+        Table::new(self.columns, header)
     }
 
     /// When an execution moved last.
@@ -198,9 +265,10 @@ const STATE_COLUMNS: usize = 46;
 
 fn execution_table(rows: &[Value], room: Room) -> String {
     if rows.is_empty() {
-        return "no executions here; --all-projects shows those of other projects\n".into();
+        let words = "no executions here; --all-projects shows those of other projects";
+        return Screen::stdout().block(None, "", words);
     }
-    let (mut table, kept) = room.table(&[
+    let mut table = room.table([
         ("execution", 0),
         ("workflow", 80),
         (
@@ -216,16 +284,15 @@ fn execution_table(rows: &[Value], room: Room) -> String {
     ]);
     for row in rows {
         let text = |name: &str| row[name].as_str().unwrap_or("-").to_owned();
-        let cells = [
+        table.add([
             text("execution_id"),
             text("workflow_name"),
             room.state(&text("state")),
             text("current_step"),
             room.time(&text("updated_at")),
-        ];
-        table.add_row(visible_row(&cells, &kept));
+        ]);
     }
-    table.trim_fmt() + "\n"
+    table.shown()
 }
 
 /// Lists workflows or agents, those with findings too.
@@ -235,6 +302,7 @@ pub fn list(
     authoring: Option<&Authoring>,
     mut out: Output<'_>,
 ) -> Result<u8> {
+    args.check()?;
     let printed = if args.what == Listed::Agents {
         let json = || registry.agents().map(agent_json).collect();
         out.rows(json, || agent_table(registry, Room::of(args.wide)))
@@ -301,29 +369,25 @@ fn shown(path: &Path) -> String {
 }
 
 fn workflow_table(registry: &Registry, room: Room) -> String {
-    let header = [
+    let mut table = room.table([
         ("name", 0),
-        ("steps", 100),
+        ("steps", 120),
         ("source", 70),
         ("description", 0),
-    ];
-    let (mut table, kept) = room.table(&header);
+    ]);
     for entry in registry.workflows() {
         let workflow = workflow_of(entry);
-        table.add_row(visible_row(
-            &[
-                entry.name.clone(),
-                workflow.map_or_else(String::new, steps),
-                entry.source.as_str().to_owned(),
-                workflow.map_or_else(
-                    || broken(&entry.findings, entry.source, entry.path.as_deref()),
-                    |workflow| workflow.description.clone(),
-                ),
-            ],
-            &kept,
-        ));
+        table.add([
+            entry.name.clone(),
+            workflow.map_or_else(String::new, steps),
+            entry.source.as_str().to_owned(),
+            workflow.map_or_else(
+                || broken(&entry.findings, entry.source, entry.path.as_deref()),
+                |workflow| workflow.description.clone(),
+            ),
+        ]);
     }
-    table.trim_fmt() + "\n"
+    table.shown()
 }
 
 /// Where agents write workflows, and why there.
@@ -342,27 +406,18 @@ fn steps(workflow: &Workflow) -> String {
 }
 
 fn agent_table(registry: &Registry, room: Room) -> String {
-    let (mut table, kept) = room.table(&[("name", 0), ("source", 70), ("description", 0)]);
+    let mut table = room.table([("name", 0), ("source", 70), ("description", 0)]);
     for entry in registry.agents() {
-        table.add_row(visible_row(
-            &[
-                entry.name.clone(),
-                entry.source.as_str().to_owned(),
-                entry.value.as_ref().map_or_else(
-                    || broken(&entry.findings, entry.source, entry.path.as_deref()),
-                    |persona| persona.description.clone(),
-                ),
-            ],
-            &kept,
-        ));
+        table.add([
+            entry.name.clone(),
+            entry.source.as_str().to_owned(),
+            entry.value.as_ref().map_or_else(
+                || broken(&entry.findings, entry.source, entry.path.as_deref()),
+                |persona| persona.description.clone(),
+            ),
+        ]);
     }
-    table.trim_fmt() + "\n"
-}
-
-/// The cells of the columns that are kept.
-fn visible_row<const N: usize>(cells: &[String; N], kept: &[bool]) -> Vec<String> {
-    let cells = cells.iter().zip(kept).filter(|(_, is_kept)| **is_kept);
-    cells.map(|(cell, _)| visible(cell)).collect()
+    table.shown()
 }
 
 /// The first error of a definition, shown in place of its description.

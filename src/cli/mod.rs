@@ -376,7 +376,7 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) ->
         Command::Tail(args) => run_to_end(tail::tail(args, &config, out.json)),
         Command::Validate(args) => validate::validate(&args, &config.registry(), color(), out),
         Command::List(args) if args.what == list::Listed::Executions => {
-            run_to_end(list::executions(args, &config, out))
+            run_to_end(list::executions(args, &config, &flags, out))
         }
         Command::List(args) => {
             let authoring = config.authoring();

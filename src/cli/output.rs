@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{value::json_text, visible::visible};
+use super::{screen::Screen, value::json_text};
 use crate::error::{Code, Error, Result, plain};
 
 /// How and where a command prints its result.
@@ -59,7 +59,10 @@ impl<'a> Output<'a> {
 
     /// Prints the reply of a tool: as JSON, or its message.
     pub(super) fn reply(&mut self, reply: &Value) -> Result<()> {
-        let message = || visible(reply["message"].as_str().unwrap_or_default()) + "\n";
+        let message = || {
+            let message = reply["message"].as_str().unwrap_or_default();
+            Screen::stdout().block(None, "", message)
+        };
         self.print(|| reply.clone(), message)
     }
 

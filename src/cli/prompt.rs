@@ -1,12 +1,13 @@
 //! Reads what a person types, line by line: with editing, history and completion where the terminal can do that. Ctrl-C and
 //! Ctrl-D are answers too, so that whoever asks can say what was not done.
 
+mod stop;
+
 use std::{
     io::{self, IsTerminal},
     sync::mpsc,
 };
 
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use rustyline::{
     Context, Editor, Helper, completion::Completer, error::ReadlineError, highlight::Highlighter,
     hint::Hinter, history::MemHistory, validate::Validator,
@@ -46,8 +47,11 @@ impl Prompt {
             io::stderr().is_terminal(),
         ];
         let edited = terminals.iter().all(|is| *is) && !is_simple();
-        let editing = edited.then(Editing::begin).flatten();
-        editing.map_or_else(|| Self::Plain(Input::stdin()), Self::Edited)
+        if edited {
+            Self::Edited(Editing::begin())
+        } else {
+            Self::Plain(Input::stdin())
+        }
     }
 
     /// Asks for a line; `choices` complete what is begun. An embedded server lets the store go while the line is slow to
@@ -84,22 +88,25 @@ fn is_simple() -> bool {
 pub(super) struct Editing {
     asked: mpsc::Sender<(String, Vec<String>)>,
     typed: channel::UnboundedReceiver<Result<Typed>>,
-    /// How the terminal was.
-    modes: Termios,
-    is_reading: bool,
 }
 
 impl Editing {
-    /// `None` where the terminal cannot be asked how it is.
-    fn begin() -> Option<Self> {
-        let modes = tcgetattr(io::stdin()).ok()?;
+    fn begin() -> Self {
+        stop::heed();
         let (asked, questions) = mpsc::channel::<(String, Vec<String>)>();
         let (answers, typed) = channel::unbounded_channel();
         std::thread::spawn(move || {
             let mut editor = editor();
+            let printer = editor
+                .as_mut()
+                .ok()
+                .and_then(|it| it.create_external_printer().ok());
+            let mut redraw = printer.map(|printer| Box::new(printer) as stop::Redraw);
             for (asked, choices) in questions {
                 let typed = match &mut editor {
-                    Ok(editor) => read(editor, &asked, choices),
+                    Ok(editor) => {
+                        stop::while_reading(&mut redraw, || read(editor, &asked, choices))
+                    }
                     Err(error) => Err(unreadable(&error.to_string())),
                 };
                 if answers.send(typed).is_err() {
@@ -107,12 +114,7 @@ impl Editing {
                 }
             }
         });
-        Some(Self {
-            asked,
-            typed,
-            modes,
-            is_reading: false,
-        })
+        Self { asked, typed }
     }
 
     async fn line(
@@ -121,7 +123,6 @@ impl Editing {
         choices: &[String],
         link: &mut Link<'_>,
     ) -> Result<Typed> {
-        self.is_reading = true;
         let gone = || unreadable("its reader has ended");
         let question = (asked.to_owned(), choices.to_vec());
         self.asked.send(question).map_err(|_| gone())?;
@@ -132,7 +133,6 @@ impl Editing {
                 self.typed.recv().await
             }
         };
-        self.is_reading = false;
         typed.ok_or_else(gone)?
     }
 }
@@ -140,11 +140,7 @@ impl Editing {
 /// A command that ends while a line is read leaves the terminal as it was.
 impl Drop for Editing {
     fn drop(&mut self) {
-        if self.is_reading {
-            // The editor had asked for pastes in brackets.
-            let _ = question::prompt("\u{1b}[?2004l\n");
-            let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.modes);
-        }
+        stop::give_back();
     }
 }
 
@@ -211,8 +207,14 @@ impl Completer for Choices {
     }
 }
 
+/// It has no hints: it is what the editor asks first once it has the terminal.
 impl Hinter for Choices {
     type Hint = String;
+
+    fn hint(&self, _: &str, _: usize, _: &Context<'_>) -> Option<String> {
+        stop::take();
+        None
+    }
 }
 
 impl Highlighter for Choices {}

@@ -17,7 +17,7 @@ const COLUMNS_UNKNOWN: usize = 80;
 /// The rows of a terminal that does not report them.
 const ROWS_UNKNOWN: usize = 24;
 /// The least width that text is wrapped to.
-const COLUMNS_MIN: usize = 20;
+const COLUMNS_MIN: usize = 12;
 
 /// The properties of stdout: its width, and whether it takes color.
 #[derive(Clone, Copy, Debug)]
@@ -200,7 +200,7 @@ fn indent_of(line: &str) -> usize {
 }
 
 /// A line broken between words.
-fn wrapped(line: &str, columns: usize) -> Vec<String> {
+pub(super) fn wrapped(line: &str, columns: usize) -> Vec<String> {
     let columns = columns.max(COLUMNS_MIN);
     if line.width() <= columns {
         return vec![line.to_owned()];

@@ -18,6 +18,8 @@ pub const AGENT_COMMAND_SCAN_BYTES_MAX: usize = 64 << 20;
 pub const AGENT_COMMAND_TRIES_MAX: u32 = 3;
 /// How often `midex run` redraws its line of progress.
 pub const RUN_PROGRESS_EVERY: Duration = Duration::from_secs(1);
+/// The shortest time between two drawings of `midex show --watch`.
+pub const WATCH_EVERY_MIN: Duration = Duration::from_millis(100);
 /// Lines that can be had again at a prompt.
 pub const PROMPT_HISTORY_MAX: usize = 1_000;
 /// Largest configuration file of a host that `midex install` changes and `midex doctor` reads.
@@ -32,6 +34,8 @@ pub const BENCH_SINGLE_IN_FLIGHT_MAX: usize = 256;
 pub const BENCH_STORED_MAX: u32 = 10_000_000;
 /// Pages of executions that a part of an id is looked for in, the ones that moved last first.
 pub const NAMED_PAGES_MAX: usize = 20;
+/// Executions that `midex list` counts past those that it shows; where there are more it says so.
+pub const LISTED_MORE_MAX: usize = 1_000;
 /// Executions that are named where a part of an id fits several.
 pub const NAMED_SHOWN_MAX: usize = 5;
 /// Executions, signals or steps that a terminal is offered to pick from.

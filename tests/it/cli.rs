@@ -17,11 +17,14 @@ mod install;
 mod looking;
 mod naming;
 mod run;
+pub(crate) mod screens;
 mod show;
 mod socket;
+mod stopping;
 pub(crate) mod terminal;
 mod tools;
 mod watch;
+mod widths;
 mod words;
 
 use std::{

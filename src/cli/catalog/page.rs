@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, fmt::Write as _};
 
 use serde_json::Value;
+use unicode_width::UnicodeWidthStr;
 
 use super::{Listed, schema::kind};
 use crate::{
@@ -17,13 +18,19 @@ use crate::{
 
 /// The margin of the lines below a title.
 const INDENT: &str = "  ";
+/// What stands between a name and what is said of it.
+const GAP: &str = "  ";
+/// The width of the names of fields.
+const NAME_COLUMNS: usize = 9;
 
 /// All catalogs.
 pub(super) fn catalog_table(catalogs: &[Value]) -> String {
-    if catalogs.is_empty() {
-        return "no catalogs; `midex catalog add FILE --title TITLE` makes one of an OpenAPI document\n".into();
-    }
     let screen = Screen::stdout();
+    if catalogs.is_empty() {
+        let words =
+            "no catalogs; `midex catalog add FILE --title TITLE` makes one of an OpenAPI document";
+        return screen.block(None, "", words);
+    }
     let mut table = screen.table(&["catalog", "state", "commands", "called at", "title"]);
     for catalog in catalogs {
         table.add_row(row([
@@ -49,11 +56,7 @@ pub(in crate::cli) fn state(catalog: &Value) -> &'static str {
 /// A catalog and the first of its commands.
 pub(super) fn catalog_page(catalog: &Value, listed: &Listed, screen: &Screen) -> String {
     let id = field(catalog, "catalog_id");
-    let mut text = format!(
-        "{}  {}\n",
-        screen.paint(Style::Bold, &id),
-        field(catalog, "title")
-    );
+    let mut text = head(&id, &field(catalog, "title"), screen);
     let imported = format!(
         "{}, {}",
         field(catalog, "source"),
@@ -90,9 +93,18 @@ pub(super) fn catalog_page(catalog: &Value, listed: &Listed, screen: &Screen) ->
         let _ = write!(text, "\n{}", command_table(&listed.commands, screen));
     }
     if let Some(more) = listed.more() {
-        let _ = writeln!(text, "{}", screen.paint(Style::Dim, &more));
+        text += &screen.block(Some(Style::Dim), "", &more);
     }
     text
+}
+
+/// A name, and what is said of it: in its line where there is room.
+fn head(name: &str, about: &str, screen: &Screen) -> String {
+    let title = screen.paint(Style::Bold, name);
+    if name.width() + GAP.width() + about.width() <= screen.columns() {
+        return format!("{title}{GAP}{about}").trim_end().to_owned() + "\n";
+    }
+    format!("{title}\n{}", screen.block(None, INDENT, about))
 }
 
 /// The other base URLs that the document offers.
@@ -123,8 +135,10 @@ fn named(all: &[(&str, String)], screen: &Screen) -> String {
     let mut text = String::new();
     let there = all.iter().filter(|(_, value)| !value.is_empty());
     for (name, value) in there {
-        let name = screen.paint(Style::Dim, &format!("{name:<9}"));
-        let _ = writeln!(text, "{INDENT}{name} {value}");
+        let margin = " ".repeat(INDENT.len() + NAME_COLUMNS + 1);
+        let value = screen.block(None, &margin, value);
+        let name = screen.paint(Style::Dim, &format!("{name:<NAME_COLUMNS$}"));
+        let _ = write!(text, "{INDENT}{name} {}", value.trim_start());
     }
     text
 }
@@ -154,12 +168,8 @@ pub(super) fn command_page(command: &Value, screen: &Screen) -> String {
         field(command, "http_method"),
         field(command, "path")
     );
-    let mut text = format!(
-        "{}  {}  {}\n",
-        screen.paint(Style::Bold, &id),
-        field(command, "class"),
-        called.trim()
-    );
+    let about = format!("{}{GAP}{}", field(command, "class"), called.trim());
+    let mut text = head(&id, about.trim(), screen);
     let [summary, description] = ["summary", "description"].map(|name| field(command, name));
     text += &screen.block(None, INDENT, &summary);
     if description != summary {
@@ -271,10 +281,10 @@ fn example(command: &Value) -> String {
 /// What an import would bring.
 pub(super) fn brought(answer: &Value, screen: &Screen) -> String {
     let catalog = &answer["catalog"];
-    let mut text = format!(
-        "{}  {}\n",
-        screen.paint(Style::Bold, &field(catalog, "catalog_id")),
-        field(catalog, "title")
+    let mut text = head(
+        &field(catalog, "catalog_id"),
+        &field(catalog, "title"),
+        screen,
     );
     text += &named(
         &[
@@ -309,14 +319,17 @@ pub(super) fn brought(answer: &Value, screen: &Screen) -> String {
         let more = format!("{more} more, which `midex catalog show` lists once it is imported");
         let _ = writeln!(text, "{}", screen.paint(Style::Dim, &more));
     }
-    text + "\nNothing was written: `midex catalog add` with the same arguments imports it\n"
+    let next = "Nothing was written: `midex catalog add` with the same arguments imports it";
+    text + "\n" + &screen.block(None, "", next)
 }
 
 /// What is different in a new document.
 pub(super) fn difference(changes: &Value, screen: &Screen) -> String {
     let of = |key: &str| list(&changes[key]);
-    let line =
-        |style, mark: &str, text: String| screen.paint(style, &format!("{mark} {text}")) + "\n";
+    let line = |style, mark: &str, text: String| {
+        let text = screen.block(Some(style), INDENT, &text);
+        text.replacen(INDENT, &format!("{mark} "), 1)
+    };
     let mut text = String::new();
     for (key, style, mark) in [("added", Style::Good, "+"), ("removed", Style::Bad, "-")] {
         for id in of(key) {
@@ -346,10 +359,11 @@ pub(super) fn difference(changes: &Value, screen: &Screen) -> String {
 pub(super) fn sent(answer: &Value, screen: &Screen) -> String {
     let id = field(answer, "catalog_id");
     let headers = list(&answer["headers"]);
+    let said = |words: &str| screen.block(None, "", words);
     if headers.is_empty() {
-        return format!("The catalog `{id}` sends no headers of its own\n");
+        return said(&format!("The catalog `{id}` sends no headers of its own"));
     }
-    let mut text = format!("With every call the catalog `{id}` sends:\n");
+    let mut text = said(&format!("With every call the catalog `{id}` sends:"));
     let mut table = screen.table(&["name", "value"]);
     let mut names = BTreeSet::new();
     for header in headers {
@@ -370,15 +384,14 @@ pub(super) fn sent(answer: &Value, screen: &Screen) -> String {
     text += &(table.trim_fmt() + "\n");
     let origins = words(&answer["origins"]);
     let goes = match origins.as_str() {
-        "" => format!("They go nowhere yet: run `midex catalog base-url {id} URL`\n"),
-        origins => format!("They go to {origins}, and nowhere else\n"),
+        "" => format!("They go nowhere yet: run `midex catalog base-url {id} URL`"),
+        origins => format!("They go to {origins}, and nowhere else"),
     };
-    text.push_str(&goes);
+    text += &said(&goes);
     for name in names {
-        let _ = writeln!(
-            text,
+        text += &said(&format!(
             "The value of {name} stays in the environment of the server: list it with --secret-env {name}"
-        );
+        ));
     }
     text
 }

@@ -3,6 +3,10 @@
 use std::{fmt::Write as _, io::Write as _};
 
 use serde_json::{Value, json};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    time::{Interval, MissedTickBehavior},
+};
 
 use super::{How, page, read};
 use crate::{
@@ -14,9 +18,12 @@ use crate::{
         value::json_text,
     },
     config::Config,
-    error::Result,
+    error::{Error, Result},
     limits,
 };
+
+/// Wipes the terminal, and begins at its top.
+const WIPE: &str = "\u{1b}[H\u{1b}[J";
 
 /// Follows an execution to its end.
 pub(super) async fn watch(
@@ -26,25 +33,72 @@ pub(super) async fn watch(
     flags: &str,
     is_json: bool,
 ) -> Result<()> {
-    let screen = Screen::stdout();
-    let mut drawn = Drawn::default();
+    let mut drawn = Drawn {
+        is_json,
+        flags: flags.to_owned(),
+        ..Drawn::default()
+    };
+    let mut pace = pace();
+    let mut window = Window::new()?;
     loop {
         let shown = read(link, id).await?;
-        let how = How {
-            screen: &screen,
-            flags,
-            has_visits: false,
-            is_served: link.is_served(),
-        };
-        drawn.show(&shown, &how, is_json)?;
+        drawn.is_served = link.is_served();
+        // What moves faster than anybody can read is left out.
+        pace.tick().await;
+        drawn.show(&shown)?;
         if is_final(&shown["status"]["state"]) {
             return Ok(());
         }
         let revision = shown["status"]["revision"].clone();
         tokio::select! {
             moved = moved(link, id, &revision, config) => moved?,
-            ended = drawn.tick(&shown, &how, is_json) => return ended,
+            ended = drawn.stand(&shown, &mut window, &mut pace) => return ended,
             () = reader_gone() => return Ok(()),
+        }
+    }
+}
+
+/// Ticks as often as the screen is drawn at most.
+fn pace() -> Interval {
+    let mut pace = tokio::time::interval(limits::WATCH_EVERY_MIN);
+    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    pace
+}
+
+/// What happens to the terminal meanwhile.
+struct Window {
+    sized: Signal,
+    taken_up: Signal,
+}
+
+/// What happened to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Event {
+    /// It has another size: the terminal has moved what stood on it, nobody knows how.
+    Sized,
+    /// The command was stopped and goes on: the shell wrote below what stood there.
+    TakenUp,
+    /// Time passed.
+    Second,
+}
+
+impl Window {
+    fn new() -> Result<Self> {
+        let listen = |kind| {
+            signal(kind)
+                .map_err(|error| Error::internal("signals cannot be received").because(error))
+        };
+        Ok(Self {
+            sized: listen(SignalKind::window_change())?,
+            taken_up: listen(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?,
+        })
+    }
+
+    async fn next(&mut self) -> Event {
+        tokio::select! {
+            Some(()) = self.sized.recv() => Event::Sized,
+            Some(()) = self.taken_up.recv() => Event::TakenUp,
+            () = tokio::time::sleep(limits::RUN_PROGRESS_EVERY) => Event::Second,
         }
     }
 }
@@ -73,43 +127,92 @@ async fn moved(link: &mut Link<'_>, id: &str, revision: &Value, config: &Config)
 /// What stands on the screen.
 #[derive(Default)]
 struct Drawn {
+    is_json: bool,
+    /// The flags that further commands need to reach the same executions.
+    flags: String,
+    /// Whether a server runs that does what no model is needed for.
+    is_served: bool,
     lines: Vec<String>,
     revision: Value,
+    /// Whether nobody knows any more where the lines stand.
+    is_lost: bool,
 }
 
 impl Drawn {
-    /// Draws the page anew every second, for times pass.
-    async fn tick(&mut self, shown: &Value, how: &How<'_>, is_json: bool) -> Result<()> {
+    /// Draws the page anew every second, for times pass, and where the terminal changes.
+    async fn stand(
+        &mut self,
+        shown: &Value,
+        window: &mut Window,
+        pace: &mut Interval,
+    ) -> Result<()> {
         loop {
-            tokio::time::sleep(limits::RUN_PROGRESS_EVERY).await;
-            if how.screen.is_terminal() && !is_json {
-                self.show(shown, how, is_json)?;
+            let event = window.next().await;
+            self.lose(event);
+            pace.tick().await;
+            if !self.is_printed(&Screen::stdout()) {
+                self.show(shown)?;
             }
         }
     }
 
-    fn show(&mut self, shown: &Value, how: &How<'_>, is_json: bool) -> Result<()> {
-        if is_json || !how.screen.is_terminal() || how.screen.is_plain() {
-            return self.print(shown, how, is_json);
+    /// Forgets what stands on the screen where that is no longer so.
+    fn lose(&mut self, event: Event) {
+        match event {
+            Event::Sized => self.is_lost = true,
+            Event::TakenUp => self.lines.clear(),
+            Event::Second => {}
+        }
+    }
+
+    fn how<'a>(&'a self, screen: &'a Screen) -> How<'a> {
+        How {
+            screen,
+            flags: &self.flags,
+            has_visits: false,
+            is_served: self.is_served,
+        }
+    }
+
+    /// Whether the page is printed whole, one below the other.
+    fn is_printed(&self, screen: &Screen) -> bool {
+        self.is_json || !screen.is_terminal() || screen.is_plain()
+    }
+
+    fn show(&mut self, shown: &Value) -> Result<()> {
+        // The size of the terminal is that of now.
+        let screen = Screen::stdout();
+        if self.is_printed(&screen) {
+            return self.print(shown, &screen);
         }
         let rows = rows().saturating_sub(1).max(1);
-        let lines = fitted(&page(shown, how), rows);
-        let change = change(&self.lines, &lines);
+        let text = page(shown, &self.how(&screen));
+        print(&self.draw(&text, rows))
+    }
+
+    /// What draws this page in so many rows.
+    fn draw(&mut self, page: &str, rows: usize) -> String {
+        let lines = fitted(page, rows);
+        let change = if std::mem::take(&mut self.is_lost) {
+            format!("{WIPE}{}", change(&[], &lines))
+        } else {
+            change(&self.lines, &lines)
+        };
         self.lines = lines;
-        print(&change)
+        change
     }
 
     /// Prints the page whole wherever the execution has moved, for what keeps everything that it is given.
-    fn print(&mut self, shown: &Value, how: &How<'_>, is_json: bool) -> Result<()> {
+    fn print(&mut self, shown: &Value, screen: &Screen) -> Result<()> {
         let revision = &shown["status"]["revision"];
         if self.revision == *revision {
             return Ok(());
         }
         self.revision = revision.clone();
-        let text = if is_json {
+        let text = if self.is_json {
             json_text(shown, false) + "\n"
         } else {
-            page(shown, how) + "\n"
+            page(shown, &self.how(screen)) + "\n"
         };
         print(&text)
     }
@@ -225,6 +328,40 @@ mod tests {
             assert_eq!(kept, now.len(), "{pages:?}: {drawn:?}");
             assert!(drawn.len() <= now.len().max(1), "{pages:?}: {drawn:?}");
         }
+    }
+
+    #[test]
+    fn a_terminal_of_another_size_is_wiped_and_drawn_whole_and_one_taken_up_below() {
+        let mut drawn = Drawn::default();
+        drawn.draw("a\nb\nc\nd", 9);
+        drawn.lose(Event::Sized);
+        let lower = drawn.draw("a\nb\nc\nd", 3);
+        assert!(lower.starts_with(WIPE), "{lower:?}");
+        assert_eq!(shown(&lower[WIPE.len()..]), ["a", "b", "… 2 more lines"]);
+        drawn.lose(Event::Sized);
+        let higher = drawn.draw("a\nb\nc\nd", 9);
+        assert_eq!(shown(&higher[WIPE.len()..]), ["a", "b", "c", "d"]);
+        drawn.lose(Event::TakenUp);
+        let below = drawn.draw("a\nb\nc\nd", 9);
+        assert_eq!(shown(&below), ["a", "b", "c", "d"]);
+        drawn.lose(Event::Second);
+        assert_eq!(drawn.draw("a\nb\nc\nd", 9), "");
+    }
+
+    /// Something moves a thousand times in a second of the paused clock, and is drawn when its pace lets it.
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_of_moves_is_drawn_ten_times_a_second_at_most() {
+        let (mut pace, mut frames) = (pace(), 0);
+        let burst = async {
+            loop {
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+                pace.tick().await;
+                frames += 1;
+            }
+        };
+        let second = std::time::Duration::from_secs(1);
+        assert!(tokio::time::timeout(second, burst).await.is_err());
+        assert!((9..=11).contains(&frames), "{frames} frames");
     }
 
     #[test]

@@ -338,10 +338,10 @@ async fn a_call_that_may_have_been_done_is_looked_for_before_it_is_repeated() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_that_is_cut_says_how_many_more_there_are() {
     let shop = Shop::open().await;
-    let show = ["catalog", "show", "pantry", "--limit", "3"];
-    shop.ends(0, &show)
+    let listing = ["catalog", "show", "pantry", "--limit", "3"];
+    shop.ends(0, &listing)
         .shows(&["1 more: --limit 4 shows all, `midex call --search WORDS` finds some"]);
-    let whole = shop.place.json(&show);
+    let whole = shop.place.json(&listing);
     assert_eq!(
         (&whole["total"], whole["commands"].as_array().unwrap().len()),
         (&json!(4), 3)

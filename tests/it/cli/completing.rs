@@ -2,6 +2,8 @@
 
 use std::process::{Command, Stdio};
 
+use midex::limits;
+
 use super::{Place, until};
 use crate::support::assert_has;
 
@@ -137,4 +139,67 @@ fn there_is_a_script_for_every_shell() {
         assert_has(&script, &["MIDEX_COMPLETE", "midex"]);
     }
     place.ends(2, &["completions", "tcsh"]);
+}
+
+#[test]
+fn no_more_is_offered_than_the_limit_says_and_what_fits_comes_before_it() {
+    let place = Place::new();
+    let most = limits::COMPLETIONS_MAX;
+    for at in 0..most + 10 {
+        let name = format!("many-{at:03}");
+        place.workflow(&name, &[("a", &[])]);
+    }
+    let Some(shown) = offered(&place, &["run", "many"]) else {
+        return;
+    };
+    assert_eq!(shown.len(), most, "{shown:?}");
+    // The last of them fit, though they stand past the limit of all.
+    offers(
+        &place,
+        &["run", &format!("many-{:03}", most + 9)],
+        &[&format!("many-{:03}", most + 9)],
+    );
+    for at in 0..10 {
+        place.run(1, &format!("many-e{at}"), "");
+    }
+    let _server = place.listening();
+    offers(&place, &["show", ""], &["@last", "many-e0"]);
+    let shown = offered(&place, &["graph", "many"]).unwrap_or_default();
+    assert_eq!(shown.len(), most, "{shown:?}");
+}
+
+#[test]
+fn steps_that_wait_and_odd_names_are_offered_where_a_shell_takes_them() {
+    let place = Place::new();
+    place.file(
+        "workflows/gated.yaml",
+        "workflow: gated\ndescription: d\nsteps:\n  - { id: agree, gate: Is it so? }\n",
+    );
+    for id in ["größe", "release 4", "-x", "日本"] {
+        let id = format!("--id={id}");
+        place.with_stdin(&["run", "bug-fix", &id], "");
+    }
+    place.with_stdin(&["run", "gated", "--id", "g"], "");
+    let _server = place.listening();
+    offers(&place, &["approve", "g", ""], &["agree"]);
+    offers(&place, &["show", "grö"], &["größe"]);
+    offers(&place, &["graph", "日"], &["日本"]);
+    offers(&place, &["run", "bug-fix", "--id", "日"], &["日本"]);
+    offers(
+        &place,
+        &["new", "workflow", "x", "--from", "gat"],
+        &["gated"],
+    );
+    for begun in ["release", "-x"] {
+        let Some(shown) = offered(&place, &["show", begun]) else {
+            return;
+        };
+        // Neither a shell nor midex would read them as they are.
+        assert!(
+            !shown
+                .iter()
+                .any(|word| word == "-x" || word.starts_with("release")),
+            "{shown:?}"
+        );
+    }
 }

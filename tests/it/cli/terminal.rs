@@ -40,6 +40,24 @@ impl Terminal {
         Self::begin(command, "xterm", columns)
     }
 
+    /// A terminal of so many columns that can do no more than print.
+    pub(crate) fn simple(command: Command, columns: u16) -> Self {
+        Self::begin(command, "dumb", columns)
+    }
+
+    /// Gives it another size, which its command is told.
+    pub(crate) fn resize(&self, rows: u16, columns: u16) {
+        let size = Winsize {
+            ws_row: rows,
+            ws_col: columns,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        tcsetwinsize(&self.keys, size).unwrap();
+        // Nobody's terminal is told of it by the system.
+        kill_process(Pid::from_child(&self.child), Signal::WINCH).unwrap();
+    }
+
     fn begin(mut command: Command, term: &str, columns: u16) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
@@ -103,7 +121,7 @@ impl Terminal {
     }
 
     /// How the terminal is set.
-    fn modes(&self) -> Termios {
+    pub(crate) fn modes(&self) -> Termios {
         tcgetattr(&self.keys).unwrap()
     }
 

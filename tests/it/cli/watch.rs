@@ -148,3 +148,33 @@ fn pictures_and_pages_fit_every_width() {
         }
     }
 }
+
+/// What stands on a terminal of so many rows after this, from the last time that it was wiped.
+fn since_wiped(shown: &str) -> Vec<String> {
+    let last = shown.rsplit("\u{1b}[H\u{1b}[J").next().unwrap();
+    super::screens::shown::Shown::of(last).lines()
+}
+
+#[test]
+fn a_window_that_gets_lower_and_higher_again_shows_the_page_whole() {
+    let place = Place::new();
+    place.begun("p");
+    let _server = place.listening();
+    let mut watched = Terminal::open(place.command(&["show", "p", "--watch"]));
+    let first = watched.expect("verify");
+    assert!(first.contains("diagnose"), "{first:?}");
+    watched.expect("\u{1b}[?7h");
+    watched.resize(6, 60);
+    let lower = watched.expect("more lines") + &watched.expect("\u{1b}[?7h");
+    assert!(lower.contains("\u{1b}[H\u{1b}[J"), "{lower:?}");
+    assert!(since_wiped(&lower).len() <= 5, "{lower:?}");
+    watched.resize(24, 60);
+    let higher = watched.expect("verify");
+    assert_has(&higher, &["\u{1b}[H\u{1b}[J", "diagnose", "fix"]);
+    // A narrower one is laid out anew too.
+    watched.resize(24, 40);
+    let narrow = watched.expect("\u{1b}[H\u{1b}[J") + &watched.expect("verify");
+    assert_has(&narrow, &["diagnose"]);
+    watched.interrupt();
+    watched.ends(0);
+}

@@ -1,0 +1,193 @@
+//! The table of a list. Cells without spaces stand whole, the others are broken between words and share what room is left; where
+//! that is too little the last column stands below the others.
+
+use unicode_width::UnicodeWidthStr;
+
+use crate::cli::screen::{cut, one_line, wrapped};
+
+/// The columns between two cells.
+const GAP: usize = 2;
+/// The indent of what stands below its row.
+const INDENT: usize = 2;
+/// The columns that a cell of several words needs to stand beside the others.
+const WORDS_COLUMNS_MIN: usize = 24;
+
+/// A table of at most `N` columns.
+pub(super) struct Table<const N: usize> {
+    /// The columns of the terminal.
+    room: usize,
+    kept: [bool; N],
+    /// The header, and then the rows: the cells that are kept.
+    rows: Vec<Vec<String>>,
+}
+
+impl<const N: usize> Table<N> {
+    /// A table of these columns, each with how many columns of the terminal it stays from.
+    pub(super) fn new(room: usize, header: [(&str, usize); N]) -> Self {
+        let mut table = Self {
+            room,
+            kept: header.map(|(_, from)| room >= from),
+            rows: Vec::new(),
+        };
+        table.add(header.map(|(name, _)| name.to_owned()));
+        table
+    }
+
+    pub(super) fn add(&mut self, cells: [String; N]) {
+        let cells = cells.into_iter().zip(self.kept).filter(|(_, is)| *is);
+        let cells = cells.map(|(cell, _)| one_line(&cell));
+        self.rows.push(cells.collect());
+    }
+
+    /// The table as text.
+    pub(super) fn shown(&self) -> String {
+        let beside = self.widths(0);
+        let below = usize::from(beside.is_none());
+        let widths = beside.or_else(|| self.widths(below));
+        let widths = widths.unwrap_or_else(|| self.natural(below));
+        // Without its own column the last header would only be in the way.
+        let header = self.row(&self.rows[0][..widths.len()], &widths);
+        let rows = self.rows[1..].iter().map(|cells| self.row(cells, &widths));
+        rows.fold(header, |text, row| text + &row)
+    }
+
+    /// The widths that the cells of each column ask for, but for so many of the last.
+    fn natural(&self, without: usize) -> Vec<usize> {
+        let count = self.rows[0].len() - without;
+        let width = |at: usize| self.rows.iter().map(|cells| cells[at].width()).max();
+        (0..count).map(|at| width(at).unwrap_or(0)).collect()
+    }
+
+    /// The widths of all columns but so many of the last; `None` where there is no room for them.
+    fn widths(&self, without: usize) -> Option<Vec<usize>> {
+        let mut widths = self.natural(without);
+        let gaps = GAP * widths.len().saturating_sub(1);
+        let mut left = self.room.checked_sub(gaps)?;
+        let has_words = |at: usize| self.rows[1..].iter().any(|cells| cells[at].contains(' '));
+        let (mut broken, whole): (Vec<_>, Vec<_>) =
+            (0..widths.len()).partition(|at| has_words(*at));
+        for at in whole {
+            left = left.checked_sub(widths[at])?;
+        }
+        // Who asks for the least is served first, so that the others share what it leaves.
+        broken.sort_by_key(|at| widths[*at]);
+        for (at, sharing) in broken.iter().zip((1..=broken.len()).rev()) {
+            let share = left / sharing;
+            if widths[*at] > share {
+                widths[*at] = Some(share).filter(|share| *share >= WORDS_COLUMNS_MIN)?;
+            }
+            left -= widths[*at];
+        }
+        Some(widths)
+    }
+
+    fn row(&self, cells: &[String], widths: &[usize]) -> String {
+        let columns = cells.iter().zip(widths);
+        let columns: Vec<_> = columns.map(|(cell, width)| lines(cell, *width)).collect();
+        let height = columns.iter().map(Vec::len).max().unwrap_or(0);
+        let line = |at: usize| {
+            let cells = columns.iter().zip(widths);
+            let cells = cells.map(|(lines, width)| {
+                let text = lines.get(at).map_or("", String::as_str);
+                let blank = width.saturating_sub(text.width());
+                format!("{text}{}", " ".repeat(blank))
+            });
+            let line = cells.collect::<Vec<_>>().join(&" ".repeat(GAP));
+            line.trim_end().to_owned() + "\n"
+        };
+        let mut text: String = (0..height).map(line).collect();
+        for below in &cells[widths.len()..] {
+            let margin = " ".repeat(INDENT);
+            let lines = wrapped(below, self.room.saturating_sub(INDENT));
+            let lines = lines.iter().filter(|line| !line.is_empty());
+            text.extend(lines.map(|line| format!("{margin}{line}\n")));
+        }
+        text
+    }
+}
+
+/// The lines of a cell; a word that is wider than its column is cut, unless the cell is that word alone.
+fn lines(cell: &str, width: usize) -> Vec<String> {
+    if cell.width() <= width || !cell.contains(' ') {
+        return vec![cell.to_owned()];
+    }
+    let lines = wrapped(cell, width).into_iter();
+    lines.map(|line| cut(&line, width)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(room: usize) -> String {
+        let mut table = Table::new(room, [("name", 0), ("source", 60), ("description", 0)]);
+        for (name, about) in [
+            (
+                "release",
+                "Release a version once a person has approved of it",
+            ),
+            ("documentation-specialist", "Write"),
+        ] {
+            table.add([name, "shipped", about].map(str::to_owned));
+        }
+        table.shown()
+    }
+
+    #[test]
+    fn columns_go_and_words_stay_whole_at_every_width() {
+        assert_eq!(
+            shown(100),
+            "\
+name                      source   description
+release                   shipped  Release a version once a person has approved of it
+documentation-specialist  shipped  Write
+"
+        );
+        assert_eq!(
+            shown(59),
+            "\
+name                      description
+release                   Release a version once a person
+                          has approved of it
+documentation-specialist  Write
+"
+        );
+        assert_eq!(
+            shown(30),
+            "\
+name
+release
+  Release a version once a
+  person has approved of it
+documentation-specialist
+  Write
+"
+        );
+        for room in 1..200 {
+            let table = shown(room);
+            let is_word = |line: &str| !line.trim().contains(' ');
+            let fits = |line: &str| line.width() <= room.max(14) || is_word(line);
+            assert!(table.lines().all(fits), "{room}: {table}");
+            assert!(
+                table.contains("documentation-specialist"),
+                "{room}: {table}"
+            );
+        }
+    }
+
+    #[test]
+    fn two_columns_of_words_share_the_room() {
+        let mut table = Table::new(60, [("a", 0), ("b", 0), ("c", 0)]);
+        let words = "one two three four five six seven eight";
+        table.add(["x", words, words].map(str::to_owned));
+        let shown = table.shown();
+        assert_eq!(
+            shown,
+            "\
+a  b                            c
+x  one two three four five six  one two three four five six
+   seven eight                  seven eight
+"
+        );
+    }
+}

@@ -1,0 +1,149 @@
+//! Stops at a prompt: after Ctrl-Z the shell finds the terminal as it was, and the line is edited again once the command
+//! goes on. The line editor is not asked: it would set the terminal anew before the stop takes hold.
+
+use std::{
+    io::{self, Write as _},
+    sync::{Mutex, MutexGuard, Once, PoisonError},
+};
+
+use rustix::{
+    process::{Signal, getpgrp, getpid, getsid, kill_process},
+    termios::{
+        InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
+    },
+};
+use rustyline::ExternalPrinter;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Asks the terminal to mark what is pasted, as the editor does.
+const PASTES_BRACKETED: &str = "\u{1b}[?2004h";
+/// Asks it not to.
+const PASTES_PLAIN: &str = "\u{1b}[?2004l";
+
+/// What draws the question and what was typed again, from outside of the editor.
+pub(super) type Redraw = Box<dyn ExternalPrinter + Send>;
+
+/// The terminal that a line is read from just now; `None` between the lines.
+static READING: Mutex<Option<Reading>> = Mutex::new(None);
+
+/// A terminal in the hands of the line editor.
+struct Reading {
+    /// As the shell has it.
+    usual: Termios,
+    /// As a line is edited.
+    raw: Termios,
+    /// Whether the editor has set it, and this module after it.
+    is_taken: bool,
+    redraw: Option<Redraw>,
+}
+
+/// Heeds stops from now on, once for the whole process: whoever listens to the signal has it for good.
+pub(super) fn heed() {
+    static HEEDED: Once = Once::new();
+    HEEDED.call_once(|| {
+        let listen = |of: Signal| signal(SignalKind::from_raw(of.as_raw())).ok();
+        if let (Some(mut stops), Some(mut goes_on)) = (listen(Signal::TSTP), listen(Signal::CONT)) {
+            tokio::spawn(async move {
+                loop {
+                    tokio::select! {
+                        Some(()) = stops.recv() => stop(),
+                        Some(()) = goes_on.recv() => take_up(),
+                        else => return,
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// Reads a line with `read` while stops are heeded.
+pub(super) fn while_reading<T>(redraw: &mut Option<Redraw>, read: impl FnOnce() -> T) -> T {
+    let Ok(usual) = tcgetattr(io::stdin()) else {
+        return read();
+    };
+    let reading = Reading {
+        raw: raw(&usual),
+        usual,
+        redraw: redraw.take(),
+        is_taken: false,
+    };
+    *of_now() = Some(reading);
+    let typed = read();
+    *redraw = of_now().take().and_then(|reading| reading.redraw);
+    typed
+}
+
+/// Leaves Ctrl-Z to the terminal, which tells the whole job of it, once the editor has set it: the editor learns its keys from how
+/// the terminal was before.
+pub(super) fn take() {
+    if let Some(reading) = &mut *of_now()
+        && !std::mem::replace(&mut reading.is_taken, true)
+    {
+        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &reading.raw);
+    }
+}
+
+/// Gives the terminal back for good, where a line was being read from it.
+pub(super) fn give_back() {
+    if let Some(reading) = of_now().take() {
+        lend(&reading.usual, &format!("{PASTES_PLAIN}\n"));
+    }
+}
+
+fn of_now() -> MutexGuard<'static, Option<Reading>> {
+    READING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Stops this process, with the terminal as its shell knows it.
+fn stop() {
+    // Nobody could let a job go on that has no shell; by default the system does not stop it either.
+    if getsid(None).is_ok_and(|session| session == getpgrp()) {
+        return;
+    }
+    if let Some(reading) = &*of_now() {
+        lend(&reading.usual, PASTES_PLAIN);
+    }
+    // The signal that was caught stops nothing any more.
+    let _ = kill_process(getpid(), Signal::STOP);
+}
+
+/// Takes the terminal again, and draws what is being asked.
+fn take_up() {
+    let redraw = of_now().as_mut().and_then(|reading| {
+        lend(&reading.raw, PASTES_BRACKETED);
+        reading.redraw.take()
+    });
+    // The editor may be slow to draw, and ends its line with the same lock.
+    let Some(mut redraw) = redraw else { return };
+    let _ = redraw.print(String::new());
+    if let Some(reading) = &mut *of_now() {
+        reading.redraw = Some(redraw);
+    }
+}
+
+/// Sets the terminal, and tells it how pastes come. It is no matter of color, so it is said without one too.
+fn lend(modes: &Termios, words: &str) {
+    let _ = tcsetattr(io::stdin(), OptionalActions::Now, modes);
+    let mut stdout = io::stdout().lock();
+    let _ = stdout
+        .write_all(words.as_bytes())
+        .and_then(|()| stdout.flush());
+}
+
+/// How the terminal is set while a line is edited: as the editor sets it, but that it has signals. What was typed ahead outlives
+/// them. Ctrl-C is a key of the editor; the terminal interrupts at Ctrl-\, for nobody wants a core file.
+fn raw(usual: &Termios) -> Termios {
+    let mut raw = usual.clone();
+    raw.input_modes -= InputModes::BRKINT
+        | InputModes::ICRNL
+        | InputModes::INPCK
+        | InputModes::ISTRIP
+        | InputModes::IXON;
+    raw.local_modes -= LocalModes::ECHO | LocalModes::ICANON | LocalModes::IEXTEN;
+    raw.local_modes |= LocalModes::ISIG | LocalModes::NOFLSH;
+    let quit = raw.special_codes[SpecialCodeIndex::VQUIT];
+    raw.special_codes[SpecialCodeIndex::VINTR] = quit;
+    raw.special_codes[SpecialCodeIndex::VMIN] = 1;
+    raw.special_codes[SpecialCodeIndex::VTIME] = 0;
+    raw
+}
