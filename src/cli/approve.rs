@@ -11,6 +11,7 @@ use super::{
     picker::{Choice, pick},
     prompt::{Prompt, Typed},
     question::{is_possible, prompt},
+    screen::Screen,
     visible::visible,
 };
 use crate::{
@@ -333,9 +334,7 @@ impl Gate {
             text.extend(["Until: ", &visible(due), "\n"]);
         }
         text.push('\n');
-        for line in self.question().lines() {
-            text.extend(["  ", &visible(line), "\n"]);
-        }
+        text += &Screen::stdout().block(None, "  ", &self.question());
         text.push('\n');
         text
     }

@@ -82,12 +82,13 @@ async fn listed(args: CallArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Re
     let arguments = given(json!({ "query": args.search }));
     let listed = catalog::commands(arguments, args.limit, link).await?;
     let commands = &listed.commands;
-    let more = listed.more().map(|more| more + "\n");
+    let screen = Screen::stdout();
+    let more = listed.more().map(|more| screen.block(None, "", &more));
     let text = || {
         if commands.is_empty() {
             return "no command fits; `midex catalog list` shows the catalogs\n".to_owned();
         }
-        command_table(commands, &Screen::stdout()) + more.as_deref().unwrap_or_default()
+        command_table(commands, &screen) + more.as_deref().unwrap_or_default()
     };
     out.rows(|| commands.clone(), text)?;
     match &more {

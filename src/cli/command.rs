@@ -60,8 +60,15 @@ fn fill(words: &str, hints: &Hints, value: impl Fn(&str) -> Option<String>) -> O
     let mut filled = String::new();
     for (at, part) in words.split('`').enumerate() {
         let is_code = at % 2 == 1;
-        let quote = |text: String| if is_code { operand(&text) } else { text };
-        let part = fill_names(part, |name| value(name).map(quote))?;
+        let shown = |name: &str| {
+            let text = value(name)?;
+            Some(match name {
+                _ if !is_code => text,
+                "execution_id" | "nearest" => operand(&text),
+                _ => quoted(&text),
+            })
+        };
+        let part = fill_names(part, shown)?;
         if !is_code {
             filled.push_str(&part);
             continue;
@@ -236,7 +243,7 @@ mod tests {
     #[test]
     fn every_code_has_words_for_a_person() {
         for code in Code::ALL {
-            let last = code.typed().last().copied().unwrap_or_default();
+            let last = code.what_to_do().pop().unwrap_or_default();
             assert!(
                 !last.is_empty() && !last.contains('{') && !last.ends_with('.'),
                 "{code}: {last}"

@@ -340,7 +340,7 @@ mod tests {
     fn every_argument_that_is_completed_is_there() {
         let command = completed();
         for (name, argument, _) in COMPLETED {
-            let path = name.split(' ');
+            let mut path = name.split(' ');
             let found = path
                 .try_fold(&command, |it, name| it.find_subcommand(name))
                 .and_then(|it| it.get_arguments().find(|arg| arg.get_id() == argument));

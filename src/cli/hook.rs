@@ -172,9 +172,14 @@ fn recap(execution: &Value) -> String {
             execution
         };
         let words = field(described, "description");
+        let words = if words.is_empty() {
+            words
+        } else {
+            format!(": {words}")
+        };
         line(
             "open step",
-            &format!("'{}': {words}", field(step, "step_name")),
+            &format!("'{}'{words}", field(step, "step_name")),
         );
     }
     for wait in list(execution, "waits") {

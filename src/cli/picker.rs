@@ -7,12 +7,9 @@ use super::{
     link::Link,
     question::prompt,
     run::input::Input,
-    screen::{cut, one_line},
+    screen::{Screen, cut, one_line},
 };
 use crate::{error::Result, limits};
-
-/// The width of a line of the list.
-const COLUMNS: usize = 78;
 
 /// One of those that can be picked.
 #[derive(Clone, Debug)]
@@ -32,17 +29,17 @@ pub(super) async fn pick(
 ) -> Result<Option<usize>> {
     link.release().await?;
     let (shown, more) = choices.split_at(choices.len().min(limits::PICKED_MAX));
-    prompt(&listed(shown))?;
+    let screen = Screen::stdout();
+    prompt(&listed(shown, screen.columns()))?;
     if !more.is_empty() {
-        prompt(&format!(
-            "     there are more: leave it, and name the {what} in the command\n"
-        ))?;
+        let words = format!("there are more: leave it, and name the {what} in the command");
+        prompt(&screen.block(None, "     ", &words))?;
     }
     let choices = shown;
     let mut input = Input::stdin();
     for _ in 0..limits::PICK_ATTEMPTS_MAX {
         prompt(&format!(
-            "Which {what}? Its number or a part of its name, nothing to leave it: "
+            "Which {what}? (number or part of a name; empty: none) "
         ))?;
         let said = input.line(link).await?.unwrap_or_default();
         match meant(said.trim(), choices) {
@@ -59,11 +56,11 @@ pub(super) async fn pick(
     Ok(None)
 }
 
-fn listed(choices: &[Choice]) -> String {
+fn listed(choices: &[Choice], columns: usize) -> String {
     let mut text = String::new();
     for (at, Choice { key, about }) in choices.iter().enumerate() {
         let line = format!("{:>3}  {}  {}", at + 1, one_line(key), one_line(about));
-        let _ = writeln!(text, "{}", cut(line.trim_end(), COLUMNS));
+        let _ = writeln!(text, "{}", cut(line.trim_end(), columns));
     }
     text
 }
@@ -145,11 +142,12 @@ mod tests {
 
     #[test]
     fn a_line_fits_and_controls_no_terminal() {
-        let shown = listed(&[Choice {
+        let one = Choice {
             key: "\u{1b}[2Ja".to_owned(),
             about: "x ".repeat(200),
-        }]);
+        };
+        let shown = listed(&[one], 60);
         assert!(!shown.contains('\u{1b}'));
-        assert!(shown.lines().count() == 1 && shown.trim_end().chars().count() <= COLUMNS);
+        assert!(shown.lines().count() == 1 && shown.trim_end().chars().count() <= 60);
     }
 }

@@ -114,6 +114,7 @@ pub(super) async fn run(
         single,
         declared: None,
         has_begun: false,
+        may_have_begun: false,
     };
     let end = tokio::select! {
         end = runner.go() => end,
@@ -172,6 +173,8 @@ struct Runner<'a> {
     declared: Option<Vec<Value>>,
     /// Whether the execution is known to exist.
     has_begun: bool,
+    /// Whether it was asked to begin: it may exist though nobody answered.
+    may_have_begun: bool,
 }
 
 impl Runner<'_> {
@@ -453,12 +456,12 @@ impl Runner<'_> {
                 let done = status["state"] == State::Completed.as_str();
                 Ok(if done { EXIT_OK } else { EXIT_FINDINGS })
             }
-            Ok(End::Stopped(why)) if self.has_begun => {
+            Ok(End::Stopped(why)) if self.has_begun || self.may_have_begun => {
                 self.page.stopped(&why, &[self.command()])?;
                 Ok(EXIT_FINDINGS)
             }
-            Ok(End::Stopped(why)) => {
-                self.page.stopped(&why, &[])?;
+            Ok(End::Stopped(_)) => {
+                self.page.stopped("Nothing was started.", &[])?;
                 Ok(EXIT_FINDINGS)
             }
             Ok(End::Paused(pause)) => {

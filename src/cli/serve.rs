@@ -195,7 +195,13 @@ pub(super) async fn serve(
     let signals = tokio::spawn(cancel_on_signal(signals()?, stop.clone()));
     let lines = mcp::start_up_lines(&places(&transports, listening.as_ref()), profile);
     let announce = || {
-        for line in &lines {
+        // A person wants to know that it runs, and not what it lists to a host.
+        let shown = if io::stderr().is_terminal() {
+            1
+        } else {
+            lines.len()
+        };
+        for line in &lines[..shown] {
             log.write_line(line);
         }
         if transports.serves_stdio() && io::stdin().is_terminal() {

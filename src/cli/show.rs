@@ -130,9 +130,15 @@ async fn read(link: &mut Link<'_>, id: &str) -> Result<Value> {
         "status": link.read_of("workflow_status", id).await?,
         "history": link.read_of("step_history", id).await?,
         "artifacts": link.read_of("workflow_artifacts", id).await?,
-        "current_step": link.read_of("current_step", id).await?,
+        "current_step": link.read(&of_person(id)).await?,
         "graph": graph(link, id).await?,
     }))
+}
+
+/// What is to be done, in the author's words.
+fn of_person(id: &str) -> String {
+    let id = uri::encode(id);
+    format!("midex://workflow/current_step/{id}?reader=person")
 }
 
 /// The steps of an execution, with where each stands.
@@ -188,8 +194,9 @@ fn head(status: &Value, screen: &Screen) -> String {
     } else {
         String::new()
     };
+    let name = screen.paint(Style::Dim, &format!("{:<8}", "state"));
+    let _ = writeln!(text, "{INDENT}{name} {state}");
     for (name, value) in [
-        ("state", state),
         ("ending", field(status, "ending")),
         ("reason", field(status, "reason")),
         ("steps", counts(&status["steps"])),
@@ -200,11 +207,19 @@ fn head(status: &Value, screen: &Screen) -> String {
         ("parent", parent(status)),
     ] {
         if !value.is_empty() {
-            let name = screen.paint(Style::Dim, &format!("{name:<8}"));
-            let _ = writeln!(text, "{INDENT}{name} {value}");
+            text += &named(name, &value, screen);
         }
     }
     text
+}
+
+/// A value behind its name; the lines of a long one stand below each other.
+fn named(name: &str, value: &str, screen: &Screen) -> String {
+    let margin = format!("{INDENT}{:<9}", "");
+    let block = screen.block(None, &margin, value);
+    let name = screen.paint(Style::Dim, &format!("{name:<8}"));
+    let behind = block.get(margin.len()..).unwrap_or_default();
+    format!("{INDENT}{name} {behind}")
 }
 
 /// What it works on, value by value.
@@ -375,11 +390,14 @@ fn open_steps(steps: &[Value], screen: &Screen) -> String {
         let agent = step["agent_name"]
             .as_str()
             .map(|agent| format!(" ({agent})"));
+        let what = match field(step, "description") {
+            what if what.is_empty() => field(step, "instructions"),
+            what => what,
+        };
         let line = format!(
-            "{INDENT}{}{}: {}",
-            field(step, "step_name"),
+            "{INDENT}{}{}: {what}",
+            waits::brief(step),
             visible(&agent.unwrap_or_default()),
-            field(step, "description")
         );
         let _ = writeln!(text, "{}", cut(&line, screen.columns()));
     }

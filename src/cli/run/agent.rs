@@ -17,7 +17,7 @@ use super::{
 use crate::{
     cli::{link::Link, question, screen::one_line, value::duration, wrong},
     config::parse_duration,
-    error::{Code, Error, Result},
+    error::{Code, Error, Result, plain},
     limits,
 };
 
@@ -211,7 +211,8 @@ impl Group {
             .process_group(0)
             .kill_on_drop(true);
         let child = shell.spawn().map_err(|error| {
-            let message = format!("the command of --agent could not be started: {error}");
+            let why = plain(&error);
+            let message = format!("the command of --agent could not be started: {why}");
             Error::new(Code::FileUnusable, message)
                 .with_action("Name a command that `sh` can run")
                 .because(error)

@@ -28,6 +28,7 @@ impl Runner<'_> {
             if let Some(inputs) = &self.inputs {
                 arguments["inputs"] = inputs.clone();
             }
+            self.may_have_begun = true;
             let refused = match self.link.call("workflow.start", arguments).await {
                 Ok(reply) => {
                     self.page.started(&reply, self.inputs.as_ref())?;
@@ -37,6 +38,7 @@ impl Runner<'_> {
             };
             let is_asked =
                 refused.code() == Code::InputsInvalid && self.source.at_prompt().is_some();
+            self.may_have_begun = false;
             if !is_asked {
                 let declared = self.details().await.unwrap_or_default();
                 return Err(inputs::in_flags(refused, list(&declared["inputs"])));

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     cli::{value::field, wrong},
-    error::{Code, Error, Result},
+    error::{Code, Error, Result, plain},
     limits,
 };
 
@@ -122,7 +122,7 @@ impl Editor {
 }
 
 fn unwritable_file(path: &Path, error: io::Error) -> Error {
-    let message = format!("{} cannot be written: {}", path.display(), error.kind());
+    let message = format!("{} cannot be written: {}", path.display(), plain(&error));
     unusable(path, message).because(error)
 }
 

@@ -230,14 +230,12 @@ fn such_as(example: &Value) -> String {
 
 /// The bounds that a schema sets, in words.
 fn bounds(schema: &Value) -> Vec<String> {
-    let range = |least: &str, most: &str, of: &str| {
+    let range = |least: &str, most: &str, noun: &str| {
         let (least, most) = (&schema[least], &schema[most]);
-        let of = |count: &Value| {
-            if *count == 1 {
-                of.trim_end_matches('s')
-            } else {
-                of
-            }
+        let of = |count: &Value| match noun {
+            "" => String::new(),
+            noun if *count == 1 => format!(" {noun}"),
+            noun => format!(" {noun}s"),
         };
         match (least.is_null(), most.is_null()) {
             (true, true) => None,
@@ -249,22 +247,13 @@ fn bounds(schema: &Value) -> Vec<String> {
     let pattern = schema["pattern"].as_str();
     [
         range("minimum", "maximum", ""),
-        range("minLength", "maxLength", " characters").map(|text| singular(&text)),
-        range("minItems", "maxItems", " items").map(|text| singular(&text)),
+        range("minLength", "maxLength", "character"),
+        range("minItems", "maxItems", "item"),
         pattern.map(|pattern| format!("matches {}", one_line(pattern))),
     ]
     .into_iter()
     .flatten()
     .collect()
-}
-
-/// `at least 1 items` with its noun for one.
-fn singular(text: &str) -> String {
-    let is_one = text.strip_suffix('s').filter(|text| {
-        let mut words = text.split(' ').rev().skip(1);
-        words.next() == Some("1") && words.next() != Some("to")
-    });
-    is_one.unwrap_or(text).to_owned()
 }
 
 /// Where a value comes from that is not given, in words.
@@ -505,7 +494,7 @@ mod tests {
         for (schema, said) in [
             (json!({ "minItems": 1 }), "at least 1 item"),
             (json!({ "minItems": 2 }), "at least 2 items"),
-            (json!({ "minItems": 1, "maxItems": 1 }), "1 to 1 items"),
+            (json!({ "minItems": 1, "maxItems": 1 }), "1 to 1 item"),
             (json!({ "maxLength": 1 }), "at most 1 character"),
             (json!({ "minLength": 11 }), "at least 11 characters"),
         ] {

@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Stdin};
 
 use crate::{
     cli::link::Link,
-    error::{Code, Error, Result},
+    error::{Code, Error, Result, plain},
     limits,
 };
 
@@ -24,7 +24,7 @@ pub(in crate::cli) fn read_file(path: &Path, bytes_max: usize) -> Result<String>
     let read =
         File::open(path).and_then(|file| file.take(bytes_max as u64 + 1).read_to_end(&mut bytes));
     read.map_err(|error| {
-        unusable(path, format!("{shown} cannot be read: {}", error.kind())).because(error)
+        unusable(path, format!("{shown} cannot be read: {}", plain(&error))).because(error)
     })?;
     if bytes.len() > bytes_max {
         return Err(too_long(&shown, bytes_max));
@@ -79,7 +79,7 @@ impl Input {
             }
         };
         read.map_err(|error| {
-            let what = format!("standard input cannot be read: {}", error.kind());
+            let what = format!("standard input cannot be read: {}", plain(&error));
             unusable(&PathBuf::from("stdin"), what).because(error)
         })?;
         self.number += 1;

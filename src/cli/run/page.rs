@@ -289,7 +289,8 @@ impl<'a> Page<'a> {
     pub(super) fn stopped(&mut self, why: &str, commands: &[String]) -> Result<()> {
         let mut text = String::new();
         if !why.is_empty() {
-            text.extend(["\n", &visible(why), "\n"]);
+            text.push('\n');
+            text += &self.screen.block(None, "", why);
         }
         if let Some((first, rest)) = commands.split_first() {
             text.extend(["To go on: ", &visible(first), "\n"]);

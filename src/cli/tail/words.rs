@@ -154,7 +154,7 @@ mod tests {
             (
                 "workflow_failed",
                 json!({ "error": "no room\nleft" }),
-                "the execution has failed: no room left",
+                "the execution failed: no room left",
             ),
             ("step_started", Value::Null, "begins, for fixer"),
             (

@@ -211,8 +211,8 @@ async fn called(app: &App, id: &str, call: CommandCall) -> Result<Value> {
     Ok(answer)
 }
 
-/// What comes next where nothing is wrong with the call.
-const LATER: &str = "Call {tool} again a little later: nothing is wrong with the call";
+/// What comes next where nothing is wrong with the call. The service may have done it before it failed.
+const LATER: &str = "Call {tool} again a little later where a second call does no harm; else look first whether the first was done";
 
 /// How long a call is waited for; then it goes on, and `execution.wait` tells its end.
 const WAITED: Duration = limits::WAIT_MAX;

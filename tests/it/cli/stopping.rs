@@ -98,7 +98,7 @@ fn an_interrupt_at_every_prompt_says_how_to_go_on_and_loses_nothing_that_was_rec
             // What a signal finds in the line editor nobody knows, and before a start there is nothing to go on with.
             let said = match (is_key, stop.0) {
                 (true, _) => stop.3,
-                (false, []) => &["interrupted"],
+                (false, []) => &["Nothing was started"],
                 (false, _) => &stop.3[..1],
             };
             assert_has(&shown, said);

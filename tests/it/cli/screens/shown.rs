@@ -102,12 +102,6 @@ pub(crate) fn too_wide(line: &str, columns: usize) -> bool {
 const KNOWN: &[(&str, &str)] = &[
     ("", "error["),
     ("", "  help:"),
-    ("", "Which "),
-    ("show", "  reason"),
-    ("show", "  ended"),
-    ("run", "  Shall this"),
-    ("approve", "  Shall this"),
-    ("approve", "  1  gate"),
     ("new", "Next:"),
     ("catalog", "Catalog `"),
     ("catalog", "Remove the catalog"),
