@@ -316,7 +316,7 @@ fn on_a_full_disk_the_old_text_stays() {
         error["message"]
             .as_str()
             .unwrap()
-            .contains("no storage space"),
+            .contains("no room is left"),
         "{error}"
     );
     let action = error["suggested_action"].as_str().unwrap();

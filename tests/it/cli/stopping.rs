@@ -121,8 +121,8 @@ fn an_interrupt_of_a_list_or_a_question_does_nothing() {
     let place = Place::new();
     place.begun("p");
     for (args, asked) in [
-        (&["pause"][..], "nothing to leave it: "),
-        (&["abandon"], "nothing to leave it: "),
+        (&["pause"][..], "empty: none) "),
+        (&["abandon"], "empty: none) "),
     ] {
         let mut terminal = Terminal::open(place.command(args));
         terminal.expect(asked);
@@ -283,7 +283,7 @@ fn a_stop_of_a_list_to_pick_from_goes_on_where_it_was() {
         return;
     };
     terminal.type_keys("\"$MIDEX\" pause\r");
-    terminal.expect("nothing to leave it: ");
+    terminal.expect("empty: none) ");
     stopped_and_taken_up(&mut terminal);
     until(
         || terminal.modes().local_modes.contains(LocalModes::ICANON),

@@ -153,71 +153,70 @@ fn list_shows_what_is_shipped() {
     let (text, code) = listed(&shipped, false, false);
     assert_eq!(code, 0);
     insta::assert_snapshot!(text, @r#"
-    name                           steps                                   source   description
-    announce                       ask, write, approve, send               shipped  Write an announcement from release
-                                                                                    notes, and send it to the places that
-                                                                                    the user names once a person has read
-                                                                                    it
-    app-scaffold                   hear, read, ask, design, agree,         shipped  Set up a new app from a request in
-                                   sent_back, heed, no_agreement, create,           plain words, asking only for what is
-                                   check, verdict, mend, remember,                  missing, until it builds and its tests
-                                   give_up, document                                pass
-    bug-fix                        diagnose, fix, verify                   shipped  Find the cause of a defect, remove it
-                                                                                    with a test that proves it, and check
-                                                                                    the remedy
-    code-review                    understand, review, verdict             shipped  Review one change in three moves, from
-                                                                                    what it is for to one verdict that the
-                                                                                    author can act on
-    component-performance-review   database-performance, api-performance,  shipped  Measure a slow system part by part at
-                                   frontend-performance,                            once, and find the limit that binds
-                                   infrastructure-performance,                      the whole
+    name                           steps                                    source   description
+    announce                       ask, write, approve, send                shipped  Write an announcement from release
+                                                                                     notes, and send it to the places that
+                                                                                     the user names once a person has read
+                                                                                     it
+    app-scaffold                   hear, read, ask, design, agree,          shipped  Set up a new app from a request in
+                                   sent_back, heed, no_agreement, create,            plain words, asking only for what is
+                                   check, verdict, mend, remember,                   missing, until it builds and its tests
+                                   give_up, document                                 pass
+    bug-fix                        diagnose, fix, verify                    shipped  Find the cause of a defect, remove it
+                                                                                     with a test that proves it, and check
+                                                                                     the remedy
+    code-review                    understand, review, verdict              shipped  Review one change in three moves, from
+                                                                                     what it is for to one verdict that the
+                                                                                     author can act on
+    component-performance-review   database-performance, api-performance,   shipped  Measure a slow system part by part at
+                                   frontend-performance,                             once, and find the limit that binds the
+                                   infrastructure-performance,                       whole
                                    performance-synthesis
-    feature-development            design, implement, review               shipped  Build a feature from request to
-                                                                                    reviewed change, with the design
-                                                                                    settled before the code
-    incident-runbook               ask, look, instances, diagnose,         shipped  Look into an incident of a service,
-                                   approve, remove, watch, report                   remove the instance at fault once a
-                                                                                    person agrees, and watch until it is
-                                                                                    over
-    parallel-code-review           quality-review, security-review,        shipped  Review one change from five sides at
-                                   performance-review,                              once, and bring the findings together
-                                   maintainability-review,                          into one verdict
+    feature-development            design, implement, review                shipped  Build a feature from request to
+                                                                                     reviewed change, with the design
+                                                                                     settled before the code
+    incident-runbook               ask, look, instances, diagnose,          shipped  Look into an incident of a service,
+                                   approve, remove, watch, report                    remove the instance at fault once a
+                                                                                     person agrees, and watch until it is
+                                                                                     over
+    parallel-code-review           quality-review, security-review,         shipped  Review one change from five sides at
+                                   performance-review,                               once, and bring the findings together
+                                   maintainability-review,                           into one verdict
                                    architecture-review, review-synthesis
-    parallel-documentation-review  api-documentation, user-documentation,  shipped  Check five kinds of documentation
-                                   architecture-documentation,                      against the software at once, and plan
-                                   deployment-documentation,                        what to correct first
+    parallel-documentation-review  api-documentation, user-documentation,   shipped  Check five kinds of documentation
+                                   architecture-documentation,                       against the software at once, and plan
+                                   deployment-documentation,                         what to correct first
                                    security-documentation,
                                    documentation-synthesis
-    parallel-maintenance-audit     code-hygiene, dependency-audit,         shipped  Judge the health of a code base from
-                                   test-maintenance,                                six sides at once, and agree on what
-                                   documentation-maintenance,                       to maintain first
+    parallel-maintenance-audit     code-hygiene, dependency-audit,          shipped  Judge the health of a code base from
+                                   test-maintenance,                                 six sides at once, and agree on what to
+                                   documentation-maintenance,                        maintain first
                                    security-maintenance,
                                    performance-maintenance,
                                    maintenance-synthesis
-    parallel-root-cause-analysis   code-analysis, performance-analysis,    shipped  Look for the cause of a stubborn
-                                   security-analysis,                               defect or an incident from four sides
-                                   architecture-analysis,                           at once, and find the one that
-                                   correlation-analysis                             explains it
-    parallel-testing-strategy      unit-testing, integration-testing,      shipped  Plan the tests of a project or a
-                                   security-testing, performance-testing,           feature on five levels at once, and
-                                   user-testing, testing-synthesis                  make one affordable strategy of them
-    release                        ask, commands, prepare, check, unfit,   shipped  Release a version once a person
-                                   approve, tag, publish, partly, verify,           approves, verify it as its users get
-                                   unsound, stands, announce                        it, take it back where that fails, and
-                                                                                    announce it
-    retract                        ask, undo, stayed                       shipped  Take back one thing that was
-                                                                                    published, and fail where it is still
-                                                                                    there
-    review-until-approved          review, verdict, mend, remember,        shipped  Review a change, mend what was found
-                                   sign_off, accept, objected, again,               and review again, until it is approved
-                                   unsettled, refuse                                or the rounds are used up
-    security-audit                 reconnaissance, analysis,               shipped  Audit a code base in depth, with every
-                                   verification, report                             serious finding proved or refuted by
-                                                                                    another persona
-    security-threat-assessment     external-threats, internal-threats,     shipped  Assess who could harm a system and
-                                   data-protection, code-vulnerabilities,           how, from outside, inside, data, code
-                                   infrastructure-security,                         and infrastructure, and where to act
-                                   threat-synthesis                                 first
+    parallel-root-cause-analysis   code-analysis, performance-analysis,     shipped  Look for the cause of a stubborn defect
+                                   security-analysis,                                or an incident from four sides at once,
+                                   architecture-analysis,                            and find the one that explains it
+                                   correlation-analysis
+    parallel-testing-strategy      unit-testing, integration-testing,       shipped  Plan the tests of a project or a
+                                   security-testing, performance-testing,            feature on five levels at once, and
+                                   user-testing, testing-synthesis                   make one affordable strategy of them
+    release                        ask, commands, prepare, check, unfit,    shipped  Release a version once a person
+                                   approve, tag, publish, partly, verify,            approves, verify it as its users get
+                                   unsound, stands, announce                         it, take it back where that fails, and
+                                                                                     announce it
+    retract                        ask, undo, stayed                        shipped  Take back one thing that was published,
+                                                                                     and fail where it is still there
+    review-until-approved          review, verdict, mend, remember,         shipped  Review a change, mend what was found
+                                   sign_off, accept, objected, again,                and review again, until it is approved
+                                   unsettled, refuse                                 or the rounds are used up
+    security-audit                 reconnaissance, analysis, verification,  shipped  Audit a code base in depth, with every
+                                   report                                            serious finding proved or refuted by
+                                                                                     another persona
+    security-threat-assessment     external-threats, internal-threats,      shipped  Assess who could harm a system and how,
+                                   data-protection, code-vulnerabilities,            from outside, inside, data, code and
+                                   infrastructure-security,                          infrastructure, and where to act first
+                                   threat-synthesis
     "#);
     insta::assert_snapshot!(listed(&shipped, true, false).0, @r#"
     name                      source   description

