@@ -224,12 +224,12 @@ fn list_shows_what_is_shipped() {
                                        design that can be built from
     debugger                  shipped  Reproduces a defect, follows it by experiment to its cause, and explains the chain
                                        with evidence
-    devops-engineer           shipped  Builds, ships and runs the software so that anyone can repeat it, see that it
-                                       works, and undo it
-    documentation-specialist  shipped  Writes and checks documentation against the running software, for a named reader
-                                       with a task to do
-    implementer               shipped  Builds or repairs exactly what was decided, test first, in small steps that leave
-                                       the project working
+    devops-engineer           shipped  Builds, ships and runs the software so that anyone can repeat it, see that it works,
+                                       and undo it
+    documentation-specialist  shipped  Writes and checks documentation against the running software, for a named reader with
+                                       a task to do
+    implementer               shipped  Builds or repairs exactly what was decided, test first, in small steps that leave the
+                                       project working
     maintainer                shipped  Judges and keeps up the health of a code base over years, from hot spots to
                                        dependencies
     performance-engineer      shipped  Measures where time and memory go, finds the limit that binds, and proves what a
@@ -238,8 +238,8 @@ fn list_shows_what_is_shipped() {
                                        verdict with reasons
     security-specialist       shipped  Finds what an attacker could do with what is really there, proves it without harm,
                                        and names the remedy
-    supervisor                shipped  Brings the results of several steps together, verified, weighed and without
-                                       doubles, into one decision
+    supervisor                shipped  Brings the results of several steps together, verified, weighed and without doubles,
+                                       into one decision
     "#);
 }
 
