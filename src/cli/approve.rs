@@ -245,6 +245,12 @@ async fn ask(
     prompt(&gate.page())?;
     let asked = "Approve? [y]es, [r]eject, anything else leaves it open: ";
     let mut said = line(asked, input, link).await?.unwrap_or_default();
+    while ["?", "help"].contains(&&*said) {
+        prompt(
+            "  yes lets it go on, reject asks why and fails the step; what you say is recorded with your name\n",
+        )?;
+        said = line(asked, input, link).await?.unwrap_or_default();
+    }
     if matches!(said.to_lowercase().as_str(), "n" | "no") {
         // A no may mean either.
         let asked = "Not approved. [r]eject it, or leave it [o]pen: ";
@@ -290,10 +296,11 @@ impl Gate {
     }
 
     fn choice(&self) -> Choice {
-        let (step, ask) = (owned(&self.wait["step_name"]), self.question());
+        let step = owned(&self.wait["step_name"]);
         Choice {
             key: self.execution.clone(),
-            about: format!("{}, {step}: {ask}", self.workflow),
+            about: format!("{}, {step}", self.workflow),
+            question: self.question(),
         }
     }
 

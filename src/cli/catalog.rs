@@ -141,7 +141,8 @@ fn imported(answer: &Value) -> String {
     let id = field(answer, "catalog_id");
     let count = &answer["command_count"];
     let place = field(answer, "catalog_path");
-    let text = format!("Catalog `{id}` has {count} commands; its settings are in {place}\n");
+    let noun = if count == 1 { "command" } else { "commands" };
+    let text = format!("Catalog `{id}` has {count} {noun}; its settings are in {place}\n");
     let called = match answer["base_url"].as_str() {
         None | Some("") => format!(
             "The document does not say where it is called: run `midex catalog base-url {id} URL`\n"

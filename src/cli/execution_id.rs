@@ -32,6 +32,8 @@ pub(super) struct Asks {
     pub(super) command: &'static str,
     /// The state of the executions that it is for, as `execution.list` takes it.
     pub(super) state: &'static str,
+    /// What they wait for, where it is only for those.
+    pub(super) waits_for: Option<&'static str>,
 }
 
 /// Does what a command does with the execution that `said` means; without words, with the one that is picked on a terminal.
@@ -214,17 +216,52 @@ async fn walk(
 /// Asks which execution of this project is meant.
 async fn picked(link: &mut Link<'_>, asks: Asks) -> Result<Option<String>> {
     // One more than is shown says that there are more.
-    let rows = gather(asking(link), Some(asks.state), limits::PICKED_MAX + 1).await?;
+    let most = match asks.waits_for {
+        Some(_) => limits::LIST_LIMIT_MAX,
+        None => limits::PICKED_MAX + 1,
+    };
+    let mut rows = gather(asking(link), Some(asks.state), most).await?;
     if rows.is_empty() {
         return Err(none_of(Some(asks.state)));
+    }
+    if let Some(what) = asks.waits_for {
+        rows = waiting(link, rows, what).await?;
+        if rows.is_empty() {
+            return Err(none_waits());
+        }
     }
     let choice = |row: &Value| Choice {
         key: field(row, "execution_id"),
         about: about(row),
+        question: String::new(),
     };
     let choices: Vec<_> = rows.iter().map(choice).collect();
     let picked = pick("execution", &choices, link).await?;
     Ok(picked.map(|at| choices[at].key.clone()))
+}
+
+/// Those that wait for this.
+async fn waiting(link: &mut Link<'_>, rows: Vec<Value>, what: &str) -> Result<Vec<Value>> {
+    let mut found = Vec::new();
+    for row in rows {
+        let status = link
+            .read_of("workflow_status", &field(&row, "execution_id"))
+            .await?;
+        if list(&status["waits"])
+            .iter()
+            .any(|wait| wait["waits_for"] == what)
+        {
+            found.push(row);
+        }
+    }
+    Ok(found)
+}
+
+fn none_waits() -> Error {
+    let message = "no execution of this project waits for that";
+    Error::new(Code::ExecutionNotFound, message).with_action(
+        "Run `midex list executions --state open`, and `midex show` one: it says what it waits for",
+    )
 }
 
 /// What is said of an execution beside its id.

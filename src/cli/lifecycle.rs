@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output,
+    command::{of_id, with_flags},
     execution_id::{Asks, has_any, with_or_picked},
     link::{Link, given},
     question::{self, is_possible},
@@ -31,7 +32,11 @@ impl Change {
             Self::Resume => ("midex resume", "paused"),
             Self::Abandon => ("midex abandon", "open"),
         };
-        Asks { command, state }
+        Asks {
+            command,
+            state,
+            waits_for: None,
+        }
     }
 
     const fn tool(self) -> &'static str {
@@ -104,8 +109,13 @@ fn for_good(id: &str) -> String {
 }
 
 /// Resumes an execution. Without one, a terminal is asked for one of those that are paused; else the open executions of the
-/// project are listed.
-pub(super) async fn resume(args: ResumeArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
+/// project are listed. `flags` lead further commands to the same executions.
+pub(super) async fn resume(
+    args: ResumeArgs,
+    config: &Config,
+    flags: &str,
+    mut out: Output<'_>,
+) -> Result<u8> {
     if args.execution_id.is_some() || (is_possible() && has_paused(config).await?) {
         let ResumeArgs {
             execution_id,
@@ -127,8 +137,18 @@ pub(super) async fn resume(args: ResumeArgs, config: &Config, mut out: Output<'_
             out.write(open_execution(&answer, "ready_steps"))?;
             return Ok(EXIT_OK);
         }
-        for execution in list(&answer["open_executions"]) {
+        let open = list(&answer["open_executions"]);
+        for execution in open {
             out.write(open_execution(execution, "current_steps"))?;
+        }
+        if let Some(first) = open.first() {
+            // The message names the call of a model.
+            let command = format!(
+                "midex run {}",
+                of_id(first["execution_id"].as_str().unwrap_or_default())
+            );
+            let text = format!("To go on: {}\n", with_flags(&command, flags));
+            return out.write(text).map(|()| EXIT_OK);
         }
     }
     out.reply(&answer).map(|()| EXIT_OK)
@@ -196,10 +216,14 @@ fn open_execution(execution: &Value, steps: &str) -> String {
         .filter_map(|step| step["step_name"].as_str().map(visible))
         .collect();
     let done = execution["done"].as_str();
+    let at = if open.is_empty() {
+        String::new()
+    } else {
+        format!("{} of ", open.join(", "))
+    };
     format!(
-        "{}  {} of {}, {}{}\n",
+        "{}  {at}{}, {}{}\n",
         text("execution_id"),
-        open.join(", "),
         text("workflow_name"),
         text("state"),
         done.map_or_else(String::new, |done| format!(", {done} done")),

@@ -388,7 +388,7 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) ->
             &config,
             out,
         )),
-        Command::Resume(args) => run_to_end(lifecycle::resume(args, &config, out)),
+        Command::Resume(args) => run_to_end(lifecycle::resume(args, &config, &flags, out)),
         Command::Abandon(args) => run_to_end(lifecycle::change(
             lifecycle::Change::Abandon,
             args,

@@ -16,8 +16,10 @@ use crate::{error::Result, limits};
 pub(super) struct Choice {
     /// What is typed for it.
     pub(super) key: String,
-    /// What is said of it.
+    /// What is said of it, which names it too.
     pub(super) about: String,
+    /// What it asks, where it asks something.
+    pub(super) question: String,
 }
 
 /// Asks which one is meant; `None` if nothing was chosen. Of more than [`limits::PICKED_MAX`] it shows the first and says so. An
@@ -45,6 +47,7 @@ pub(super) async fn pick(
         match meant(said.trim(), choices) {
             Meant::Nothing => break,
             Meant::One(at) => return Ok(Some(at)),
+            Meant::None if ["?", "help"].contains(&said.trim()) => prompt(HELP)?,
             Meant::None => prompt("None of them is that.\n")?,
             Meant::NoNumber => {
                 prompt(&format!("The list goes from 1 to {}.\n", choices.len()))?;
@@ -56,10 +59,15 @@ pub(super) async fn pick(
     Ok(None)
 }
 
+const HELP: &str = "Type a number of the list, or a part of what stands behind one that no other has; nothing leaves it.\n";
+
 fn listed(choices: &[Choice], columns: usize) -> String {
     let mut text = String::new();
-    for (at, Choice { key, about }) in choices.iter().enumerate() {
-        let line = format!("{:>3}  {}  {}", at + 1, one_line(key), one_line(about));
+    for (at, choice) in choices.iter().enumerate() {
+        let [key, about, question] =
+            [&choice.key, &choice.about, &choice.question].map(|text| one_line(text));
+        let colon = if question.is_empty() { "" } else { ": " };
+        let line = format!("{:>3}  {key}  {about}{colon}{question}", at + 1);
         let _ = writeln!(text, "{}", cut(line.trim_end(), columns));
     }
     text
@@ -119,6 +127,7 @@ mod tests {
         .map(|(key, about)| Choice {
             key: key.to_owned(),
             about: about.to_owned(),
+            question: "Which?".to_owned(),
         });
         for (said, expected) in [
             ("", Meant::Nothing),
@@ -130,6 +139,7 @@ mod tests {
             ("release", Meant::One(0)),
             ("bug-fix", Meant::Several),
             ("nothing", Meant::None),
+            ("?", Meant::None),
             // Part of an id, and no number of the list.
             ("7", Meant::NoNumber),
             ("0", Meant::NoNumber),
@@ -145,6 +155,7 @@ mod tests {
         let one = Choice {
             key: "\u{1b}[2Ja".to_owned(),
             about: "x ".repeat(200),
+            question: String::new(),
         };
         let shown = listed(&[one], 60);
         assert!(!shown.contains('\u{1b}'));

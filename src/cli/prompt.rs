@@ -1,7 +1,7 @@
 //! Reads what a person types, line by line: with editing, history and completion where the terminal can do that. Ctrl-C and
 //! Ctrl-D are answers too, so that whoever asks can say what was not done.
 
-mod stop;
+pub(super) mod stop;
 
 use std::{
     io::{self, IsTerminal},

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::{
     command::{Hints, for_people, quoted},
     config,
+    screen::one_line,
     value::json_text,
     visible::visible,
 };
@@ -100,7 +101,7 @@ fn with_name(given: &[String], asked: &str, near: &str) -> Option<Vec<String>> {
 
 /// The message of an error, with each violation on a line of its own.
 pub(super) fn wrong(error: &Error) -> String {
-    let mut text = format!("error[{}]: {}", error.code(), visible(&headline(error)));
+    let mut text = format!("error[{}]: {}", error.code(), one_line(&headline(error)));
     // What one violation says, the message may have said.
     let is_said = |violation: &&Violation| error.message() == violation.message;
     for violation in error.violations().iter().filter(|one| !is_said(one)) {

@@ -15,6 +15,7 @@ use crate::{config::Config, error::Result, limits};
 const ASKS: Asks = Asks {
     command: "midex resolve",
     state: "open",
+    waits_for: Some("unknown"),
 };
 
 /// Which step of which execution, and what came of it.

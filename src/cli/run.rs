@@ -31,6 +31,7 @@ use super::{
     command::{Hints, of_id, operand, quoted, with_flags},
     execution_id,
     link::{Link, is_final},
+    prompt::stop,
     report,
     serve::{signalled, signals},
     steps,
@@ -107,6 +108,7 @@ pub(super) async fn run(
         page: Page::new(out, args.persona, &flags),
         source,
         workflow: args.workflow,
+        agent: args.from.agent.command().map(str::to_owned),
         is_named: args.id.is_some(),
         at: id.clone(),
         id,
@@ -161,6 +163,8 @@ struct Runner<'a> {
     source: OutputSource,
     /// The workflow, once it is known.
     workflow: Option<String>,
+    /// The command that does the steps.
+    agent: Option<String>,
     id: String,
     /// The execution that is worked at: that one, or a child below it.
     at: String,
@@ -426,15 +430,24 @@ impl Runner<'_> {
             "execution_id": self.at, "since_revision": current["revision"],
             "timeout_s": limits::TAIL_WAIT_S
         });
-        let mut progress = Progress::of(current, self.page.json());
-        let moved = self.link.call("execution.wait", arguments);
-        tokio::pin!(moved);
-        loop {
-            tokio::select! {
-                moved = &mut moved => return moved.map(|_| ()),
-                () = progress.tick() => {}
+        {
+            let mut progress = Progress::of(current, self.page.json());
+            let moved = self.link.call("execution.wait", arguments);
+            tokio::pin!(moved);
+            let stopped = stop::asked();
+            tokio::pin!(stopped);
+            loop {
+                tokio::select! {
+                    moved = &mut moved => return moved.map(|_| ()),
+                    () = progress.tick() => {}
+                    () = &mut stopped => break,
+                }
             }
         }
+        // Whoever brings what is waited for needs the store.
+        self.link.release().await?;
+        stop::stop();
+        Ok(())
     }
 
     /// Prints how the run ended, and the command that goes on if the execution can; returns the exit code.
@@ -489,7 +502,13 @@ impl Runner<'_> {
     fn command(&self) -> String {
         let workflow = self.workflow.as_deref().map(quoted);
         let workflow = workflow.map_or_else(String::new, |name| format!(" {name}"));
-        format!("midex run{workflow} {}{}", of_id(&self.id), self.flags)
+        let agent = self.agent.as_deref().map(quoted);
+        let agent = agent.map_or_else(String::new, |agent| format!(" --agent {agent}"));
+        format!(
+            "midex run{workflow} {}{agent}{}",
+            of_id(&self.id),
+            self.flags
+        )
     }
 }
 

@@ -21,6 +21,7 @@ use crate::{
 const ASKS: Asks = Asks {
     command: "midex signal",
     state: "open",
+    waits_for: Some("signal"),
 };
 
 /// Which execution, which signal, and what comes with it.
@@ -85,7 +86,12 @@ pub(super) async fn waited_for(
         let (key, step) = (field(wait, name), field(wait, "step_name"));
         if choices.iter().all(|choice| choice.key != key) {
             let about = format!("step {step}");
-            choices.push(Choice { key, about });
+            let question = String::new();
+            choices.push(Choice {
+                key,
+                about,
+                question,
+            });
         }
     }
     let word = if name == "signal" { "signal" } else { "step" };

@@ -3,7 +3,7 @@
 
 use std::{
     io::{self, Write as _},
-    sync::{Mutex, MutexGuard, Once, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, Once, PoisonError},
 };
 
 use rustix::{
@@ -13,7 +13,10 @@ use rustix::{
     },
 };
 use rustyline::ExternalPrinter;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::Notify,
+};
 
 /// Asks the terminal to mark what is pasted, as the editor does.
 const PASTES_BRACKETED: &str = "\u{1b}[?2004h";
@@ -25,6 +28,9 @@ pub(super) type Redraw = Box<dyn ExternalPrinter + Send>;
 
 /// The terminal that a line is read from just now; `None` between the lines.
 static READING: Mutex<Option<Reading>> = Mutex::new(None);
+
+/// Who is told of the next stop instead of being stopped at once: it holds what others need meanwhile.
+static WAITING: Mutex<Option<Arc<Notify>>> = Mutex::new(None);
 
 /// A terminal in the hands of the line editor.
 struct Reading {
@@ -38,7 +44,7 @@ struct Reading {
 }
 
 /// Heeds stops from now on, once for the whole process: whoever listens to the signal has it for good.
-pub(super) fn heed() {
+pub(in crate::cli) fn heed() {
     static HEEDED: Once = Once::new();
     HEEDED.call_once(|| {
         let listen = |of: Signal| signal(SignalKind::from_raw(of.as_raw())).ok();
@@ -46,7 +52,10 @@ pub(super) fn heed() {
             tokio::spawn(async move {
                 loop {
                     tokio::select! {
-                        Some(()) = stops.recv() => stop(),
+                        Some(()) = stops.recv() => match waiting().take() {
+                            Some(told) => told.notify_one(),
+                            None => stop(),
+                        },
                         Some(()) = goes_on.recv() => take_up(),
                         else => return,
                     }
@@ -54,6 +63,25 @@ pub(super) fn heed() {
             });
         }
     });
+}
+
+/// Waits for a stop, for who lets something go before it calls [`stop`]. Where this is not waited for any more, stops are as before.
+pub(in crate::cli) async fn asked() {
+    struct Told;
+    impl Drop for Told {
+        fn drop(&mut self) {
+            *waiting() = None;
+        }
+    }
+    heed();
+    let told = Arc::new(Notify::new());
+    *waiting() = Some(Arc::clone(&told));
+    let _told = Told;
+    told.notified().await;
+}
+
+fn waiting() -> MutexGuard<'static, Option<Arc<Notify>>> {
+    WAITING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Reads a line with `read` while stops are heeded.
@@ -94,8 +122,8 @@ fn of_now() -> MutexGuard<'static, Option<Reading>> {
     READING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Stops this process, with the terminal as its shell knows it.
-fn stop() {
+/// Stops this process, with the terminal as its shell knows it, until it goes on.
+pub(in crate::cli) fn stop() {
     // Nobody could let a job go on that has no shell; by default the system does not stop it either.
     if getsid(None).is_ok_and(|session| session == getpgrp()) {
         return;

@@ -15,7 +15,13 @@ use super::{
     submission::{Report, Submission, of_person},
 };
 use crate::{
-    cli::{link::Link, question, screen::one_line, value::duration, wrong},
+    cli::{
+        link::Link,
+        question,
+        screen::{cut, one_line},
+        value::duration,
+        wrong,
+    },
     config::parse_duration,
     error::{Code, Error, Result, plain},
     limits,
@@ -24,7 +30,8 @@ use crate::{
 /// The command, and how it is spoken to.
 #[derive(Clone, Debug, clap::Args)]
 pub(in crate::cli) struct AgentArgs {
-    /// A command that does the work of each step: it is given the task on standard input, and prints one JSON value
+    /// A command that does the work of each step: it is given the task on standard input, and prints one JSON value; another exit
+    /// code than 0 hands in that the step failed
     #[arg(long = "agent", value_name = "CMD", conflicts_with_all = ["editor", "outputs", "output"])]
     command: Option<String>,
     /// How the command is given its task
@@ -54,6 +61,13 @@ enum AgentFormat {
     Text,
     /// As one JSON object
     Json,
+}
+
+impl AgentArgs {
+    /// The command, as it was given.
+    pub(super) fn command(&self) -> Option<&str> {
+        self.command.as_deref()
+    }
 }
 
 fn parse_timeout(text: &str) -> std::result::Result<Duration, String> {
@@ -180,12 +194,21 @@ fn not_run(ended: &Ended) -> Error {
     )
 }
 
+/// How much is shown of what is no answer.
+const JUNK_COLUMNS: usize = 60;
+
 fn no_answer(ended: &Ended) -> Error {
     let message = if ended.output.len() > limits::AGENT_COMMAND_OUTPUT_BYTES_MAX {
         let most = limits::AGENT_COMMAND_OUTPUT_BYTES_MAX;
         format!("the command of --agent printed more than {most} bytes")
     } else {
-        "the command of --agent printed no JSON value".to_owned()
+        match String::from_utf8_lossy(&ended.output).trim() {
+            "" => "the command of --agent printed nothing".to_owned(),
+            junk => format!(
+                "the command of --agent printed no JSON value, but `{}`",
+                cut(&one_line(junk), JUNK_COLUMNS)
+            ),
+        }
     };
     Error::new(Code::StepOutputInvalid, message).with_action(
         "Have the command print one JSON value, as the task says; nothing was handed in",

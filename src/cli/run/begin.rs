@@ -39,6 +39,11 @@ impl Runner<'_> {
             let is_asked =
                 refused.code() == Code::InputsInvalid && self.source.at_prompt().is_some();
             self.may_have_begun = false;
+            if refused.code() == Code::WorkflowNotFound && self.is_execution().await? {
+                return Err(refused.with("execution_id", self.named()).with_action(
+                    "Run `midex run --id {execution_id}`: that is an execution, and no workflow",
+                ));
+            }
             if !is_asked {
                 let declared = self.details().await.unwrap_or_default();
                 return Err(inputs::in_flags(refused, list(&declared["inputs"])));
@@ -107,11 +112,12 @@ impl Runner<'_> {
                 self.inputs = Some(Value::Object(values));
                 Ok(true)
             }
-            Filled::Interrupt(values) => {
-                Page::left_over(&values);
+            Filled::Interrupt(values) | Filled::Word(_, values) => {
+                if !values.is_empty() {
+                    Page::left_over(&values);
+                }
                 Ok(false)
             }
-            Filled::Word(_) => Ok(false),
         }
     }
 
@@ -136,6 +142,12 @@ impl Runner<'_> {
         let declared = self.declared.as_deref().unwrap_or_default();
         self.inputs = inputs::together(self.inputs.take(), single, declared);
         Ok(())
+    }
+
+    /// Whether what was named as the workflow is an execution.
+    async fn is_execution(&mut self) -> Result<bool> {
+        let named = self.named().to_owned();
+        Ok(self.status_of(&named).await?.is_some())
     }
 
     /// The name of the workflow; empty where only an execution was named.

@@ -37,8 +37,8 @@ pub(in crate::cli) struct Field {
 pub(super) enum Filled {
     /// The values that were given.
     Values(Map<String, Value>),
-    /// Another answer than values.
-    Word(Word),
+    /// Another answer than values, with what was typed before it.
+    Word(Word, Map<String, Value>),
     /// Ctrl-C, with what was typed before it.
     Interrupt(Map<String, Value>),
 }
@@ -93,10 +93,24 @@ impl Field {
 
     /// What is asked, in a line: `level: How deep (whole number, 1 to 5; empty for 2)`.
     pub(in crate::cli) fn told(&self) -> String {
-        let mut notes = vec![self.kind_words()];
+        self.described(self.kind_words(), such_as)
+    }
+
+    /// The same where the value is given as a flag, in which a list or an object is JSON.
+    pub(in crate::cli) fn told_as_flag(&self) -> String {
+        let kind = match self.kind() {
+            Some("boolean") => "true or false".to_owned(),
+            Some("array") => "list, as JSON: [\"…\", \"…\"]".to_owned(),
+            _ => self.kind_words(),
+        };
+        self.described(kind, shown)
+    }
+
+    fn described(&self, kind: String, shown: impl Fn(&Value) -> String) -> String {
+        let mut notes = vec![kind];
         notes.extend(bounds(&self.schema));
         if let Some(example) = &self.example {
-            notes.push(format!("such as {}", such_as(example)));
+            notes.push(format!("such as {}", shown(example)));
         }
         if !self.is_required && self.default.is_none() {
             notes.push("may be left empty".to_owned());
@@ -157,8 +171,12 @@ impl Field {
     /// What the schema has against a value; `None` where it has nothing, or is part of a greater one that has to judge.
     fn fault(&self, value: &Value) -> Option<String> {
         let schema = Schema::compile(&self.schema).ok()?;
-        let found = schema.violations_named(value, "it").into_iter();
-        found.map(|violation| violation.message).next()
+        let found = schema.violations_named(value, "it").into_iter().next()?;
+        Some(if found.rule == "type" && found.path.is_empty() {
+            format!("that is no {}", self.kind_words())
+        } else {
+            found.message
+        })
     }
 
     fn meant(&self, text: &str) -> Result<Value, String> {
@@ -291,7 +309,7 @@ impl Asking<'_, '_> {
                     values.shift_remove(&one.name);
                 }
                 Answer::Whole(whole) => return Ok(Filled::Values(whole)),
-                Answer::Word(word) => return Ok(Filled::Word(word)),
+                Answer::Word(word) => return Ok(Filled::Word(word, values)),
                 Answer::Interrupt => return Ok(Filled::Interrupt(values)),
             }
         }
@@ -317,7 +335,7 @@ impl Asking<'_, '_> {
                 Said::Value => {}
                 Said::Word(word) => return Ok(Answer::Word(word)),
                 Said::Explained(words) => {
-                    self.explain(&words)?;
+                    self.explain(&format!("{}\n{words}", asked.told()))?;
                     continue;
                 }
             }

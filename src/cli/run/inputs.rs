@@ -116,7 +116,7 @@ pub(super) fn in_flags(error: Error, declared: &[Value]) -> Error {
     }
     let fields: Vec<_> = declared.iter().map(Field::of_input).collect();
     let refused = refused(&fields, error.violations());
-    let told: Vec<_> = refused.iter().map(Field::told).collect();
+    let told: Vec<_> = refused.iter().map(Field::told_as_flag).collect();
     if told.is_empty() {
         return error.with_action("Leave --input and --inputs out: this workflow takes none");
     }

@@ -88,7 +88,7 @@ impl Person {
                     self.unfinished = Some(values).filter(|values| !values.is_empty());
                     Some(Next::Stop("interrupted".to_owned()))
                 }
-                Filled::Word(word) => self.word(open, word, link).await?,
+                Filled::Word(word, _) => self.word(open, word, link).await?,
             };
             if let Some(next) = next {
                 return Ok(next);
@@ -230,7 +230,7 @@ async fn lines(asking: &mut Asking<'_, '_>, asked: &str) -> Result<Text> {
         let question = if text.is_empty() { asked } else { "...> " };
         let line = match asking.line(question, &[]).await? {
             Typed::Line(line) => line,
-            Typed::End if text.is_empty() => return other(Filled::Word(Word::Later)),
+            Typed::End if text.is_empty() => return other(Filled::Word(Word::Later, Map::new())),
             Typed::End => return Ok(Text::Lines(text)),
             Typed::Interrupt => {
                 let values = [("summary".to_owned(), Value::from(text))];
@@ -241,11 +241,11 @@ async fn lines(asking: &mut Asking<'_, '_>, asked: &str) -> Result<Text> {
         let line = line.trim_end();
         if text.is_empty() {
             if line.is_empty() {
-                return other(Filled::Word(Word::Later));
+                return other(Filled::Word(Word::Later, Map::new()));
             }
             match asking.at.said(line) {
                 Said::Value => {}
-                Said::Word(word) => return other(Filled::Word(word)),
+                Said::Word(word) => return other(Filled::Word(word, Map::new())),
                 Said::Explained(words) => {
                     asking.explain(&words)?;
                     continue;

@@ -298,7 +298,31 @@ fn a_stop_of_a_list_to_pick_from_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_paste_of_a_megabyte_is_taken_at_every_kind_of_prompt() {
+fn a_stopped_run_that_waits_lets_others_bring_what_it_waits_for() {
+    let place = Place::new();
+    place.file(
+        "workflows/hear.yaml",
+        "workflow: hear\ndescription: H\nsteps: [{ id: hear, wait: { signal: paid } }]\n",
+    );
+    let Some(mut terminal) = shell(&place) else {
+        return;
+    };
+    terminal.type_keys("\"$MIDEX\" run hear --id h\r");
+    terminal.expect("midex signal h paid");
+    terminal.type_keys("\u{1a}");
+    terminal.expect("topped");
+    terminal.expect("shell$ ");
+    place.done(&["signal", "h", "paid"]);
+    assert_eq!(place.json(&["show", "h"])["status"]["state"], "completed");
+    terminal.type_keys("fg\r");
+    terminal.expect("completed");
+    terminal.expect("shell$ ");
+    terminal.type_keys("exit\r");
+    terminal.end();
+}
+
+#[test]
+fn a_paste_of_a_megabyte_is_taken_for_a_field_of_an_output() {
     let place = place();
     let line = "x".repeat(1_000_000);
     let paste = format!("\u{1b}[200~{line}\u{1b}[201~\r");
