@@ -132,6 +132,36 @@ fn an_interrupt_of_a_list_or_a_question_does_nothing() {
         assert!(matches!(code, None | Some(1)), "{args:?}: {code:?} {shown}");
         assert_eq!(place.json(&["show", "p"])["status"]["state"], "running");
     }
+    let mut terminal = Terminal::open(place.command(&["abandon"]));
+    terminal.answer("empty: none) ", "1");
+    terminal.expect("anything else does nothing: ");
+    terminal.interrupt();
+    let (code, shown) = terminal.end();
+    assert!(matches!(code, None | Some(1)), "{code:?} {shown}");
+    assert_eq!(place.json(&["show", "p"])["status"]["state"], "running");
+}
+
+#[test]
+fn a_stop_of_a_question_goes_on_where_it_was() {
+    let place = Place::new();
+    place.begun("p");
+    let Some(mut terminal) = shell(&place) else {
+        return;
+    };
+    terminal.type_keys("\"$MIDEX\" abandon\r");
+    terminal.expect("empty: none) ");
+    terminal.type_keys("1\r");
+    terminal.expect("anything else does nothing: ");
+    stopped_and_taken_up(&mut terminal);
+    until(
+        || terminal.modes().local_modes.contains(LocalModes::ICANON),
+        "the terminal reads lines again",
+    );
+    terminal.type_keys("y\n");
+    terminal.expect("is abandoned");
+    terminal.expect("shell$ ");
+    terminal.type_keys("exit\r");
+    terminal.end();
 }
 
 /// Whether keys are read one by one.
@@ -322,18 +352,46 @@ fn a_stopped_run_that_waits_lets_others_bring_what_it_waits_for() {
 }
 
 #[test]
-fn a_paste_of_a_megabyte_is_taken_for_a_field_of_an_output() {
-    let place = place();
+fn a_paste_of_a_megabyte_is_taken_or_refused_at_every_kind_of_prompt() {
     let line = "x".repeat(1_000_000);
     let paste = format!("\u{1b}[200~{line}\u{1b}[201~\r");
-    let mut terminal =
-        Terminal::open(place.command(&["run", "asks", "--id", "s", "--input", "topic=tea"]));
-    terminal.expect("text> ");
-    terminal.type_keys(&paste);
-    terminal.expect("note> ");
-    terminal.type_keys("later\r");
-    let shown = terminal.ends(1);
-    assert_has(&shown, &[GO_ON]);
+    for (before, prompt, _, _) in STOPS {
+        let place = place();
+        let mut terminal = at_prompt(&(before, prompt, "", &[]), &place);
+        terminal.type_keys(&paste);
+        match *prompt {
+            // What it begins is not ended yet.
+            "tell> " => terminal.answer("...> ", "\r"),
+            // Anything else leaves the gate open, and the run ends.
+            "leaves it open: " => {
+                assert_has(&terminal.ends(1), &["midex run asks --id s"]);
+                continue;
+            }
+            _ => {}
+        }
+        let next = match *prompt {
+            "topic> " => "text> ",
+            "text> " => "note> ",
+            "note> " => "tell> ",
+            _ => "leaves it open: ",
+        };
+        terminal.expect(next);
+        terminal.type_keys("later\r");
+        assert_has(&terminal.ends(1), &["midex run asks --id s"]);
+    }
+}
+
+#[test]
+fn a_list_to_pick_from_survives_a_paste_of_a_megabyte() {
+    let place = Place::new();
+    place.begun("p");
+    let mut terminal = Terminal::open(place.command(&["pause"]));
+    terminal.expect("empty: none) ");
+    // A terminal that reads lines takes no more of one than it has room for.
+    terminal.type_keys(&("x".repeat(1_000_000) + "\n"));
+    terminal.answer("empty: none) ", "");
+    terminal.ends(1);
+    assert_eq!(place.json(&["show", "p"])["status"]["state"], "running");
 }
 
 /// What prints: with the pipe closed before the first byte it ends quietly.
