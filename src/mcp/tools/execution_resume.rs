@@ -94,10 +94,10 @@ fn one(step: &CurrentStep) -> Result<Value> {
     let mut answer = view(step)?;
     answer["state"] = json!(step.workflow_state);
     if step.message.is_none() {
-        let open = step
-            .ready_steps
-            .iter()
-            .map(|open| format!("'{}'", open.step_name));
+        let open = step.ready_steps.iter().map(|open| match open.step.item {
+            Some(item) => format!("'{}' (item {})", open.step_name, item + 1),
+            None => format!("'{}'", open.step_name),
+        });
         let open: Vec<_> = open.collect();
         let (id, state) = (&step.execution_id, &step.workflow_state);
         answer["message"] = json!(format!(

@@ -221,6 +221,9 @@ fn the_turns_of_items_are_numbered() {
     ];
     let ran = place.with_stdin(&args, "{\"summary\": \"one\"}\n");
     ran.shows(&["look (item 1 of 2)", "look (item 2 of 2)"]);
+    place.done(&["pause", "e"]);
+    let resumed = place.done(&["resume", "e"]);
+    assert_has(&resumed, &["at 'look' (item 2)"]);
     let told = place.done(&["tail", "e", "--no-follow"]);
     assert_has(&told, &["#1 begins", "#1 done", "#2 begins"]);
 }
