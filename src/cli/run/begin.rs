@@ -36,8 +36,9 @@ impl Runner<'_> {
                 }
                 Err(error) => error,
             };
-            let is_asked =
-                refused.code() == Code::InputsInvalid && self.source.at_prompt().is_some();
+            let is_asked = refused.code() == Code::InputsInvalid
+                && !self.page.json()
+                && self.source.at_prompt().is_some();
             self.may_have_begun = false;
             if refused.code() == Code::WorkflowNotFound && self.is_execution().await? {
                 return Err(refused.with("execution_id", self.named()).with_action(
@@ -65,10 +66,15 @@ impl Runner<'_> {
         let later = list(&details["asked_later"]);
         let is_now = |input: &&Value| complaint.is_some() || !later.contains(&input["name"]);
         let fields: Vec<_> = fields.filter(is_now).map(Field::of_input).collect();
-        let known = match self.inputs.take() {
+        let mut known = match self.inputs.take() {
             Some(Value::Object(known)) => known,
             _ => Map::new(),
         };
+        if complaint.is_some() {
+            // What no input is called cannot be asked for: it is left out once that was said.
+            let declared = list(&details["inputs"]);
+            known.retain(|name, _| declared.iter().any(|input| input["name"] == name.as_str()));
+        }
         let is_asked = |field: &Field| {
             !known.contains_key(field.name()) && (known.is_empty() || field.is_required())
         };
@@ -80,7 +86,7 @@ impl Runner<'_> {
             self.inputs = Some(known)
                 .filter(|known| !known.is_empty())
                 .map(Value::Object);
-            return Ok(true);
+            return complaint.map_or(Ok(true), Err);
         }
         if complaint.is_none() {
             self.page.asks_for_inputs(&details)?;

@@ -88,7 +88,12 @@ impl Person {
                     self.unfinished = Some(values).filter(|values| !values.is_empty());
                     Some(Next::Stop("interrupted".to_owned()))
                 }
-                Filled::Word(word, _) => self.word(open, word, link).await?,
+                Filled::Word(word, values) => {
+                    if matches!(word, Word::Later | Word::Pause) {
+                        self.unfinished = Some(values).filter(|values| !values.is_empty());
+                    }
+                    self.word(open, word, link).await?
+                }
             };
             if let Some(next) = next {
                 return Ok(next);

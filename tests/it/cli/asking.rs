@@ -148,6 +148,38 @@ fn a_word_at_the_question_of_an_input_ends_nothing_that_has_not_begun() {
 }
 
 #[test]
+fn an_input_that_the_workflow_has_not_is_refused_once_and_asked_no_more() {
+    let place = place();
+    let args = [
+        "run",
+        "invite",
+        "--id",
+        "i",
+        "--input",
+        "topic=jam",
+        "--input",
+        "nope=1",
+    ];
+    let json = Terminal::open(place.command(&[&args[..], &["--json"]].concat()));
+    assert_has(&json.ends(1), &["INPUTS_INVALID"]);
+    let mut terminal = Terminal::open(place.command(&args));
+    terminal.expect("has no input `nope`");
+    // All of them are asked, for none of them is what was refused.
+    for (asked, answer) in [
+        ("topic> ", "jam"),
+        ("seats [2]> ", ""),
+        ("tone> ", ""),
+        ("guest> ", ""),
+        ("text> ", "hello"),
+    ] {
+        terminal.answer(asked, answer);
+    }
+    // What was typed for a field before is not lost where it is left.
+    terminal.answer("tags> ", "later");
+    assert_has(&terminal.ends(1), &["not recorded: {\"text\":\"hello\"}"]);
+}
+
+#[test]
 fn an_execution_goes_on_by_its_id_alone_and_says_what_it_works_on() {
     let place = place();
     let begun = [
