@@ -10,7 +10,7 @@ use super::{
     link::{Link, given},
     picker::{Choice, pick},
     prompt::{Prompt, Typed},
-    question::{is_possible, prompt},
+    question::{asks_for_help, is_possible, prompt},
     screen::Screen,
     visible::visible,
 };
@@ -245,7 +245,7 @@ async fn ask(
     prompt(&gate.page())?;
     let asked = "Approve? [y]es, [r]eject, anything else leaves it open: ";
     let mut said = line(asked, input, link).await?.unwrap_or_default();
-    while ["?", "help"].contains(&&*said) {
+    while asks_for_help(&said) {
         prompt(
             "  yes lets it go on, reject asks why and fails the step; what you say is recorded with your name\n",
         )?;

@@ -19,6 +19,7 @@ use super::{
     value::{field, list},
 };
 use crate::{
+    catalog::operation::Method,
     config::{Config, parse_duration},
     domain::schema::meant,
     error::{Code, Error, FailureCode, Result},
@@ -139,15 +140,13 @@ async fn called(args: CallArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Re
     Ok(EXIT_OK)
 }
 
-/// The methods whose repetition does no more than one call (RFC 9110, 9.2.2).
-const REPEATABLE: [&str; 6] = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"];
 /// The least status that a service answers where it may have done a part of its work.
 const SERVER_ERROR: u64 = 500;
 
 /// Whether the service may have done what was asked, though the call failed, and would do it twice if it were asked again.
 fn may_be_done(error: &Error, failure: Option<FailureCode>, command: &Value) -> bool {
-    let method = field(command, "http_method");
-    let is_repeatable = command["class"] == "safe" || REPEATABLE.contains(&&*method);
+    let method = serde_json::from_value::<Method>(command["http_method"].clone());
+    let is_repeatable = command["class"] == "safe" || method.is_ok_and(Method::is_idempotent);
     let was_sent = match failure {
         Some(FailureCode::Http) => {
             let status = error.context("failure_code").and_then(Value::as_str);

@@ -136,13 +136,11 @@ pub(super) async fn executions(
     let mut rows = rows?;
     let more = rows.len().saturating_sub(limit);
     rows.truncate(limit);
-    let unknown = args
-        .workflow
-        .as_deref()
-        .and_then(|name| unknown(name, config));
-    let text = || match &unknown {
-        Some(message) if rows.is_empty() => Screen::stdout().block(None, "", message),
-        _ => execution_table(&rows, Room::of(args.wide)) + &left_out(&args, limit, more, flags),
+    // The registry is read only to explain that nothing is there.
+    let named = args.workflow.as_deref().filter(|_| rows.is_empty());
+    let text = || match named.and_then(|name| unknown(name, config)) {
+        Some(message) => Screen::stdout().block(None, "", &message),
+        None => execution_table(&rows, Room::of(args.wide)) + &left_out(&args, limit, more, flags),
     };
     out.rows(|| rows.clone(), text)?;
     Ok(EXIT_OK)

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::{
     link::Link,
-    question::prompt,
+    question::{asks_for_help, prompt},
     run::input::Input,
     screen::{Screen, cut, one_line},
 };
@@ -47,7 +47,7 @@ pub(super) async fn pick(
         match meant(said.trim(), choices) {
             Meant::Nothing => break,
             Meant::One(at) => return Ok(Some(at)),
-            Meant::None if ["?", "help"].contains(&said.trim()) => prompt(HELP)?,
+            Meant::None if asks_for_help(said.trim()) => prompt(HELP)?,
             Meant::None => prompt("None of them is that.\n")?,
             Meant::NoNumber => {
                 prompt(&format!("The list goes from 1 to {}.\n", choices.len()))?;

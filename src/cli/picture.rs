@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use unicode_width::UnicodeWidthStr;
 
-use super::screen::{Screen, Style, cut, one_line};
+use super::screen::{Screen, Style, cut, one_line, padded};
 use crate::domain::{
     grammar,
     view::{EdgeKind, GraphNode, GraphView},
@@ -166,9 +166,4 @@ fn ways(node: &GraphNode, graph: &GraphView) -> Vec<String> {
             .map(|beside| format!("+ {}: {}", one_line(&beside.body), one_line(&beside.does))),
     );
     lines
-}
-
-fn padded(text: &str, columns: usize) -> String {
-    let missing = columns.saturating_sub(text.width());
-    format!("{text}{}", " ".repeat(missing))
 }

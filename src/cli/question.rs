@@ -25,6 +25,11 @@ pub(super) async fn ask(question: &str, flag: &'static str, link: &mut Link<'_>)
     Ok(is_yes)
 }
 
+/// Whether an answer asks what can be answered.
+pub(super) fn asks_for_help(said: &str) -> bool {
+    ["?", "help"].contains(&said)
+}
+
 /// Whether a person can be asked.
 pub(super) fn is_possible() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()

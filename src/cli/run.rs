@@ -44,7 +44,7 @@ use crate::{
     config::Config,
     domain::{ExecutionId, State},
     error::{Code, Error, Result},
-    limits, uri,
+    limits,
 };
 
 /// Which workflow, and where its outputs come from.
@@ -258,9 +258,7 @@ impl Runner<'_> {
     }
 
     async fn current_step(&mut self) -> Result<Value> {
-        let id = uri::encode(&self.at);
-        let address = format!("midex://workflow/current_step/{id}?reader=person");
-        self.link.read(&address).await
+        steps::for_person(&mut self.link, &self.at).await
     }
 
     /// A child that is waited for and has not ended.
@@ -529,18 +527,10 @@ fn paused(current: &Value) -> Pause {
         .iter()
         .map(|wait| waits::words(wait, now, true))
         .collect();
-    let mut lifting = Vec::new();
-    for command in waits
-        .iter()
-        .filter_map(|wait| waits::command(wait, current))
-    {
-        if !lifting.contains(&command) {
-            lifting.push(command);
-        }
-    }
+    let lifting = waits::ways(current).into_iter().map(|way| way.command);
     Pause {
         why: why.join("; "),
-        lifting,
+        lifting: lifting.collect(),
         is_at_gate: waits.iter().any(|wait| wait["gate"].is_object()),
     }
 }

@@ -112,6 +112,24 @@ impl Screen {
         block
     }
 
+    /// [`Self::block`], whose first line begins with `lead` and the others with as many blanks: so many `columns`.
+    pub(super) fn hanging(
+        &self,
+        (lead, columns): (&str, usize),
+        style: Option<Style>,
+        text: &str,
+    ) -> String {
+        let margin = " ".repeat(columns);
+        self.block(style, &margin, text).replacen(&margin, lead, 1)
+    }
+
+    /// A value behind its name, which takes so many columns.
+    pub(super) fn named(&self, name: &str, columns: usize, value: &str) -> String {
+        let name = self.paint(Style::Dim, &format!("{name:<columns$}"));
+        let lead = (&*format!("  {name} "), columns + 3);
+        self.hanging(lead, None, value)
+    }
+
     /// A table without borders. Each row takes one line: cells that are too long are cut.
     pub(super) fn table(&self, header: &[&str]) -> Table {
         let mut table = Table::new();
@@ -197,6 +215,12 @@ fn indent_of(line: &str) -> usize {
         _ => 0,
     };
     line.len() - text.len() + marker
+}
+
+/// A text with blanks behind it up to so many columns.
+pub(super) fn padded(text: &str, columns: usize) -> String {
+    let missing = columns.saturating_sub(text.width());
+    format!("{text}{}", " ".repeat(missing))
 }
 
 /// A line broken between words.

@@ -194,20 +194,7 @@ pub(super) async fn serve(
     let stop = CancellationToken::new();
     let signals = tokio::spawn(cancel_on_signal(signals()?, stop.clone()));
     let lines = mcp::start_up_lines(&places(&transports, listening.as_ref()), profile);
-    let announce = || {
-        // A person wants to know that it runs, and not what it lists to a host.
-        let shown = if io::stderr().is_terminal() {
-            1
-        } else {
-            lines.len()
-        };
-        for line in &lines[..shown] {
-            log.write_line(line);
-        }
-        if transports.serves_stdio() && io::stdin().is_terminal() {
-            log.write_line(WAITS);
-        }
-    };
+    let announce = || announce(&lines, &transports, log);
     let served = match listening {
         None => {
             announce();
@@ -242,6 +229,19 @@ pub(super) async fn serve(
             Ok(())
         })
         .map(|()| EXIT_OK)
+}
+
+/// Says that it serves, and to a person what it waits for.
+fn announce(lines: &[String], transports: &TransportArgs, log: &Log) {
+    // A person wants to know that it runs, and not what it lists to a host.
+    let is_person = io::stderr().is_terminal();
+    let shown = if is_person { 1 } else { lines.len() };
+    for line in &lines[..shown] {
+        log.write_line(line);
+    }
+    if transports.serves_stdio() && io::stdin().is_terminal() {
+        log.write_line(WAITS);
+    }
 }
 
 /// Logs what is wrong with the directories of a configuration.

@@ -36,6 +36,8 @@ const RESULT_COLUMNS_MIN: usize = 40;
 const BELOW: &str = "  └ ";
 /// The margin of the lines of a section.
 const INDENT: &str = "  ";
+/// The width of the names of fields.
+const NAME_COLUMNS: usize = 8;
 
 /// Which execution.
 #[derive(Clone, Debug, clap::Args)]
@@ -130,15 +132,9 @@ async fn read(link: &mut Link<'_>, id: &str) -> Result<Value> {
         "status": link.read_of("workflow_status", id).await?,
         "history": link.read_of("step_history", id).await?,
         "artifacts": link.read_of("workflow_artifacts", id).await?,
-        "current_step": link.read(&of_person(id)).await?,
+        "current_step": open_of::for_person(link, id).await?,
         "graph": graph(link, id).await?,
     }))
-}
-
-/// What is to be done, in the author's words.
-fn of_person(id: &str) -> String {
-    let id = uri::encode(id);
-    format!("midex://workflow/current_step/{id}?reader=person")
 }
 
 /// The steps of an execution, with where each stands.
@@ -194,7 +190,8 @@ fn head(status: &Value, screen: &Screen) -> String {
     } else {
         String::new()
     };
-    let name = screen.paint(Style::Dim, &format!("{:<8}", "state"));
+    let name = screen.paint(Style::Dim, &format!("{:<NAME_COLUMNS$}", "state"));
+    // Its colors are no text, and would be taken out of one.
     let _ = writeln!(text, "{INDENT}{name} {state}");
     for (name, value) in [
         ("ending", field(status, "ending")),
@@ -207,19 +204,10 @@ fn head(status: &Value, screen: &Screen) -> String {
         ("parent", parent(status)),
     ] {
         if !value.is_empty() {
-            text += &named(name, &value, screen);
+            text += &screen.named(name, NAME_COLUMNS, &value);
         }
     }
     text
-}
-
-/// A value behind its name; the lines of a long one stand below each other.
-fn named(name: &str, value: &str, screen: &Screen) -> String {
-    let margin = format!("{INDENT}{:<9}", "");
-    let block = screen.block(None, &margin, value);
-    let name = screen.paint(Style::Dim, &format!("{name:<8}"));
-    let behind = block.get(margin.len()..).unwrap_or_default();
-    format!("{INDENT}{name} {behind}")
 }
 
 /// What it works on, value by value.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::link::Link;
-use crate::error::Result;
+use crate::{error::Result, uri};
 
 /// The fields of the first open step that `current_step` has at its top level.
 const OWN: &[&str] = &[
@@ -27,6 +27,13 @@ const OWN: &[&str] = &[
     "inputs",
     "items",
 ];
+
+/// `current_step` of an execution as people read it: in the author's words, with all that was decided.
+pub(super) async fn for_person(link: &mut Link<'_>, id: &str) -> Result<Value> {
+    let id = uri::encode(id);
+    let address = format!("midex://workflow/current_step/{id}?reader=person");
+    link.read(&address).await
+}
 
 /// The open steps of `current_step`, each with all of its fields.
 pub(super) fn open(current: &Value) -> Vec<Value> {

@@ -50,31 +50,64 @@ pub(super) fn words(wait: &Value, now: Timestamp, is_served: bool) -> String {
     }
 }
 
-/// The command that answers a wait of the execution with this status; `None` where it ends by itself. Without the flags that
-/// lead to the same directories.
-pub(super) fn command(wait: &Value, status: &Value) -> Option<String> {
+/// What a person can do about a wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Way {
+    /// The command, without the flags that lead to the same directories.
+    pub(super) command: String,
+    /// What it does.
+    pub(super) does: &'static str,
+}
+
+/// What can be done about what an execution waits for, each way once. `of` is its status, or its `current_step`.
+pub(super) fn ways(of: &Value) -> Vec<Way> {
+    let mut found = Vec::new();
+    for way in list(&of["waits"]).iter().filter_map(|wait| way(wait, of)) {
+        if !found.contains(&way) {
+            found.push(way);
+        }
+    }
+    found
+}
+
+/// What answers a wait of the execution with this status; `None` where it ends by itself.
+pub(super) fn way(wait: &Value, status: &Value) -> Option<Way> {
     let id = operand(status["execution_id"].as_str()?);
     let named = |name: &str| quoted(wait[name].as_str().unwrap_or_default());
-    Some(match wait["waits_for"].as_str()? {
-        "signal" => format!("midex signal {id} {}", named("signal")),
-        "gate" => format!("midex approve {id} {}", named("step_name")),
-        "catalog" => "midex catalog list".to_owned(),
+    let (command, does) = match wait["waits_for"].as_str()? {
+        "signal" => (
+            format!("midex signal {id} {}", named("signal")),
+            "brings the signal",
+        ),
+        "gate" => (
+            format!("midex approve {id} {}", named("step_name")),
+            "answers the gate",
+        ),
+        "catalog" => (
+            "midex catalog list".to_owned(),
+            "shows which catalogs there are",
+        ),
         "unknown" => {
             let item = wait["item"].as_u64();
             let item = item.map_or_else(String::new, |item| format!(" --item {item}"));
             let step = named("step_name");
             let verdict = format!("--retry|--failed WHY|--output JSON{item}");
             // No flag stands behind `--`.
-            if id.starts_with("--") {
+            let command = if id.starts_with("--") {
                 format!("midex resolve {verdict} {id} {step}")
             } else {
                 format!("midex resolve {id} {step} {verdict}")
-            }
+            };
+            (command, "says what came of it")
         }
-        "child" => format!("midex show {}", operand(&child_of(status, wait)?)),
-        "output_invalid" | "held" => format!("midex resume {id}"),
+        "child" => (
+            format!("midex show {}", operand(&child_of(status, wait)?)),
+            "shows the child",
+        ),
+        "output_invalid" | "held" => (format!("midex resume {id}"), "lets it go on"),
         _ => return None,
-    })
+    };
+    Some(Way { command, does })
 }
 
 /// The child that an open visit waits for: the latest that it began.
@@ -152,7 +185,8 @@ mod tests {
             let wait = wait(more);
             let told = words(&wait, now, true);
             assert!(told.contains(said), "{told}");
-            assert_eq!(command(&wait, &status).as_deref(), typed, "{wait}");
+            let way = way(&wait, &status).map(|way| way.command);
+            assert_eq!(way.as_deref(), typed, "{wait}");
         }
         let operation = wait(json!({ "waits_for": "operation" }));
         assert_eq!(words(&operation, now, true), "x: the server works on it");

@@ -135,10 +135,7 @@ fn named(all: &[(&str, String)], screen: &Screen) -> String {
     let mut text = String::new();
     let there = all.iter().filter(|(_, value)| !value.is_empty());
     for (name, value) in there {
-        let margin = " ".repeat(INDENT.len() + NAME_COLUMNS + 1);
-        let value = screen.block(None, &margin, value);
-        let name = screen.paint(Style::Dim, &format!("{name:<NAME_COLUMNS$}"));
-        let _ = write!(text, "{INDENT}{name} {}", value.trim_start());
+        text += &screen.named(name, NAME_COLUMNS, value);
     }
     text
 }
@@ -327,8 +324,8 @@ pub(super) fn brought(answer: &Value, screen: &Screen) -> String {
 pub(super) fn difference(changes: &Value, screen: &Screen) -> String {
     let of = |key: &str| list(&changes[key]);
     let line = |style, mark: &str, text: String| {
-        let text = screen.block(Some(style), INDENT, &text);
-        text.replacen(INDENT, &format!("{mark} "), 1)
+        let lead = format!("{mark} ");
+        screen.hanging((&lead, lead.len()), Some(style), &text)
     };
     let mut text = String::new();
     for (key, style, mark) in [("added", Style::Good, "+"), ("removed", Style::Bad, "-")] {

@@ -3,7 +3,7 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::cli::screen::{cut, one_line, wrapped};
+use crate::cli::screen::{cut, one_line, padded, wrapped};
 
 /// The columns between two cells.
 const GAP: usize = 2;
@@ -87,11 +87,8 @@ impl<const N: usize> Table<N> {
         let height = columns.iter().map(Vec::len).max().unwrap_or(0);
         let line = |at: usize| {
             let cells = columns.iter().zip(widths);
-            let cells = cells.map(|(lines, width)| {
-                let text = lines.get(at).map_or("", String::as_str);
-                let blank = width.saturating_sub(text.width());
-                format!("{text}{}", " ".repeat(blank))
-            });
+            let cells = cells
+                .map(|(lines, width)| padded(lines.get(at).map_or("", String::as_str), *width));
             let line = cells.collect::<Vec<_>>().join(&" ".repeat(GAP));
             line.trim_end().to_owned() + "\n"
         };

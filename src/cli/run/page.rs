@@ -212,8 +212,8 @@ impl<'a> Page<'a> {
             text += &self.screen.block(None, "", &waits::words(wait, now, true));
             // How much time is left is no news.
             waited += &wait.to_string();
-            if let Some(command) = waits::command(wait, current) {
-                let command = with_flags(&visible(&command), self.flags);
+            if let Some(way) = waits::way(wait, current) {
+                let command = with_flags(&visible(&way.command), self.flags);
                 let _ = writeln!(text, "{INDENT}{command}");
             }
         }

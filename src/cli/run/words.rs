@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::cli::question::asks_for_help;
+
 /// An answer of a person that is no output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Word {
@@ -122,7 +124,7 @@ fn word(line: &str) -> Option<Word> {
         "skip" => Some(Word::Skip),
         "pause" => Some(Word::Pause),
         "later" => Some(Word::Later),
-        "?" | "help" => Some(Word::Help),
+        low if asks_for_help(low) => Some(Word::Help),
         _ => None,
     }
 }

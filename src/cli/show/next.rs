@@ -14,7 +14,7 @@ use crate::{
         steps,
         value::list,
         visible::visible,
-        waits,
+        waits::{self, Way},
     },
     domain::State,
 };
@@ -27,9 +27,9 @@ pub(super) fn next(shown: &Value, how: &How<'_>) -> String {
     }
     let screen = how.screen;
     let mut text = section("next", screen);
-    for (command, what) in commands {
+    for Way { command, does } in commands {
         let command = visible(&with_flags(&command, how.flags));
-        let what = format!("  ({what})");
+        let what = format!("  ({does})");
         let room = screen.columns().saturating_sub(INDENT.width());
         let is_room = command.width() + what.width() <= room;
         let what = if is_room {
@@ -44,7 +44,7 @@ pub(super) fn next(shown: &Value, how: &How<'_>) -> String {
 }
 
 /// The commands, and what each does.
-fn commands(shown: &Value, how: &How<'_>) -> Vec<(String, &'static str)> {
+fn commands(shown: &Value, how: &How<'_>) -> Vec<Way> {
     let status = &shown["status"];
     let Some(named) = status["execution_id"].as_str() else {
         return Vec::new();
@@ -53,35 +53,23 @@ fn commands(shown: &Value, how: &How<'_>) -> Vec<(String, &'static str)> {
     if is_final(&status["state"]) {
         return Vec::new();
     }
+    let way = |command: String, does| Way { command, does };
     let mut found = Vec::new();
     let is_paused = status["state"] == State::Paused.as_str();
     if list(&status["pause_reasons"]).contains(&json!("person")) {
-        found.push((format!("midex resume {id}"), "lets it go on"));
+        found.push(way(format!("midex resume {id}"), "lets it go on"));
     }
-    for wait in list(&status["waits"]) {
-        let answered = waits::command(wait, status).map(|command| (command, does(wait)));
-        found.extend(answered.filter(|one| !found.contains(one)));
+    for way in waits::ways(status) {
+        if !found.contains(&way) {
+            found.push(way);
+        }
     }
     let is_open = !steps::open(&shown["current_step"]).is_empty();
     if !is_paused && (is_open || !how.is_served) {
-        found.push((
-            format!("midex run {}", of_id(named)),
-            "goes on with it here",
-        ));
+        let command = format!("midex run {}", of_id(named));
+        found.push(way(command, "goes on with it here"));
     } else if !is_paused && found.is_empty() {
-        found.push((format!("midex show --watch {id}"), "follows it"));
+        found.push(way(format!("midex show --watch {id}"), "follows it"));
     }
     found
-}
-
-/// What the command does that answers a wait.
-fn does(wait: &Value) -> &'static str {
-    match wait["waits_for"].as_str().unwrap_or_default() {
-        "signal" => "brings the signal",
-        "gate" => "answers the gate",
-        "catalog" => "shows which catalogs there are",
-        "unknown" => "says what came of it",
-        "child" => "shows the child",
-        _ => "lets it go on",
-    }
 }

@@ -257,6 +257,14 @@ impl Visit {
         }
     }
 
+    /// How many items it has, where it is that of a fan-out and open.
+    pub fn items_total(&self) -> Option<usize> {
+        match self.awaiting {
+            Some(Awaiting::Items { total, .. }) => usize::try_from(total).ok(),
+            _ => None,
+        }
+    }
+
     /// Which visit it is, of this step.
     pub fn visit_id(&self, step: &StepId) -> VisitId {
         VisitId {

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     domain::{
-        event::{Awaiting, Body, OutputFault, PauseReason, VisitId},
+        event::{Body, OutputFault, PauseReason, VisitId},
         execution::{Execution, NotCompensated, StepStatus},
         id::ExecutionId,
         offer::StepOption,
@@ -112,7 +112,8 @@ pub fn current_step_for_people(subject: &Subject<'_>) -> CurrentStep {
         step.instructions = task::for_people(subject, &turn).unwrap_or_default();
         let defined = definition_step(subject.definition, turn.position);
         step.step.optional = defined.is_some_and(|step| step.optional);
-        step.step.items = items(subject, turn.position).filter(|_| turn.visit.item.is_some());
+        let fan_out = || subject.execution.steps().get(turn.position)?.visits.last();
+        step.step.items = turn.visit.item.and_then(|_| fan_out()?.items_total());
         step.previous = before(subject, turn.position, limits::PREVIOUS_BYTES_MAX);
     }
     let first = current.ready_steps.first();
@@ -120,15 +121,6 @@ pub fn current_step_for_people(subject: &Subject<'_>) -> CurrentStep {
     current.previous = first.map_or_else(Vec::new, |step| step.previous.clone());
     current.step = first.map(|step| step.step.clone());
     current
-}
-
-/// How many items the step at `position` has, where it is a fan-out that is open.
-fn items(subject: &Subject<'_>, position: usize) -> Option<usize> {
-    let step = subject.execution.steps().get(position)?;
-    match step.visits.last()?.awaiting {
-        Some(Awaiting::Items { total, .. }) => usize::try_from(total).ok(),
-        _ => None,
-    }
 }
 
 /// What to do now.

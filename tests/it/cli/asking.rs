@@ -26,6 +26,9 @@ steps:
     guidance: Check it for ${{ inputs.guest }}
 ";
 
+/// What begins it as `i` with all that it must be given.
+const JAM: [&str; 6] = ["run", "invite", "--id", "i", "--input", "topic=jam"];
+
 fn place() -> Place {
     let place = Place::new();
     place.file("workflows/invite.yaml", INVITE);
@@ -150,16 +153,7 @@ fn a_word_at_the_question_of_an_input_ends_nothing_that_has_not_begun() {
 #[test]
 fn an_input_that_the_workflow_has_not_is_refused_once_and_asked_no_more() {
     let place = place();
-    let args = [
-        "run",
-        "invite",
-        "--id",
-        "i",
-        "--input",
-        "topic=jam",
-        "--input",
-        "nope=1",
-    ];
+    let args = [&JAM[..], &["--input", "nope=1"]].concat();
     let json = Terminal::open(place.command(&[&args[..], &["--json"]].concat()));
     assert_has(&json.ends(1), &["INPUTS_INVALID"]);
     let mut terminal = Terminal::open(place.command(&args));
@@ -278,15 +272,7 @@ fn a_run_that_waits_for_a_signal_names_the_command_that_brings_it() {
 fn the_whole_output_may_be_given_as_json_or_in_a_file() {
     let place = place();
     place.file("draft.json", "{\"text\": \"from a file\"}");
-    let args = [
-        "run",
-        "invite",
-        "--id",
-        "i",
-        "--input",
-        "topic=jam",
-        "--output",
-    ];
+    let args = [&JAM[..], &["--output"]].concat();
     let ran = place.with_stdin(&[&args[..], &["draft.json"]].concat(), "");
     assert_has(&ran.out, &["To go on: midex run invite --id i"]);
     let history = place.json(&["show", "i"])["history"].take();

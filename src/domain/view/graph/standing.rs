@@ -4,11 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::GraphView;
-use crate::domain::{
-    event::Awaiting,
-    execution::{StepState, Visit},
-    view::Subject,
-};
+use crate::domain::{execution::StepState, view::Subject};
 
 /// Where a step stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -51,20 +47,12 @@ impl GraphView {
 
 fn standing(step: &StepState) -> Standing {
     let opened = step.items.len();
-    let total = step.visits.last().and_then(|visit| total(visit));
+    let total = step.visits.last().and_then(|visit| visit.items_total());
     let items = total.or(Some(opened).filter(|opened| *opened > 0));
     Standing {
         status: step.status.as_str().to_owned(),
         visits: step.visits.len(),
         items_done: items.map(|_| opened - step.items.open_count()),
         items,
-    }
-}
-
-/// How many items an open fan-out has.
-fn total(visit: &Visit) -> Option<usize> {
-    match visit.awaiting {
-        Some(Awaiting::Items { total, .. }) => usize::try_from(total).ok(),
-        _ => None,
     }
 }
