@@ -96,9 +96,11 @@ struct Server(Child);
 impl Server {
     fn start(place: &Place) -> Self {
         let mut serve = place.midex(&["serve"]);
-        let child = serve.stdin(Stdio::piped()).spawn().expect("the binary");
+        let mut child = serve.stdin(Stdio::piped()).spawn().expect("the binary");
         let socket = place.root().join("data/control.sock");
         while std::os::unix::net::UnixStream::connect(&socket).is_err() {
+            let ended = child.try_wait().expect("a process");
+            assert_eq!(ended, None, "the server ended before it could be asked");
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
         Self(child)
@@ -112,18 +114,26 @@ impl Drop for Server {
     }
 }
 
-/// The milliseconds to the first byte of its output, or to its end where it has none.
+/// The milliseconds to the first byte of its output. A command that fails has no time that could count.
 fn first_byte(mut command: Command) -> f64 {
     let begin = Instant::now();
     let mut child = command.stdout(Stdio::piped()).spawn().expect("a process");
     let mut output = child.stdout.take().expect("a pipe");
     let mut byte = [0];
-    let _ = output.read(&mut byte).expect("an output");
+    let count = output.read(&mut byte).expect("an output");
     let took = begin.elapsed().as_secs_f64() * 1000.0;
     let mut rest = Vec::new();
     output.read_to_end(&mut rest).expect("an output");
-    child.wait().expect("an end");
+    let status = child.wait().expect("an end");
+    assert!(status.success() && count == 1, "{command:?}: {status}");
     took
+}
+
+/// A process that does no more than to print.
+fn nothing() -> Command {
+    let mut echo = Command::new("/bin/echo");
+    echo.stdin(Stdio::null());
+    echo
 }
 
 /// The one in the middle of so many rounds, after one that is not counted.
@@ -145,12 +155,12 @@ fn main() {
         .and_then(|rounds| rounds.parse().ok())
         .unwrap_or(ROUNDS);
     let place = Place::new();
-    let nothing = median(rounds, || first_byte(Command::new("/bin/true")));
+    let nothing = median(rounds, || first_byte(nothing()));
     let alone = all(&place, rounds);
     let server = Server::start(&place);
     let beside = all(&place, rounds);
     drop(server);
-    println!("the first byte in ms, medians of {rounds}; /bin/true: {nothing:.1} ms");
+    println!("the first byte in ms, medians of {rounds}; /bin/echo: {nothing:.1} ms");
     println!(
         "{:32} {:>8} {:>8}  asked: {ALONE_MS} and {BESIDE_MS} at most",
         "command", "alone", "beside"

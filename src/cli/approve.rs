@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output,
     execution_id::with,
-    link::{Link, given},
+    link::{Link, given, is_final},
     picker::{Choice, pick},
     prompt::{Prompt, Typed},
     question::{asks_for_help, is_possible, prompt},
@@ -128,12 +128,27 @@ async fn answer(
         Ok(gate) => put(link, &gate, args, out).await,
         Err(error) if error.code() == Code::GateNotOpen => {
             let message = approved_already(link, id, args.step.as_deref()).await?;
-            let message = message.ok_or(error)?;
+            let Some(message) = message else {
+                return Err(of_ended(link, id, error).await?);
+            };
             let answer = json!({ "success": true, "execution_id": id, "message": message });
             out.reply(&answer).map(|()| EXIT_OK)
         }
         Err(error) => Err(error),
     }
+}
+
+/// The refusal, which says that the execution has ended where it has.
+async fn of_ended(link: &mut Link<'_>, id: &str, refusal: Error) -> Result<Error> {
+    let status = link.read_of("workflow_status", id).await?;
+    if !is_final(&status["state"]) {
+        return Ok(refusal);
+    }
+    let state = owned(&status["state"]);
+    let message = format!("execution '{id}' has ended, as {state}: nothing of it waits any more");
+    Ok(refusal
+        .with_message(message)
+        .with_action("Run `midex show {execution_id}`: it has what came of every step"))
 }
 
 /// That the gate was approved before, by whom; `None` where it was not, or its last visit was rejected.

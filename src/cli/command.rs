@@ -42,8 +42,15 @@ pub(super) fn for_people(error: &Error, hints: &Hints) -> String {
     let words = user_request(filled.unwrap_or_default());
     match words.strip_prefix(AGAIN) {
         Some(rest) => format!("{}{rest}", hints.retry),
-        None => words,
+        None => words.replace(&begun_small(AGAIN), &begun_small(&hints.retry)),
     }
+}
+
+/// A sentence as it stands within another.
+fn begun_small(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    let first = letters.next().map(char::to_lowercase);
+    first.into_iter().flatten().chain(letters).collect()
 }
 
 /// A value of the error's context, as text.
@@ -129,8 +136,11 @@ pub(super) fn of_id(id: &str) -> String {
 
 /// A command with the flags that lead it to the same directories, which stand before `--` where there is one.
 pub(super) fn with_flags(command: &str, flags: &str) -> String {
-    match command.split_once(" -- ") {
-        Some((before, behind)) => format!("{before}{flags} -- {behind}"),
+    // A quote that holds one does not end before it.
+    let is_word = |at: &usize| command[..*at].matches('\'').count() % 2 == 0;
+    let mut dashes = command.match_indices(" -- ").map(|(at, _)| at);
+    match dashes.find(is_word) {
+        Some(at) => format!("{}{flags}{}", &command[..at], &command[at..]),
         None => format!("{command}{flags}"),
     }
 }
@@ -157,6 +167,20 @@ mod tests {
         assert_eq!(quoted("a b"), "'a b'");
         assert_eq!(quoted("it's"), r"'it'\''s'");
         assert_eq!(quoted(""), "''");
+    }
+
+    #[test]
+    fn flags_stand_before_the_dashes_that_are_a_word() {
+        for (command, expected) in [
+            ("midex show -- -x", "midex show --d -- -x"),
+            ("midex show 'a -- b'", "midex show 'a -- b' --d"),
+            (
+                r"midex show 'it'\''s -- b' -- -x",
+                r"midex show 'it'\''s -- b' --d -- -x",
+            ),
+        ] {
+            assert_eq!(with_flags(command, " --d"), expected);
+        }
     }
 
     fn told(error: &Error) -> String {

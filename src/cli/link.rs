@@ -29,6 +29,14 @@ impl<'a> Link<'a> {
         }
     }
 
+    /// Opens the session, so that what fails from then on may have been asked.
+    ///
+    /// # Errors
+    /// Those of opening the store; `SERVER_STOPPING` if server after server goes away.
+    pub(super) async fn open(&mut self) -> Result<()> {
+        self.session().await.map(|_| ())
+    }
+
     /// Calls a tool; again if the server goes away, although the first call may have done its work. Where a repeated call is
     /// answered otherwise than the first one, the caller asks [`Link::has_retried`].
     ///

@@ -140,7 +140,7 @@ pub(super) async fn executions(
     let named = args.workflow.as_deref().filter(|_| rows.is_empty());
     let text = || match named.and_then(|name| unknown(name, config)) {
         Some(message) => Screen::stdout().block(None, "", &message),
-        None => execution_table(&rows, Room::of(args.wide)) + &left_out(&args, limit, more, flags),
+        None => execution_table(&rows, &args) + &left_out(&args, limit, more, flags),
     };
     out.rows(|| rows.clone(), text)?;
     Ok(EXIT_OK)
@@ -261,11 +261,16 @@ impl Room {
 /// From so many columns on there is room for an id and the word of its state.
 const STATE_COLUMNS: usize = 46;
 
-fn execution_table(rows: &[Value], room: Room) -> String {
+fn execution_table(rows: &[Value], args: &ListArgs) -> String {
     if rows.is_empty() {
-        let words = "no executions here; --all-projects shows those of other projects";
+        let words = if args.all_projects {
+            "no executions, in no project"
+        } else {
+            "no executions here; --all-projects shows those of other projects"
+        };
         return Screen::stdout().block(None, "", words);
     }
+    let room = Room::of(args.wide);
     let mut table = room.table([
         ("execution", 0),
         ("workflow", 80),

@@ -59,7 +59,9 @@ pub(super) async fn pick(
     Ok(None)
 }
 
-const HELP: &str = "Type a number of the list, or a part of what stands behind one that no other has; nothing leaves it.\n";
+const HELP: &str = "Type the number of one, or a part of its line that no other line has.
+An empty line picks none.
+";
 
 fn listed(choices: &[Choice], columns: usize) -> String {
     let mut text = String::new();

@@ -101,12 +101,12 @@ impl Editing {
                 .as_mut()
                 .ok()
                 .and_then(|it| it.create_external_printer().ok());
-            let mut redraw = printer.map(|printer| Box::new(printer) as stop::Redraw);
+            if let Some(printer) = printer {
+                stop::redraw_with(Box::new(printer));
+            }
             for (asked, choices) in questions {
                 let typed = match &mut editor {
-                    Ok(editor) => {
-                        stop::while_reading(&mut redraw, || read(editor, &asked, choices))
-                    }
+                    Ok(editor) => stop::while_reading(|| read(editor, &asked, choices)),
                     Err(error) => Err(unreadable(&error.to_string())),
                 };
                 if answers.send(typed).is_err() {

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use serde_json::{Map, Value, json};
 
 use super::{
+    Cli,
     command::{Hints, for_people, quoted},
     config,
     screen::one_line,
@@ -73,30 +74,40 @@ fn corrected(error: &Error) -> Option<String> {
 const NAMING: [&str; 2] = ["--from", "--print"];
 
 /// The words of a command with `near` in the place of `asked`: behind a flag that names a workflow, else where it stands
-/// first behind the command.
+/// first behind the command, and is no value of another flag.
 fn with_name(given: &[String], asked: &str, near: &str) -> Option<Vec<String>> {
     let mut words = given.to_vec();
-    let is_flag = |word: &str| NAMING.contains(&word);
-    let glued = |word: &String| {
+    let is_naming = |word: &str| NAMING.contains(&word);
+    let glued = |word: &str| {
         let (flag, value) = word.split_once('=')?;
-        (is_flag(flag) && value == asked).then(|| format!("{flag}={near}"))
+        (is_naming(flag) && value == asked).then(|| format!("{flag}={near}"))
     };
-    if let Some((at, new)) = given
-        .iter()
-        .enumerate()
+    let found = given.iter().enumerate();
+    if let Some((at, new)) = found
+        .clone()
         .find_map(|(at, word)| Some((at, glued(word)?)))
     {
         words[at] = new;
         return Some(words);
     }
-    let behind_flag = given
-        .windows(2)
-        .position(|pair| is_flag(&pair[0]) && pair[1] == asked)
-        .map(|at| at + 1);
-    let first = || given.iter().skip(1).position(|word| word == asked);
-    let at = behind_flag.or_else(|| first().map(|at| at + 1))?;
+    let pairs = || given.windows(2).zip(1..);
+    let behind_flag = pairs().find(|(pair, _)| is_naming(&pair[0]) && pair[1] == asked);
+    let first = || pairs().find(|(pair, _)| pair[1] == asked && !takes_value(&pair[0]));
+    let (_, at) = behind_flag.or_else(first)?;
     near.clone_into(&mut words[at]);
     Some(words)
+}
+
+/// Whether the word behind this one is its value, whatever the command.
+fn takes_value(flag: &str) -> bool {
+    fn has(command: &clap::Command, name: &str) -> bool {
+        let is_it =
+            |arg: &clap::Arg| arg.get_long() == Some(name) && arg.get_action().takes_values();
+        command.get_arguments().any(is_it)
+            || command.get_subcommands().any(|below| has(below, name))
+    }
+    let name = flag.strip_prefix("--");
+    name.is_some_and(|name| has(&<Cli as clap::CommandFactory>::command(), name))
 }
 
 /// The message of an error, with each violation on a line of its own.
@@ -155,6 +166,8 @@ mod tests {
             ),
             ("validate --print a", Some("validate --print b")),
             ("run a --id a", Some("run b --id a")),
+            ("run --id a a", Some("run --id a b")),
+            ("--data-dir a run a", Some("--data-dir a run b")),
             ("run c", None),
             ("a", None),
         ] {

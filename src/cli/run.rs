@@ -4,6 +4,7 @@ mod agent;
 mod answer;
 mod begin;
 mod editor;
+mod field;
 mod form;
 pub(super) mod input;
 pub(super) mod inputs;
@@ -19,7 +20,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
-pub(super) use self::form::Field;
+pub(super) use self::field::Field;
 use self::{
     page::Page,
     progress::Progress,
@@ -28,7 +29,7 @@ use self::{
 };
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output, approve,
-    command::{Hints, of_id, operand, quoted, with_flags},
+    command::{Hints, of_id, quoted, with_flags},
     execution_id,
     link::{Link, is_final},
     prompt::stop,
@@ -108,15 +109,14 @@ pub(super) async fn run(
         page: Page::new(out, args.persona, &flags),
         source,
         workflow: args.workflow,
-        agent: args.from.agent.command().map(str::to_owned),
+        agent: args.from.agent.flags(),
         is_named: args.id.is_some(),
         at: id.clone(),
         id,
         inputs,
         single,
         declared: None,
-        has_begun: false,
-        may_have_begun: false,
+        begun: Begun::No,
     };
     let end = tokio::select! {
         end = runner.go() => end,
@@ -163,8 +163,8 @@ struct Runner<'a> {
     source: OutputSource,
     /// The workflow, once it is known.
     workflow: Option<String>,
-    /// The command that does the steps.
-    agent: Option<String>,
+    /// The flags that name the command that does the steps.
+    agent: String,
     id: String,
     /// The execution that is worked at: that one, or a child below it.
     at: String,
@@ -175,10 +175,16 @@ struct Runner<'a> {
     single: Vec<(String, String)>,
     /// The inputs that the workflow declares; `None` if it declares none, or is not known.
     declared: Option<Vec<Value>>,
-    /// Whether the execution is known to exist.
-    has_begun: bool,
-    /// Whether it was asked to begin: it may exist though nobody answered.
-    may_have_begun: bool,
+    begun: Begun,
+}
+
+/// Whether there is an execution to go on with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begun {
+    No,
+    /// It was asked to begin, and nobody answered: the same id begins it or goes on with it.
+    Perhaps,
+    Yes,
 }
 
 impl Runner<'_> {
@@ -194,7 +200,7 @@ impl Runner<'_> {
             None if self.start().await? => {}
             None => return Ok(End::Stopped("Nothing was started.".to_owned())),
         }
-        self.has_begun = true;
+        self.begun = Begun::Yes;
         self.work().await
     }
 
@@ -241,7 +247,8 @@ impl Runner<'_> {
                 continue;
             }
             if *state == State::Paused.as_str() {
-                return Ok(Err(End::Paused(paused(&current))));
+                let status = self.link.read_of("workflow_status", &self.at).await?;
+                return Ok(Err(End::Paused(paused(&status))));
             }
             let steps = steps::open_with_personas(&mut self.link, &current).await?;
             if !steps.is_empty() {
@@ -467,7 +474,7 @@ impl Runner<'_> {
                 let done = status["state"] == State::Completed.as_str();
                 Ok(if done { EXIT_OK } else { EXIT_FINDINGS })
             }
-            Ok(End::Stopped(why)) if self.has_begun || self.may_have_begun => {
+            Ok(End::Stopped(why)) if self.begun != Begun::No => {
                 self.page.stopped(&why, &[self.command()])?;
                 Ok(EXIT_FINDINGS)
             }
@@ -484,7 +491,7 @@ impl Runner<'_> {
                 self.page.stopped(&pause.why, &commands)?;
                 Ok(EXIT_FINDINGS)
             }
-            Err(error) if self.has_begun => {
+            Err(error) if self.begun != Begun::No => {
                 // The same command would start another execution.
                 let retry = format!("Run `{}`", self.command());
                 let flags = self.flags.to_owned();
@@ -500,38 +507,38 @@ impl Runner<'_> {
     fn command(&self) -> String {
         let workflow = self.workflow.as_deref().map(quoted);
         let workflow = workflow.map_or_else(String::new, |name| format!(" {name}"));
-        let agent = self.agent.as_deref().map(quoted);
-        let agent = agent.map_or_else(String::new, |agent| format!(" --agent {agent}"));
+        // Where it has not begun the same command begins it.
+        let inputs = self.inputs.as_ref();
+        let inputs = inputs.filter(|_| self.begun == Begun::Perhaps);
+        let inputs = inputs.map_or_else(String::new, |inputs| {
+            format!(" --inputs {}", quoted(&inputs.to_string()))
+        });
         format!(
-            "midex run{workflow} {}{agent}{}",
+            "midex run{workflow} {}{inputs}{}{}",
             of_id(&self.id),
+            self.agent,
             self.flags
         )
     }
 }
 
-fn paused(current: &Value) -> Pause {
-    let message = current["message"].as_str().unwrap_or_default();
-    let id = owned(&current["execution_id"]).unwrap_or_default();
-    // Behind the first sentence stands the call that a model makes.
-    if let Some((why, _)) = message.split_once(". Call execution.resume") {
-        return Pause {
-            why: format!("{why}."),
-            lifting: vec![format!("midex resume {}", operand(&id))],
-            is_at_gate: false,
-        };
-    }
-    let waits = list(&current["waits"]);
-    let now = SystemClock.now();
-    let why: Vec<_> = waits
-        .iter()
-        .map(|wait| waits::words(wait, now, true))
-        .collect();
-    let lifting = waits::ways(current).into_iter().map(|way| way.command);
+fn paused(status: &Value) -> Pause {
+    let waits = list(&status["waits"]);
+    let is_for_resume = waits::is_for_resume(status);
+    let why = if is_for_resume {
+        let reason = status["reason"].as_str();
+        let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
+        format!("The execution is paused{reason}")
+    } else {
+        let now = SystemClock.now();
+        let words = waits.iter().map(|wait| waits::words(wait, now, true));
+        words.collect::<Vec<_>>().join("; ")
+    };
+    let lifting = waits::ways(status).into_iter().map(|way| way.command);
     Pause {
-        why: why.join("; "),
+        why,
         lifting: lifting.collect(),
-        is_at_gate: waits.iter().any(|wait| wait["gate"].is_object()),
+        is_at_gate: !is_for_resume && waits.iter().any(|wait| wait["gate"].is_object()),
     }
 }
 

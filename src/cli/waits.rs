@@ -29,12 +29,18 @@ pub(super) fn brief(wait: &Value) -> String {
 pub(super) fn words(wait: &Value, now: Timestamp, is_served: bool) -> String {
     let step = brief(wait);
     let due = field(wait, "due");
-    let left = until(&due, now).unwrap_or_default();
+    let left = until(&due, now);
     match wait["waits_for"].as_str().unwrap_or_default() {
         "operation" if is_served => format!("{step}: the server works on it"),
         "operation" => format!("{step}: nobody works on it now, for no server runs"),
-        "timer" => format!("{step} waits until {} ({left} left)", local(&due)),
-        "retry" => format!("{step} is tried again in {left}"),
+        "timer" => {
+            let left = left.map_or_else(String::new, |left| format!(" ({left} left)"));
+            format!("{step} waits until {}{left}", local(&due))
+        }
+        "retry" => {
+            let left = left.map_or_else(String::new, |left| format!(" in {left}"));
+            format!("{step} is tried again{left}")
+        }
         "signal" => format!("{step} waits for the signal '{}'", field(wait, "signal")),
         "gate" => format!(
             "{step} waits for an approval: {}",
@@ -42,7 +48,9 @@ pub(super) fn words(wait: &Value, now: Timestamp, is_served: bool) -> String {
         ),
         "catalog" => format!("{step} waits for the catalog `{}`", field(wait, "catalog")),
         "unknown" => {
-            format!("{step} was cut off, and nobody knows what came of it: look, then say it")
+            format!(
+                "{step} was cut off, and nobody knows what came of it: look, then resolve it with --retry, --failed WHY or --output JSON"
+            )
         }
         "child" => format!("{step} waits for its child"),
         "output_invalid" => format!("{step}: too many of its outputs broke its schema"),
@@ -59,15 +67,32 @@ pub(super) struct Way {
     pub(super) does: &'static str,
 }
 
-/// What can be done about what an execution waits for, each way once. `of` is its status, or its `current_step`.
-pub(super) fn ways(of: &Value) -> Vec<Way> {
+/// Whether it is the execution as a whole that waits, for its resume, whatever else it waits for.
+pub(super) fn is_for_resume(status: &Value) -> bool {
+    let mut reasons = list(&status["pause_reasons"]).iter();
+    reasons.any(|reason| reason == "person" || reason == "engine_fault")
+}
+
+/// What can be done about what the execution with this status waits for, each way once.
+pub(super) fn ways(status: &Value) -> Vec<Way> {
     let mut found = Vec::new();
-    for way in list(&of["waits"]).iter().filter_map(|wait| way(wait, of)) {
+    if is_for_resume(status) {
+        found.extend(status["execution_id"].as_str().map(resume));
+    }
+    let waits = list(&status["waits"]).iter();
+    for way in waits.filter_map(|wait| way(wait, status)) {
         if !found.contains(&way) {
             found.push(way);
         }
     }
     found
+}
+
+fn resume(id: &str) -> Way {
+    Way {
+        command: format!("midex resume {}", operand(id)),
+        does: "lets it go on",
+    }
 }
 
 /// What answers a wait of the execution with this status; `None` where it ends by itself.
@@ -91,20 +116,15 @@ pub(super) fn way(wait: &Value, status: &Value) -> Option<Way> {
             let item = wait["item"].as_u64();
             let item = item.map_or_else(String::new, |item| format!(" --item {item}"));
             let step = named("step_name");
-            let verdict = format!("--retry|--failed WHY|--output JSON{item}");
             // No flag stands behind `--`.
-            let command = if id.starts_with("--") {
-                format!("midex resolve {verdict} {id} {step}")
-            } else {
-                format!("midex resolve {id} {step} {verdict}")
-            };
-            (command, "says what came of it")
+            let command = format!("midex resolve --retry{item} {id} {step}");
+            (command, "does it again")
         }
         "child" => (
             format!("midex show {}", operand(&child_of(status, wait)?)),
             "shows the child",
         ),
-        "output_invalid" | "held" => (format!("midex resume {id}"), "lets it go on"),
+        "output_invalid" | "held" => return Some(resume(status["execution_id"].as_str()?)),
         _ => return None,
     };
     Some(Way { command, does })
@@ -169,7 +189,7 @@ mod tests {
             (
                 json!({ "waits_for": "unknown", "item": 1 }),
                 "x #2 was cut off",
-                Some("midex resolve 'a b' x --retry|--failed WHY|--output JSON --item 1"),
+                Some("midex resolve --retry --item 1 'a b' x"),
             ),
             (
                 json!({ "waits_for": "child", "step_name": "sub" }),
@@ -188,6 +208,8 @@ mod tests {
             let way = way(&wait, &status).map(|way| way.command);
             assert_eq!(way.as_deref(), typed, "{wait}");
         }
+        let undated = wait(json!({ "waits_for": "retry" }));
+        assert_eq!(words(&undated, now, true), "x is tried again");
         let operation = wait(json!({ "waits_for": "operation" }));
         assert_eq!(words(&operation, now, true), "x: the server works on it");
         assert!(words(&operation, now, false).starts_with("x: nobody works on it now"));

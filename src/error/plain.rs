@@ -2,12 +2,14 @@
 
 use std::io;
 
-/// Numbers of Linux for which the standard library has no kind of its own.
-const BY_NUMBER: &[(i32, &str)] = &[
-    (5, "the disk reports a fault"),
-    (23, "this machine has too many files open"),
-    (24, "this process has too many files open"),
-    (40, "its links lead in a circle"),
+use rustix::io::Errno;
+
+/// What the standard library has no kind of its own for.
+const BY_NUMBER: &[(Errno, &str)] = &[
+    (Errno::IO, "the disk reports a fault"),
+    (Errno::NFILE, "this machine has too many files open"),
+    (Errno::MFILE, "this process has too many files open"),
+    (Errno::LOOP, "its links lead in a circle"),
 ];
 
 /// The words for the refusals that users meet.
@@ -73,7 +75,9 @@ pub(crate) fn plain(error: &io::Error) -> String {
         return error.to_string();
     }
     let number = error.raw_os_error();
-    let by_number = BY_NUMBER.iter().find(|(known, _)| Some(*known) == number);
+    let by_number = BY_NUMBER
+        .iter()
+        .find(|(known, _)| Some(known.raw_os_error()) == number);
     let by_kind = || BY_KIND.iter().find(|(kind, _)| *kind == error.kind());
     let words = by_number
         .map(|(_, words)| *words)

@@ -14,6 +14,7 @@ mod follow;
 mod hidden;
 mod hook;
 mod install;
+mod leaving;
 mod looking;
 mod naming;
 mod run;

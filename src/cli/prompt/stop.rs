@@ -29,6 +29,9 @@ pub(super) type Redraw = Box<dyn ExternalPrinter + Send>;
 /// The terminal that a line is read from just now; `None` between the lines.
 static READING: Mutex<Option<Reading>> = Mutex::new(None);
 
+/// What draws the line that is being read again; once there is an editor it stays.
+static REDRAW: Mutex<Option<Redraw>> = Mutex::new(None);
+
 /// Who is told of the next stop instead of being stopped at once: it holds what others need meanwhile.
 static WAITING: Mutex<Option<Arc<Notify>>> = Mutex::new(None);
 
@@ -40,7 +43,6 @@ struct Reading {
     raw: Termios,
     /// Whether the editor has set it, and this module after it.
     is_taken: bool,
-    redraw: Option<Redraw>,
 }
 
 /// Heeds stops from now on, once for the whole process: whoever listens to the signal has it for good.
@@ -67,37 +69,40 @@ pub(in crate::cli) fn heed() {
 
 /// Waits for a stop, for who lets something go before it calls [`stop`]. Where this is not waited for any more, stops are as before.
 pub(in crate::cli) async fn asked() {
-    struct Told;
+    struct Told(Arc<Notify>);
     impl Drop for Told {
         fn drop(&mut self) {
-            *waiting() = None;
+            // Another may wait by now.
+            waiting().take_if(|told| Arc::ptr_eq(told, &self.0));
         }
     }
     heed();
-    let told = Arc::new(Notify::new());
-    *waiting() = Some(Arc::clone(&told));
-    let _told = Told;
-    told.notified().await;
+    let told = Told(Arc::new(Notify::new()));
+    *waiting() = Some(Arc::clone(&told.0));
+    told.0.notified().await;
 }
 
 fn waiting() -> MutexGuard<'static, Option<Arc<Notify>>> {
     WAITING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What draws a line again that is being read when the command goes on.
+pub(super) fn redraw_with(redraw: Redraw) {
+    *REDRAW.lock().unwrap_or_else(PoisonError::into_inner) = Some(redraw);
+}
+
 /// Reads a line with `read` while stops are heeded.
-pub(super) fn while_reading<T>(redraw: &mut Option<Redraw>, read: impl FnOnce() -> T) -> T {
+pub(super) fn while_reading<T>(read: impl FnOnce() -> T) -> T {
     let Ok(usual) = tcgetattr(io::stdin()) else {
         return read();
     };
-    let reading = Reading {
+    *of_now() = Some(Reading {
         raw: raw(&usual),
         usual,
-        redraw: redraw.take(),
         is_taken: false,
-    };
-    *of_now() = Some(reading);
+    });
     let typed = read();
-    *redraw = of_now().take().and_then(|reading| reading.redraw);
+    of_now().take();
     typed
 }
 
@@ -135,17 +140,16 @@ pub(in crate::cli) fn stop() {
     let _ = kill_process(getpid(), Signal::STOP);
 }
 
-/// Takes the terminal again, and draws what is being asked.
+/// Takes the terminal again, and draws what is being asked. Where the editor has not set it yet, that is left to it.
 fn take_up() {
-    let redraw = of_now().as_mut().and_then(|reading| {
-        lend(&reading.raw, PASTES_BRACKETED);
-        reading.redraw.take()
-    });
-    // The editor may be slow to draw, and ends its line with the same lock.
-    let Some(mut redraw) = redraw else { return };
-    let _ = redraw.print(String::new());
-    if let Some(reading) = &mut *of_now() {
-        reading.redraw = Some(redraw);
+    match &*of_now() {
+        Some(reading) if reading.is_taken => lend(&reading.raw, PASTES_BRACKETED),
+        _ => return,
+    }
+    // The editor may be slow to draw, and ends its line with the lock of the reading.
+    let mut redraw = REDRAW.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(redraw) = &mut *redraw {
+        let _ = redraw.print(String::new());
     }
 }
 

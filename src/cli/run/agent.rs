@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     cli::{
+        command::quoted,
         link::Link,
         question,
         screen::{cut, one_line},
@@ -31,7 +32,7 @@ use crate::{
 #[derive(Clone, Debug, clap::Args)]
 pub(in crate::cli) struct AgentArgs {
     /// A command that does the work of each step: it is given the task on standard input, and prints one JSON value; another exit
-    /// code than 0 hands in that the step failed
+    /// code than 0 hands in that the step failed, but 126 and 127, which say that a command cannot be run, leave it open
     #[arg(long = "agent", value_name = "CMD", conflicts_with_all = ["editor", "outputs", "output"])]
     command: Option<String>,
     /// How the command is given its task
@@ -64,9 +65,19 @@ enum AgentFormat {
 }
 
 impl AgentArgs {
-    /// The command, as it was given.
-    pub(super) fn command(&self) -> Option<&str> {
-        self.command.as_deref()
+    /// The flags as they were given, each behind a space; empty where there is no command.
+    pub(super) fn flags(&self) -> String {
+        let Some(command) = &self.command else {
+            return String::new();
+        };
+        let mut flags = format!(" --agent {}", quoted(command));
+        if self.format != AgentFormat::default() {
+            flags += " --agent-format json";
+        }
+        if self.timeout != limits::AGENT_COMMAND_TIMEOUT {
+            flags += &format!(" --agent-timeout {:?}", self.timeout);
+        }
+        flags
     }
 }
 
@@ -187,10 +198,10 @@ fn failure(ended: &Ended) -> String {
     format!("the command of --agent ended with {}{said}", ended.status)
 }
 
-/// A command that was never run did not fail at the step, which stays open.
+/// Where the shell could not run a command, the work was not done: the step did not fail, and stays open.
 fn not_run(ended: &Ended) -> Error {
     Error::new(Code::FileUnusable, failure(ended)).with_action(
-        "Name a command with --agent that `sh` finds and can run; the step is still open",
+        "Mend the command of --agent: it, or the last that it runs, is not there or cannot be run; the step is still open",
     )
 }
 

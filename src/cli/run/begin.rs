@@ -3,14 +3,18 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    Runner,
-    form::{Asking, Field, Filled, refused},
+    Begun, Runner,
+    field::{Field, refused},
+    form::{Asking, Filled},
     inputs,
     page::Page,
     words::At,
 };
 use crate::{
-    cli::{screen::Screen, value::list},
+    cli::{
+        screen::Screen,
+        value::{field, list},
+    },
     domain::nearest::hint,
     error::{Code, Error, Result},
     uri,
@@ -28,18 +32,21 @@ impl Runner<'_> {
             if let Some(inputs) = &self.inputs {
                 arguments["inputs"] = inputs.clone();
             }
-            self.may_have_begun = true;
+            self.link.open().await?;
+            self.begun = Begun::Perhaps;
             let refused = match self.link.call("workflow.start", arguments).await {
                 Ok(reply) => {
                     self.page.started(&reply, self.inputs.as_ref())?;
                     return Ok(true);
                 }
+                // Nobody answered whether it began.
+                Err(error) if error.is_retryable() => return Err(error),
                 Err(error) => error,
             };
+            self.begun = Begun::No;
             let is_asked = refused.code() == Code::InputsInvalid
                 && !self.page.json()
                 && self.source.at_prompt().is_some();
-            self.may_have_begun = false;
             if refused.code() == Code::WorkflowNotFound && self.is_execution().await? {
                 return Err(refused.with("execution_id", self.named()).with_action(
                     "Run `midex run --id {execution_id}`: that is an execution, and no workflow",
@@ -62,10 +69,18 @@ impl Runner<'_> {
             return Ok(true);
         }
         let details = self.details().await?;
-        let fields = details["inputs"].as_array().into_iter().flatten();
         let later = list(&details["asked_later"]);
         let is_now = |input: &&Value| complaint.is_some() || !later.contains(&input["name"]);
-        let fields: Vec<_> = fields.filter(is_now).map(Field::of_input).collect();
+        let fields: Vec<_> = match details["inputs"].as_array() {
+            Some(declared) => declared
+                .iter()
+                .filter(is_now)
+                .map(Field::of_input)
+                .collect(),
+            // A guide in Markdown is for any work of its kind, and is told what the work is by this name.
+            None if field(&details, "content").starts_with("---") => vec![Field::task()],
+            None => Vec::new(),
+        };
         let mut known = match self.inputs.take() {
             Some(Value::Object(known)) => known,
             _ => Map::new(),
@@ -110,15 +125,16 @@ impl Runner<'_> {
             at: At::Start,
         };
         if let Some(error) = complaint {
-            asking.complain_of(error.violations())?;
+            asking.complain_of(&error)?;
         }
         let filled = asking.fill(fields, known).await?;
         match filled {
             Filled::Values(values) => {
-                self.inputs = Some(Value::Object(values));
+                let given = Some(values).filter(|values| !values.is_empty());
+                self.inputs = given.map(Value::Object);
                 Ok(true)
             }
-            Filled::Interrupt(values) | Filled::Word(_, values) => {
+            Filled::Word(_, values) => {
                 if !values.is_empty() {
                     Page::left_over(&values);
                 }

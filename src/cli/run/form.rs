@@ -1,36 +1,22 @@
-//! Asks a person for values one by one: each by what its schema says, again where it is refused.
+//! Asks a person for values one by one: each by what its schema says, again where it is refused. What was typed before they
+//! leave is handed back with the word that they left with.
 
 use serde_json::{Map, Value};
 
-use super::words::{At, Said, Word};
+use super::{
+    field::Field,
+    submission::is_begun,
+    words::{At, Said, Word},
+};
 use crate::{
     cli::{
         link::Link,
         prompt::{Prompt, Typed},
         question,
         screen::{Screen, Style, one_line},
-        value::{field, list},
     },
-    domain::{
-        input::{InputType, read_text},
-        schema::Schema,
-    },
-    error::{Result, Violation},
+    error::{Error, Result},
 };
-
-/// A value that is asked for.
-#[derive(Clone, Debug, PartialEq)]
-pub(in crate::cli) struct Field {
-    name: String,
-    /// What it is, for people.
-    about: String,
-    schema: Value,
-    is_required: bool,
-    /// What it is where nothing is typed.
-    default: Option<String>,
-    hint: String,
-    example: Option<Value>,
-}
 
 /// What came of asking.
 #[derive(Debug, PartialEq)]
@@ -39,249 +25,22 @@ pub(super) enum Filled {
     Values(Map<String, Value>),
     /// Another answer than values, with what was typed before it.
     Word(Word, Map<String, Value>),
-    /// Ctrl-C, with what was typed before it.
-    Interrupt(Map<String, Value>),
 }
 
-impl Field {
-    /// An input of a workflow, as `workflow_details` shows it.
-    pub(in crate::cli) fn of_input(input: &Value) -> Self {
-        let label = field(input, "label");
-        let about = [label, field(input, "description")];
-        let about: Vec<_> = about.into_iter().filter(|text| !text.is_empty()).collect();
-        let hint = [field(input, "hint"), field(input, "placeholder")];
-        Self {
-            name: field(input, "name"),
-            about: about.join(": "),
-            schema: input["schema"].clone(),
-            is_required: input["required"] == true && input["default"].is_null(),
-            default: default(&input["default"]),
-            hint: hint
-                .into_iter()
-                .find(|text| !text.is_empty())
-                .unwrap_or_default(),
-            example: input.get("example").cloned(),
-        }
-    }
-
-    /// The properties of an output, as its JSON Schema has them; `None` where it is no object with properties.
-    pub(super) fn of_schema(schema: &Value) -> Option<Vec<Self>> {
-        let properties = schema["properties"].as_object()?;
-        let is_plain = schema["type"] == "object"
-            && ["anyOf", "oneOf", "allOf", "$ref", "if"]
-                .iter()
-                .all(|key| schema.get(key).is_none());
-        let of = |(name, schema_of): (&String, &Value)| Self {
-            name: name.clone(),
-            about: field(schema_of, "description"),
-            schema: schema_of.clone(),
-            is_required: list(&schema["required"]).contains(&Value::from(name.as_str())),
-            default: None,
-            hint: String::new(),
-            example: schema_of["examples"].get(0).cloned(),
-        };
-        (is_plain && !properties.is_empty()).then(|| properties.iter().map(of).collect())
-    }
-
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
-    pub(super) fn is_required(&self) -> bool {
-        self.is_required
-    }
-
-    /// What is asked, in a line: `level: How deep (whole number, 1 to 5; empty for 2)`.
-    pub(in crate::cli) fn told(&self) -> String {
-        self.described(self.kind_words(), such_as)
-    }
-
-    /// The same where the value is given as a flag, in which a list or an object is JSON.
-    pub(in crate::cli) fn told_as_flag(&self) -> String {
-        let kind = match self.kind() {
-            Some("boolean") => "true or false".to_owned(),
-            Some("array") => "list, as JSON: [\"…\", \"…\"]".to_owned(),
-            _ => self.kind_words(),
-        };
-        self.described(kind, shown)
-    }
-
-    fn described(&self, kind: String, shown: impl Fn(&Value) -> String) -> String {
-        let mut notes = vec![kind];
-        notes.extend(bounds(&self.schema));
-        if let Some(example) = &self.example {
-            notes.push(format!("such as {}", shown(example)));
-        }
-        if !self.is_required && self.default.is_none() {
-            notes.push("may be left empty".to_owned());
-        }
-        notes.extend(Some(self.hint.clone()).filter(|hint| !hint.is_empty()));
-        let about = if self.about.is_empty() { "" } else { ": " };
-        format!(
-            "{}{about}{} ({})",
-            one_line(&self.name),
-            self.about,
-            notes.join("; ")
-        )
-    }
-
-    fn kind_words(&self) -> String {
-        let choices = self.choices();
-        if !choices.is_empty() && self.kind() != Some("boolean") {
-            return format!("one of {}", choices.join(", "));
-        }
-        match self.kind() {
-            Some("string") => "text",
-            Some("integer") => "whole number",
-            Some("number") => "number",
-            Some("boolean") => "yes or no",
-            Some("array") => "list: one a line, ended by an empty line",
-            Some("object") => "JSON object",
-            _ => "text or JSON",
-        }
-        .to_owned()
-    }
-
-    fn kind(&self) -> Option<&str> {
-        self.schema["type"].as_str()
-    }
-
-    /// What may be typed, where only that may.
-    fn choices(&self) -> Vec<String> {
-        match self.kind() {
-            Some("boolean") => ["yes", "no"].map(str::to_owned).to_vec(),
-            _ => list(&self.schema["enum"]).iter().map(shown).collect(),
-        }
-    }
-
-    fn asked(&self) -> String {
-        let name = one_line(&self.name);
-        match &self.default {
-            Some(default) => format!("{name} [{default}]> "),
-            None => format!("{name}> "),
-        }
-    }
-
-    /// What a text means; or why it means nothing, or may not be.
-    fn read(&self, text: &str) -> Result<Value, String> {
-        let value = self.meant(text)?;
-        self.fault(&value).map_or(Ok(value), Err)
-    }
-
-    /// What the schema has against a value; `None` where it has nothing, or is part of a greater one that has to judge.
-    fn fault(&self, value: &Value) -> Option<String> {
-        let schema = Schema::compile(&self.schema).ok()?;
-        let found = schema.violations_named(value, "it").into_iter().next()?;
-        Some(if found.rule == "type" && found.path.is_empty() {
-            format!("that is no {}", self.kind_words())
-        } else {
-            found.message
-        })
-    }
-
-    fn meant(&self, text: &str) -> Result<Value, String> {
-        let one_of = list(&self.schema["enum"]);
-        if !one_of.is_empty() {
-            return choice(one_of, text);
-        }
-        match self.kind() {
-            Some("boolean") => match text.to_lowercase().as_str() {
-                "y" | "yes" | "true" => Ok(Value::Bool(true)),
-                "n" | "no" | "false" => Ok(Value::Bool(false)),
-                _ => Err("type yes or no".to_owned()),
-            },
-            Some("string") => Ok(Value::from(unquoted(text))),
-            None => Ok(serde_json::from_str(text).unwrap_or_else(|_| Value::from(unquoted(text)))),
-            Some(_) => {
-                let kind = serde_json::from_value::<InputType>(self.schema["type"].clone()).ok();
-                match read_text(kind, &[], text) {
-                    Value::String(_) => Err(format!("that is no {}", self.kind_words())),
-                    value => Ok(value),
-                }
-            }
-        }
-    }
+/// What was typed for one field.
+enum Answer {
+    Value(Option<Value>),
+    /// Several fields at once, as JSON.
+    Whole(Map<String, Value>),
+    /// Another answer than a value, with what of it was typed before.
+    Word(Word, Option<Value>),
 }
 
-/// A text that is quoted as JSON without its quotes, so that words with a meaning of their own can be given as texts.
-fn unquoted(text: &str) -> String {
-    let is_quoted = text.len() > 1 && text.starts_with('"') && text.ends_with('"');
-    let read = is_quoted.then(|| serde_json::from_str(text).ok()).flatten();
-    read.unwrap_or_else(|| text.to_owned())
-}
-
-/// The choice that a text names, or begins.
-fn choice(one_of: &[Value], text: &str) -> Result<Value, String> {
-    let exact = one_of.iter().find(|value| shown(value) == text);
-    if let Some(value) = exact {
-        return Ok(value.clone());
-    }
-    let begun = text.to_lowercase();
-    let mut begins = one_of
-        .iter()
-        .filter(|value| shown(value).to_lowercase().starts_with(&begun));
-    if let (Some(value), None) = (begins.next(), begins.next()) {
-        return Ok(value.clone());
-    }
-    let all: Vec<_> = one_of.iter().map(shown).collect();
-    Err(format!("type one of {}", all.join(", ")))
-}
-
-/// A value as it is typed: a text without quotes.
-fn shown(value: &Value) -> String {
-    one_line(
-        &value
-            .as_str()
-            .map_or_else(|| value.to_string(), str::to_owned),
-    )
-}
-
-/// An example as it is typed: a list item by item.
-fn such_as(example: &Value) -> String {
-    match example.as_array() {
-        Some(items) if items.iter().all(Value::is_string) => {
-            items.iter().map(shown).collect::<Vec<_>>().join(", then ")
-        }
-        _ => shown(example),
-    }
-}
-
-/// The bounds that a schema sets, in words.
-fn bounds(schema: &Value) -> Vec<String> {
-    let range = |least: &str, most: &str, noun: &str| {
-        let (least, most) = (&schema[least], &schema[most]);
-        let of = |count: &Value| match noun {
-            "" => String::new(),
-            noun if *count == 1 => format!(" {noun}"),
-            noun => format!(" {noun}s"),
-        };
-        match (least.is_null(), most.is_null()) {
-            (true, true) => None,
-            (false, true) => Some(format!("at least {least}{}", of(least))),
-            (true, false) => Some(format!("at most {most}{}", of(most))),
-            (false, false) => Some(format!("{least} to {most}{}", of(most))),
-        }
-    };
-    let pattern = schema["pattern"].as_str();
-    [
-        range("minimum", "maximum", ""),
-        range("minLength", "maxLength", "character"),
-        range("minItems", "maxItems", "item"),
-        pattern.map(|pattern| format!("matches {}", one_line(pattern))),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
-}
-
-/// Where a value comes from that is not given, in words.
-fn default(default: &Value) -> Option<String> {
-    match default["from"].as_str()? {
-        "literal" => Some(shown(&default["value"])),
-        "env" => Some(format!("${}", shown(&default["value"]))),
-        "history" => Some("as last time".to_owned()),
-        _ => Some("what another workflow came to".to_owned()),
-    }
+/// What was typed in several lines.
+pub(super) enum Lines {
+    Whole(String),
+    /// They were left, with this much of them.
+    Left(Word, String),
 }
 
 /// Who asks, and whom.
@@ -292,6 +51,9 @@ pub(super) struct Asking<'a, 'b> {
     pub(super) at: At,
 }
 
+/// What asks for a further line.
+pub(super) const MORE: &str = "...> ";
+
 impl Asking<'_, '_> {
     /// Asks for each of the fields. `known` is kept: of what was refused only that is asked again.
     pub(super) async fn fill(
@@ -301,16 +63,22 @@ impl Asking<'_, '_> {
     ) -> Result<Filled> {
         let mut values = known;
         for one in fields {
+            let name = one.name().to_owned();
             match self.value(one).await? {
                 Answer::Value(Some(value)) => {
-                    values.insert(one.name.clone(), value);
+                    values.insert(name, value);
                 }
                 Answer::Value(None) => {
-                    values.shift_remove(&one.name);
+                    values.shift_remove(&name);
                 }
-                Answer::Whole(whole) => return Ok(Filled::Values(whole)),
-                Answer::Word(word) => return Ok(Filled::Word(word, values)),
-                Answer::Interrupt => return Ok(Filled::Interrupt(values)),
+                Answer::Whole(several) => {
+                    values.extend(several);
+                    break;
+                }
+                Answer::Word(word, begun) => {
+                    values.extend(begun.map(|begun| (name, begun)));
+                    return Ok(Filled::Word(word, values));
+                }
             }
         }
         Ok(Filled::Values(values))
@@ -321,267 +89,160 @@ impl Asking<'_, '_> {
         loop {
             let line = match self.line(&asked.asked(), &asked.choices()).await? {
                 Typed::Line(line) => line.trim().to_owned(),
-                Typed::End => return Ok(Answer::Word(Word::Later)),
-                Typed::Interrupt => return Ok(Answer::Interrupt),
+                left => return Ok(Answer::Word(left_with(&left), None)),
             };
             if line.is_empty() {
-                if asked.is_required {
+                if asked.is_required() {
                     self.complain(&format!("it is needed; {}", self.at.stopping()))?;
                     continue;
                 }
                 return Ok(Answer::Value(None));
             }
-            match self.at.said(&line) {
+            match self.said(&line, &asked.told()).await? {
                 Said::Value => {}
-                Said::Word(word) => return Ok(Answer::Word(word)),
-                Said::Explained(words) => {
-                    self.explain(&format!("{}\n{words}", asked.told()))?;
-                    continue;
-                }
+                Said::Word(word) => return Ok(Answer::Word(word, None)),
+                Said::Explained(_) => continue,
             }
-            match self.structured(asked, line.clone()).await? {
-                Some(Answer::Value(Some(value))) => match asked.fault(&value) {
-                    Some(why) => self.complain(&why)?,
-                    None => return Ok(Answer::Value(Some(value))),
-                },
-                Some(answer) => return Ok(answer),
-                None => match asked.read(&line) {
-                    Ok(value) => return Ok(Answer::Value(Some(value))),
-                    Err(why) => self.complain(&why)?,
-                },
+            if let Some(answer) = self.answer(asked, line).await? {
+                return Ok(answer);
             }
         }
     }
 
+    /// What a line means for a field, with the lines that follow it; `None` where that was refused, and why was said.
+    async fn answer(&mut self, asked: &Field, line: String) -> Result<Option<Answer>> {
+        let read = match self.structured(asked, &line).await? {
+            Some(Answer::Value(Some(value))) => match asked.fault(&value) {
+                Some(why) => Err(format!("{why}; typed was {}", one_line(&value.to_string()))),
+                None => Ok(value),
+            },
+            Some(answer) => return Ok(Some(answer)),
+            None => asked.read(&line),
+        };
+        match read {
+            Ok(value) => Ok(Some(Answer::Value(Some(value)))),
+            Err(why) => self.complain(&why).map(|()| None),
+        }
+    }
+
+    /// What a line is that is typed here; of a failure without a reason, why it failed. A line that was explained, which is done
+    /// here, after `about`, is asked again.
+    pub(super) async fn said(&mut self, line: &str, about: &str) -> Result<Said> {
+        let said = self.at.said(line);
+        match &said {
+            Said::Explained(words) => self.explain(format!("{about}\n{words}").trim_start())?,
+            Said::Word(Word::Failed(why)) if why.is_empty() => return self.why().await,
+            _ => {}
+        }
+        Ok(said)
+    }
+
+    async fn why(&mut self) -> Result<Said> {
+        Ok(match self.line("why> ", &[]).await? {
+            Typed::Line(why) if why.trim().is_empty() => {
+                self.explain(NO_REASON)?;
+                Said::Explained(NO_REASON.to_owned())
+            }
+            Typed::Line(why) => Said::Word(Word::Failed(why.trim().to_owned())),
+            left => Said::Word(left_with(&left)),
+        })
+    }
+
     /// A list of several lines, or JSON that goes on in further lines; `None` where the line is all there is.
-    async fn structured(&mut self, asked: &Field, line: String) -> Result<Option<Answer>> {
-        let is_list = asked.kind() == Some("array") && !line.starts_with('[');
-        if is_list {
-            return self.items(asked, line).await.map(Some);
+    async fn structured(&mut self, asked: &Field, line: &str) -> Result<Option<Answer>> {
+        if let Some(item) = asked.item().filter(|_| !line.starts_with('[')) {
+            return self.items(asked, &item, line.to_owned()).await.map(Some);
         }
         if !line.starts_with(['{', '[']) {
             return Ok(None);
         }
-        let Some(text) = self.json(line).await? else {
-            return Ok(Some(Answer::Interrupt));
+        let text = match self.json(line.to_owned()).await? {
+            Lines::Whole(text) => text,
+            Lines::Left(word, text) => return Ok(Some(Answer::Word(word, Some(text.into())))),
         };
-        match serde_json::from_str(&text) {
-            Ok(Value::Object(whole))
-                if asked.kind() != Some("object") && asked.kind().is_some() =>
-            {
-                Ok(Some(Answer::Whole(whole)))
-            }
-            Ok(value) => Ok(Some(Answer::Value(Some(value)))),
-            Err(_) => Ok(None),
-        }
+        Ok(match serde_json::from_str(&text) {
+            Ok(Value::Object(several)) if !asked.takes_object() => Some(Answer::Whole(several)),
+            Ok(value) => Some(Answer::Value(Some(value))),
+            Err(_) => None,
+        })
     }
 
-    async fn items(&mut self, asked: &Field, first: String) -> Result<Answer> {
-        let item = Field {
-            schema: asked.schema["items"].clone(),
-            ..asked.clone()
-        };
+    /// Reads a list item by item, each as the field of an item says. A list that is too short goes on.
+    async fn items(&mut self, asked: &Field, item: &Field, first: String) -> Result<Answer> {
         let (mut items, mut line) = (Vec::new(), first);
         loop {
             match item.read(&line) {
                 Ok(value) => items.push(value),
                 Err(why) => self.complain(&why)?,
             }
-            line = match self.line("...> ", &[]).await? {
-                Typed::Line(line) => line.trim().to_owned(),
-                Typed::End => String::new(),
-                Typed::Interrupt => return Ok(Answer::Interrupt),
+            line = match self.more_items(asked, &items).await? {
+                Typed::Line(line) if line.is_empty() => {
+                    return Ok(Answer::Value(Some(items.into())));
+                }
+                Typed::Line(line) => line,
+                left => return Ok(Answer::Word(left_with(&left), Some(items.into()))),
             };
-            if line.is_empty() {
-                return Ok(Answer::Value(Some(Value::Array(items))));
+        }
+    }
+
+    /// The next line of a list; an empty one where it ends there.
+    async fn more_items(&mut self, asked: &Field, items: &[Value]) -> Result<Typed> {
+        loop {
+            let line = match self.line(MORE, &[]).await? {
+                Typed::Line(line) => line.trim().to_owned(),
+                Typed::End if asked.is_too_short(items).is_none() => String::new(),
+                left => return Ok(left),
+            };
+            match asked.is_too_short(items) {
+                Some(why) if line.is_empty() => self.complain(&why)?,
+                _ => return Ok(Typed::Line(line)),
             }
         }
     }
 
-    /// Reads on until the JSON that a line begins is complete; `None` for Ctrl-C.
-    pub(super) async fn json(&mut self, begun: String) -> Result<Option<String>> {
+    /// Reads on until the JSON that a line begins is complete, or an empty line ends it.
+    pub(super) async fn json(&mut self, begun: String) -> Result<Lines> {
         let mut text = begun;
-        while super::submission::is_begun(&text) {
-            match self.line("...> ", &[]).await? {
-                Typed::Line(more) => {
-                    text.push('\n');
-                    text.push_str(&more);
-                    if more.trim().is_empty() {
-                        break;
-                    }
-                }
-                Typed::End => break,
-                Typed::Interrupt => return Ok(None),
+        while is_begun(&text) {
+            match self.line(MORE, &[]).await? {
+                Typed::Line(more) if more.trim().is_empty() => break,
+                Typed::Line(more) => text.extend(["\n", &more]),
+                left => return Ok(Lines::Left(left_with(&left), text)),
             }
         }
-        Ok(Some(text))
+        Ok(Lines::Whole(text))
     }
 
     pub(super) async fn line(&mut self, asked: &str, choices: &[String]) -> Result<Typed> {
         self.prompt.line(asked, choices, self.link).await
     }
 
-    pub(super) fn explain(&self, words: &str) -> Result<()> {
+    fn explain(&self, words: &str) -> Result<()> {
         question::prompt(&self.screen.block(None, "  ", words))
     }
 
-    pub(super) fn complain(&self, why: &str) -> Result<()> {
+    fn complain(&self, why: &str) -> Result<()> {
         question::prompt(&self.screen.block(Some(Style::Bad), "  ", why))
     }
 
-    /// Says what was wrong with each value that was refused.
-    pub(super) fn complain_of(&self, violations: &[Violation]) -> Result<()> {
-        for violation in violations {
+    /// Says what was wrong with each value that was refused, or what else was.
+    pub(super) fn complain_of(&self, error: &Error) -> Result<()> {
+        if error.violations().is_empty() {
+            return self.complain(error.message());
+        }
+        for violation in error.violations() {
             self.complain(&violation.message)?;
         }
         Ok(())
     }
 }
 
-/// What was typed for one field.
-enum Answer {
-    Value(Option<Value>),
-    /// All fields at once, as JSON.
-    Whole(Map<String, Value>),
-    Word(Word),
-    Interrupt,
-}
+const NO_REASON: &str = "nothing was handed in: a failure needs a reason";
 
-/// The fields that violations are about: `/text`, `inputs.topic`. All where one is about something else.
-pub(super) fn refused(fields: &[Field], violations: &[Violation]) -> Vec<Field> {
-    let is_of = |field: &Field, violation: &Violation| {
-        let mut parts = violation.path.split(['/', '.', '[']);
-        parts.any(|part| part == field.name)
-    };
-    let found = fields
-        .iter()
-        .filter(|field| violations.iter().any(|violation| is_of(field, violation)));
-    let asked = |field: &Field| {
-        let mut missing = violations.iter().filter(|one| one.rule == "required");
-        // Its default has no value just now.
-        let is_missing = missing.any(|one| is_of(field, one));
-        Field {
-            is_required: field.is_required || is_missing,
-            default: field.default.clone().filter(|_| !is_missing),
-            ..field.clone()
-        }
-    };
-    let found: Vec<_> = found.map(asked).collect();
-    let is_told = |violation: &Violation| found.iter().any(|field| is_of(field, violation));
-    if violations.iter().all(is_told) && !found.is_empty() {
-        found
-    } else {
-        fields.to_vec()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn input(schema: &Value) -> Field {
-        Field::of_input(&json!({ "name": "x", "required": true, "schema": schema }))
-    }
-
-    #[test]
-    fn a_question_says_what_may_be_typed() {
-        let level = json!({
-            "name": "level", "description": "How deep", "required": false,
-            "default": { "from": "literal", "value": 2 },
-            "schema": { "type": "integer", "minimum": 1, "maximum": 5 }
-        });
-        let level = Field::of_input(&level);
-        assert_eq!(level.told(), "level: How deep (whole number; 1 to 5)");
-        assert_eq!(level.asked(), "level [2]> ");
-        let tone = json!({
-            "name": "tone", "required": false, "hint": "how it should sound", "example": "warm",
-            "schema": { "type": "string", "enum": ["warm", "dry"] }
-        });
-        let tone = Field::of_input(&tone);
-        assert_eq!(
-            tone.told(),
-            "tone (one of warm, dry; such as warm; may be left empty; how it should sound)"
-        );
-        assert_eq!(tone.choices(), ["warm", "dry"]);
-    }
-
-    #[test]
-    fn bounds_count_their_nouns_and_a_list_is_shown_as_it_is_typed() {
-        for (schema, said) in [
-            (json!({ "minItems": 1 }), "at least 1 item"),
-            (json!({ "minItems": 2 }), "at least 2 items"),
-            (json!({ "minItems": 1, "maxItems": 1 }), "1 to 1 item"),
-            (json!({ "maxLength": 1 }), "at most 1 character"),
-            (json!({ "minLength": 11 }), "at least 11 characters"),
-        ] {
-            assert_eq!(bounds(&schema), [said]);
-        }
-        let pages = json!({ "name": "pages", "required": true, "example": ["a.md", "b.md"], "schema": { "type": "array" } });
-        assert_eq!(
-            Field::of_input(&pages).told(),
-            "pages (list: one a line, ended by an empty line; such as a.md, then b.md)"
-        );
-    }
-
-    #[test]
-    fn what_the_schema_refuses_is_refused_where_it_is_typed() {
-        let level = input(&json!({ "type": "integer", "minimum": 1, "maximum": 5 }));
-        assert_eq!(level.read("3"), Ok(json!(3)));
-        let why = level.read("9").expect_err("too much");
-        assert!(why.contains("maximum of 5"), "{why}");
-        let part = input(&json!({ "$ref": "#/$defs/elsewhere" }));
-        assert_eq!(part.read("9"), Ok(json!(9)));
-    }
-
-    #[test]
-    fn what_is_typed_becomes_what_is_asked_for() {
-        let one_of = input(&json!({ "enum": ["short", "long", 3] }));
-        for (field, text, expected) in [
-            (&input(&json!({ "type": "string" })), "12", Ok(json!("12"))),
-            (
-                &input(&json!({ "type": "string" })),
-                "\"later\"",
-                Ok(json!("later")),
-            ),
-            (&input(&json!({ "type": "integer" })), "12", Ok(json!(12))),
-            (
-                &input(&json!({ "type": "integer" })),
-                "x",
-                Err("that is no whole number"),
-            ),
-            (&input(&json!({ "type": "boolean" })), "Y", Ok(json!(true))),
-            (
-                &input(&json!({ "type": "boolean" })),
-                "perhaps",
-                Err("type yes or no"),
-            ),
-            (&input(&json!({})), "[1]", Ok(json!([1]))),
-            (&input(&json!({})), "words", Ok(json!("words"))),
-            (&one_of, "s", Ok(json!("short"))),
-            (&one_of, "3", Ok(json!(3))),
-            (&one_of, "x", Err("type one of short, long, 3")),
-        ] {
-            let expected = expected.map_err(str::to_owned);
-            assert_eq!(field.read(text), expected, "{field:?} {text}");
-        }
-    }
-
-    #[test]
-    fn only_what_was_refused_is_asked_again() {
-        let schema =
-            json!({ "type": "object", "properties": { "a": {}, "b": {} }, "required": ["a"] });
-        let fields = Field::of_schema(&schema).expect("fields");
-        let about = |path: &str| Violation::new(path, "type", "no");
-        let names = |violations: &[Violation]| -> Vec<String> {
-            let found = refused(&fields, violations);
-            found.into_iter().map(|field| field.name).collect()
-        };
-        assert_eq!(names(&[about("/b")]), ["b"]);
-        assert_eq!(names(&[about("inputs.a"), about("/b/0")]), ["a", "b"]);
-        assert_eq!(names(&[about("/b"), about("/")]), ["a", "b"]);
-        assert!(fields[0].is_required() && !fields[1].is_required());
-        assert_eq!(Field::of_schema(&json!({ "type": "array" })), None);
+/// What somebody leaves with who types no line.
+pub(super) fn left_with(left: &Typed) -> Word {
+    match left {
+        Typed::Interrupt => Word::Interrupted,
+        _ => Word::Later,
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::{
-    form::{Field, refused},
+    field::{Field, refused},
     input::read_file,
 };
 use crate::{

@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    form::{Asking, Field, Filled, refused},
+    field::{Field, refused},
+    form::{Asking, Filled, Lines, MORE, left_with},
     submission::{Next, Report, of_person, takes_any, written},
     words::{self, At, Said, Word},
 };
@@ -84,15 +85,11 @@ impl Person {
                     let report = Report::Output(Value::Object(values));
                     Some(Next::Submit(0, of_person(open, 0, report)))
                 }
-                Filled::Interrupt(values) => {
-                    self.unfinished = Some(values).filter(|values| !values.is_empty());
-                    Some(Next::Stop("interrupted".to_owned()))
-                }
                 Filled::Word(word, values) => {
-                    if matches!(word, Word::Later | Word::Pause) {
+                    if matches!(word, Word::Later | Word::Pause | Word::Interrupted) {
                         self.unfinished = Some(values).filter(|values| !values.is_empty());
                     }
-                    self.word(open, word, link).await?
+                    following(open, word)
                 }
             };
             if let Some(next) = next {
@@ -131,14 +128,9 @@ impl Person {
             return self.asking(at, link).fill(fields, Map::new()).await;
         };
         let values = std::mem::take(&mut self.values);
-        let violations = error.violations();
-        let again = refused(fields, violations);
+        let again = refused(fields, error.violations());
         let mut asking = self.asking(at, link);
-        if violations.is_empty() {
-            asking.complain(error.message())?;
-        } else {
-            asking.complain_of(violations)?;
-        }
+        asking.complain_of(&error)?;
         asking.fill(&again, values).await
     }
 
@@ -176,35 +168,19 @@ impl Person {
             }
         }
     }
+}
 
-    /// What follows from an answer that is no output; `None` where it is asked again.
-    async fn word(
-        &mut self,
-        open: &[Value],
-        word: Word,
-        link: &mut Link<'_>,
-    ) -> Result<Option<Next>> {
-        let error = |error: Value| Next::Submit(0, of_person(open, 0, Report::Error(error)));
-        Ok(match word {
-            // It was explained where it was typed.
-            Word::Help => None,
-            Word::Skip => Some(error(words::skipped())),
-            Word::Pause => Some(Next::Pause),
-            Word::Later => Some(Next::Stop("stopped".to_owned())),
-            Word::Failed(why) if why.is_empty() => {
-                let mut asking = self.asking(at(&open[0]), link);
-                let typed = asking.line("why> ", &[]).await?;
-                match typed {
-                    Typed::Line(why) if !why.trim().is_empty() => {
-                        Some(error(json!({ "message": why.trim() })))
-                    }
-                    Typed::Line(_) => None,
-                    Typed::End | Typed::Interrupt => Some(Next::Stop("interrupted".to_owned())),
-                }
-            }
-            Word::Failed(why) => Some(error(json!({ "message": why }))),
-        })
-    }
+/// What follows from an answer that is no output; `None` where it is asked again, for it was explained where it was typed.
+fn following(open: &[Value], word: Word) -> Option<Next> {
+    let error = |error: Value| Next::Submit(0, of_person(open, 0, Report::Error(error)));
+    Some(match word {
+        Word::Help => return None,
+        Word::Skip => error(words::skipped()),
+        Word::Failed(why) => error(json!({ "message": why })),
+        Word::Pause => Next::Pause,
+        Word::Later => Next::Stop("stopped".to_owned()),
+        Word::Interrupted => Next::Stop("interrupted".to_owned()),
+    })
 }
 
 /// What a step's answers are: whether it may be left out.
@@ -227,45 +203,44 @@ enum Text {
     Other(Filled),
 }
 
+impl Text {
+    /// Another answer than lines, with the lines that were typed before it.
+    fn left(word: Word, text: String) -> Self {
+        let typed = [("summary".to_owned(), Value::from(text))];
+        let typed = typed.into_iter().filter(|(_, text)| text != "").collect();
+        Self::Other(Filled::Word(word, typed))
+    }
+}
+
 /// Reads lines up to an empty one. JSON ends where it is complete, and a word with a meaning of its own at once.
 async fn lines(asking: &mut Asking<'_, '_>, asked: &str) -> Result<Text> {
-    let other = |filled| Ok(Text::Other(filled));
     let mut text = String::new();
     loop {
-        let question = if text.is_empty() { asked } else { "...> " };
+        let question = if text.is_empty() { asked } else { MORE };
         let line = match asking.line(question, &[]).await? {
             Typed::Line(line) => line,
-            Typed::End if text.is_empty() => return other(Filled::Word(Word::Later, Map::new())),
-            Typed::End => return Ok(Text::Lines(text)),
-            Typed::Interrupt => {
-                let values = [("summary".to_owned(), Value::from(text))];
-                let typed = values.into_iter().filter(|(_, text)| text != "").collect();
-                return other(Filled::Interrupt(typed));
-            }
+            Typed::End if !text.is_empty() => return Ok(Text::Lines(text)),
+            left => return Ok(Text::left(left_with(&left), text)),
         };
         let line = line.trim_end();
         if text.is_empty() {
             if line.is_empty() {
-                return other(Filled::Word(Word::Later, Map::new()));
+                return Ok(Text::left(Word::Later, text));
             }
-            match asking.at.said(line) {
+            match asking.said(line, "").await? {
                 Said::Value => {}
-                Said::Word(word) => return other(Filled::Word(word, Map::new())),
-                Said::Explained(words) => {
-                    asking.explain(&words)?;
-                    continue;
-                }
+                Said::Word(word) => return Ok(Text::left(word, text)),
+                Said::Explained(_) => continue,
             }
             if line.starts_with(['{', '[']) {
-                let Some(json) = asking.json(line.to_owned()).await? else {
-                    return other(Filled::Interrupt(Map::new()));
-                };
-                return Ok(Text::Lines(json));
+                return Ok(match asking.json(line.to_owned()).await? {
+                    Lines::Whole(text) => Text::Lines(text),
+                    Lines::Left(word, text) => Text::left(word, text),
+                });
             }
         } else if line.is_empty() {
             return Ok(Text::Lines(text));
-        }
-        if !text.is_empty() {
+        } else {
             text.push('\n');
         }
         text.push_str(line);

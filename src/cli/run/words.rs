@@ -15,6 +15,8 @@ pub(super) enum Word {
     Pause,
     /// The command ends; the execution stays as it is.
     Later,
+    /// The same by Ctrl-C.
+    Interrupted,
     /// What can be answered.
     Help,
 }
@@ -92,7 +94,7 @@ impl At {
             ][..if is_optional { 4 } else { 3 }],
         };
         let all = own.iter().copied().chain([
-            "- {…}: all values at once, as JSON",
+            "- {…}: several values at once, as JSON; where a list or an object is asked for, it is a part of that",
             "- \"later\": a word like these as a text, in quotes",
         ]);
         all.collect::<Vec<_>>().join("\n")

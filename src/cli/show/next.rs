@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
 use super::{How, INDENT, section};
@@ -12,7 +12,6 @@ use crate::{
         link::is_final,
         screen::Style,
         steps,
-        value::list,
         visible::visible,
         waits::{self, Way},
     },
@@ -54,16 +53,8 @@ fn commands(shown: &Value, how: &How<'_>) -> Vec<Way> {
         return Vec::new();
     }
     let way = |command: String, does| Way { command, does };
-    let mut found = Vec::new();
+    let mut found = waits::ways(status);
     let is_paused = status["state"] == State::Paused.as_str();
-    if list(&status["pause_reasons"]).contains(&json!("person")) {
-        found.push(way(format!("midex resume {id}"), "lets it go on"));
-    }
-    for way in waits::ways(status) {
-        if !found.contains(&way) {
-            found.push(way);
-        }
-    }
     let is_open = !steps::open(&shown["current_step"]).is_empty();
     if !is_paused && (is_open || !how.is_served) {
         let command = format!("midex run {}", of_id(named));

@@ -256,3 +256,40 @@ fn a_command_does_not_ask_server_after_server_for_ever() {
         midex::limits::LINK_ATTEMPTS_MAX
     );
 }
+
+#[test]
+fn a_start_that_nobody_answered_is_told_to_go_on_with_its_id_and_inputs() {
+    let place = Place::new();
+    fs::create_dir_all(&place.data).unwrap();
+    let listener = UnixListener::bind(place.socket()).unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let _ = go_away(stream.unwrap());
+        }
+    });
+    let run = [
+        "run",
+        "bug-fix",
+        "--agent",
+        "true",
+        "--agent-format",
+        "json",
+    ];
+    let ran = place.midex(&[&run[..], &["--agent-timeout", "2m"]].concat());
+    assert_eq!(ran.code, Some(75), "{ran:?}");
+    ran.says(&["SERVER_STOPPING"]);
+    let told = ran
+        .out
+        .lines()
+        .find_map(|line| line.strip_prefix("To go on: "));
+    let told = told.unwrap_or_else(|| panic!("{ran:?}"));
+    assert_has(
+        told,
+        &[
+            "midex run bug-fix --id exec_",
+            " --agent true --agent-format json --agent-timeout 120s",
+        ],
+    );
+    // The advice names the same command, and not the one that would begin another execution.
+    assert_has(&ran.err, &[told]);
+}

@@ -145,9 +145,7 @@ fn an_interrupt_of_a_list_or_a_question_does_nothing() {
 fn a_stop_of_a_question_goes_on_where_it_was() {
     let place = Place::new();
     place.begun("p");
-    let Some(mut terminal) = shell(&place) else {
-        return;
-    };
+    let mut terminal = shell(&place);
     terminal.type_keys("\"$MIDEX\" abandon\r");
     terminal.expect("empty: none) ");
     terminal.type_keys("1\r");
@@ -170,21 +168,19 @@ fn is_raw(terminal: &Terminal) -> bool {
     !modes.intersects(LocalModes::ICANON | LocalModes::ECHO)
 }
 
-/// A bash with job control at a terminal of its own; `None` where this machine has none.
-fn shell(place: &Place) -> Option<Terminal> {
+/// A bash with job control at a terminal of its own.
+fn shell(place: &Place) -> Terminal {
     shell_of(place, &["bash", "--norc", "--noprofile", "-i"])
 }
 
-fn shell_of(place: &Place, line: &[&str]) -> Option<Terminal> {
-    for program in ["setsid", line[0]] {
-        let mut probe = Command::new(program);
-        probe.arg("-c").arg("true");
-        if program == "setsid" {
-            probe = Command::new(program);
-            probe.arg("--version");
-        }
-        let probe = probe.stdout(Stdio::null()).status();
-        probe.ok().filter(std::process::ExitStatus::success)?;
+fn shell_of(place: &Place, line: &[&str]) -> Terminal {
+    for (program, probe) in [("setsid", &["--version"][..]), (line[0], &["-c", "true"])] {
+        let probe = Command::new(program)
+            .args(probe)
+            .stdout(Stdio::null())
+            .status();
+        let is_there = probe.is_ok_and(|status| status.success());
+        assert!(is_there, "this test needs the program `{program}`");
     }
     let midex = place.command::<&str>(&[]);
     let mut command = Command::new("setsid");
@@ -202,7 +198,7 @@ fn shell_of(place: &Place, line: &[&str]) -> Option<Terminal> {
     }
     let mut terminal = Terminal::open(command);
     terminal.expect("shell$ ");
-    Some(terminal)
+    terminal
 }
 
 /// Stops what runs in the shell, and lets it go on: line editing is there again at once.
@@ -221,9 +217,7 @@ fn stopped_and_taken_up(terminal: &mut Terminal) {
 fn a_stop_at_every_prompt_gives_the_terminal_back_and_editing_goes_on_after_it() {
     for stop in STOPS {
         let place = place();
-        let Some(mut terminal) = shell(&place) else {
-            return;
-        };
+        let mut terminal = shell(&place);
         terminal.type_keys("\"$MIDEX\" run asks --id s\r");
         for (expected, keys) in stop.0 {
             terminal.expect(expected);
@@ -249,9 +243,7 @@ fn a_stop_at_every_prompt_gives_the_terminal_back_and_editing_goes_on_after_it()
 #[test]
 fn a_stop_leaves_the_terminal_as_it_was_also_where_the_shell_does_not_see_to_it() {
     let place = Place::new();
-    let Some(mut terminal) = shell_of(&place, &["dash", "-i"]) else {
-        return;
-    };
+    let mut terminal = shell_of(&place, &["dash", "-i"]);
     let before = terminal.modes().local_modes;
     terminal.type_keys("\"$MIDEX\" run bug-fix --id s\r");
     terminal.expect("diagnose> ");
@@ -276,9 +268,7 @@ fn a_stop_leaves_the_terminal_as_it_was_also_where_the_shell_does_not_see_to_it(
 #[test]
 fn a_stop_in_the_middle_of_an_answer_keeps_it() {
     let place = Place::new();
-    let Some(mut terminal) = shell(&place) else {
-        return;
-    };
+    let mut terminal = shell(&place);
     terminal.type_keys("\"$MIDEX\" run bug-fix --id s\r");
     terminal.expect("diagnose> ");
     terminal.type_keys("the first line\r");
@@ -309,9 +299,7 @@ fn a_stop_in_the_middle_of_an_answer_keeps_it() {
 fn a_stop_of_a_list_to_pick_from_goes_on_where_it_was() {
     let place = Place::new();
     place.begun("p");
-    let Some(mut terminal) = shell(&place) else {
-        return;
-    };
+    let mut terminal = shell(&place);
     terminal.type_keys("\"$MIDEX\" pause\r");
     terminal.expect("empty: none) ");
     stopped_and_taken_up(&mut terminal);
@@ -334,9 +322,7 @@ fn a_stopped_run_that_waits_lets_others_bring_what_it_waits_for() {
         "workflows/hear.yaml",
         "workflow: hear\ndescription: H\nsteps: [{ id: hear, wait: { signal: paid } }]\n",
     );
-    let Some(mut terminal) = shell(&place) else {
-        return;
-    };
+    let mut terminal = shell(&place);
     terminal.type_keys("\"$MIDEX\" run hear --id h\r");
     terminal.expect("midex signal h paid");
     terminal.type_keys("\u{1a}");

@@ -1,5 +1,7 @@
 //! `midex show --watch` and the pictures of workflows and executions.
 
+use std::time::Instant;
+
 use serde_json::Value;
 
 use super::{Place, terminal::Terminal};
@@ -33,6 +35,36 @@ fn watching_without_a_server_leaves_the_store_to_others_and_an_interrupt_ends_it
     watched.expect("the remedy");
     watched.interrupt();
     watched.ends(0);
+}
+
+/// What begins a frame: long lines are cut from there on.
+const FRAME: &str = "\u{1b}[?7l";
+
+#[test]
+fn a_burst_of_moves_is_drawn_ten_times_a_second_at_most() {
+    const STEPS: usize = 60;
+    let place = Place::new();
+    let step = |at| format!("  - {{ id: s{at}, guidance: Do it }}\n");
+    let steps: String = (0..STEPS).map(step).collect();
+    place.file(
+        "workflows/long.yaml",
+        &format!("workflow: long\ndescription: L\nsteps:\n{steps}"),
+    );
+    let server = place.listening();
+    place.with_stdin(&["run", "long", "--id", "l"], "").ends(1);
+    let begin = Instant::now();
+    let mut watched = Terminal::open(place.command(&["show", "l", "--watch"]));
+    let before = watched.expect("s0");
+    place.with_stdin(
+        &["run", "--id", "l"],
+        &"{\"summary\":\"done\"}\n".repeat(STEPS),
+    );
+    let shown = before + &watched.ends(0);
+    let frames = shown.matches(FRAME).count();
+    // However slow the machine is: a frame begins a tenth of a second after the one before, or later.
+    let most = begin.elapsed().as_millis() / 100 + 1;
+    assert!(frames > 1 && frames as u128 <= most, "{frames} of {most}");
+    drop(server);
 }
 
 #[test]

@@ -45,8 +45,11 @@ impl GraphNode {
 
     /// All that its box may have cut short, and what it does.
     pub(super) fn whole(&self) -> String {
-        let own = std::iter::once(self.id.clone()).chain(self.conditions());
-        let own = own.chain(self.turns()).chain(self.beside_words());
+        let own = std::iter::once(self.id.clone()).chain(self.done_by());
+        let own = own
+            .chain(self.conditions())
+            .chain(self.turns())
+            .chain(self.beside_words());
         let description = Some(self.description.clone()).filter(|text| !text.is_empty());
         own.chain(description).collect::<Vec<_>>().join("\n")
     }

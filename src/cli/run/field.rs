@@ -1,0 +1,440 @@
+//! A value that a person is asked for: how it is told, and what a text means for it.
+
+use serde_json::{Value, json};
+
+use crate::{
+    cli::{
+        screen::one_line,
+        value::{field, list},
+    },
+    domain::{
+        input::{InputType, read_text},
+        schema::Schema,
+    },
+    error::Violation,
+};
+
+/// A value that is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::cli) struct Field {
+    name: String,
+    /// What it is, for people.
+    about: String,
+    schema: Value,
+    is_required: bool,
+    /// What it is where nothing is typed.
+    default: Option<String>,
+    hint: String,
+    example: Option<Value>,
+}
+
+impl Field {
+    /// An input of a workflow, as `workflow_details` shows it.
+    pub(in crate::cli) fn of_input(input: &Value) -> Self {
+        let label = field(input, "label");
+        let about = [label, field(input, "description")];
+        let about: Vec<_> = about.into_iter().filter(|text| !text.is_empty()).collect();
+        let hint = [field(input, "hint"), field(input, "placeholder")];
+        Self {
+            name: field(input, "name"),
+            about: about.join(": "),
+            schema: input["schema"].clone(),
+            is_required: input["required"] == true && input["default"].is_null(),
+            default: default(&input["default"]),
+            hint: hint
+                .into_iter()
+                .find(|text| !text.is_empty())
+                .unwrap_or_default(),
+            example: input.get("example").cloned(),
+        }
+    }
+
+    /// What a workflow works on that declares no inputs: by this name the documentation gives it.
+    pub(super) fn task() -> Self {
+        Self {
+            name: "task".to_owned(),
+            about: "What it is to work on".to_owned(),
+            schema: json!({ "type": "string" }),
+            is_required: false,
+            default: None,
+            hint: String::new(),
+            example: None,
+        }
+    }
+
+    /// The properties of an output, as its JSON Schema has them; `None` where it is no object with properties.
+    pub(super) fn of_schema(schema: &Value) -> Option<Vec<Self>> {
+        let properties = schema["properties"].as_object()?;
+        let is_plain = schema["type"] == "object"
+            && ["anyOf", "oneOf", "allOf", "$ref", "if"]
+                .iter()
+                .all(|key| schema.get(key).is_none());
+        let of = |(name, schema_of): (&String, &Value)| Self {
+            name: name.clone(),
+            about: field(schema_of, "description"),
+            schema: schema_of.clone(),
+            is_required: list(&schema["required"]).contains(&Value::from(name.as_str())),
+            default: None,
+            hint: String::new(),
+            example: schema_of["examples"].get(0).cloned(),
+        };
+        (is_plain && !properties.is_empty()).then(|| properties.iter().map(of).collect())
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn is_required(&self) -> bool {
+        self.is_required
+    }
+
+    /// What is asked, in a line: `level: How deep (whole number, 1 to 5; empty for 2)`.
+    pub(in crate::cli) fn told(&self) -> String {
+        self.described(self.kind_words(), such_as)
+    }
+
+    /// The same where the value is given as a flag, in which a list or an object is JSON.
+    pub(in crate::cli) fn told_as_flag(&self) -> String {
+        let kind = match self.kind() {
+            Some("boolean") => "true or false".to_owned(),
+            Some("array") => "list, as JSON: [\"…\", \"…\"]".to_owned(),
+            _ => self.kind_words(),
+        };
+        self.described(kind, shown)
+    }
+
+    fn described(&self, kind: String, shown: impl Fn(&Value) -> String) -> String {
+        let mut notes = vec![kind];
+        notes.extend(bounds(&self.schema));
+        if let Some(example) = &self.example {
+            notes.push(format!("such as {}", shown(example)));
+        }
+        if !self.is_required && self.default.is_none() {
+            notes.push("may be left empty".to_owned());
+        }
+        notes.extend(Some(self.hint.clone()).filter(|hint| !hint.is_empty()));
+        let about = if self.about.is_empty() { "" } else { ": " };
+        format!(
+            "{}{about}{} ({})",
+            one_line(&self.name),
+            self.about,
+            notes.join("; ")
+        )
+    }
+
+    fn kind_words(&self) -> String {
+        let choices = self.choices();
+        if !choices.is_empty() && self.kind() != Some("boolean") {
+            return format!("one of {}", choices.join(", "));
+        }
+        match self.kind() {
+            Some("string") => "text",
+            Some("integer") => "whole number",
+            Some("number") => "number",
+            Some("boolean") => "yes or no",
+            Some("array") => "list: one a line, ended by an empty line",
+            Some("object") => "JSON object",
+            _ => "text or JSON",
+        }
+        .to_owned()
+    }
+
+    fn kind(&self) -> Option<&str> {
+        self.schema["type"].as_str()
+    }
+
+    /// What may be typed, where only that may.
+    pub(super) fn choices(&self) -> Vec<String> {
+        match self.kind() {
+            Some("boolean") => ["yes", "no"].map(str::to_owned).to_vec(),
+            _ => list(&self.schema["enum"]).iter().map(shown).collect(),
+        }
+    }
+
+    pub(super) fn asked(&self) -> String {
+        let name = one_line(&self.name);
+        match &self.default {
+            Some(default) => format!("{name} [{default}]> "),
+            None => format!("{name}> "),
+        }
+    }
+
+    /// What a text means; or why it means nothing, or may not be.
+    pub(super) fn read(&self, text: &str) -> Result<Value, String> {
+        let value = self.meant(text)?;
+        self.fault(&value).map_or(Ok(value), Err)
+    }
+
+    /// What the schema has against a value; `None` where it has nothing, or is part of a greater one that has to judge.
+    pub(super) fn fault(&self, value: &Value) -> Option<String> {
+        let schema = Schema::compile(&self.schema).ok()?;
+        let found = schema.violations_named(value, "it").into_iter().next()?;
+        Some(if found.rule == "type" && found.path.is_empty() {
+            format!("that is no {}", self.kind_words())
+        } else {
+            found.message
+        })
+    }
+
+    /// The field of one item, where it is a list.
+    pub(super) fn item(&self) -> Option<Self> {
+        (self.kind() == Some("array")).then(|| Self {
+            schema: self.schema["items"].clone(),
+            ..self.clone()
+        })
+    }
+
+    /// Whether a JSON object may be its value, and not several values by name.
+    pub(super) fn takes_object(&self) -> bool {
+        self.kind().is_none_or(|kind| kind == "object")
+    }
+
+    /// Why a list cannot end yet.
+    pub(super) fn is_too_short(&self, items: &[Value]) -> Option<String> {
+        let least = self.schema["minItems"].as_u64()?;
+        let is_short = u64::try_from(items.len()).is_ok_and(|count| count < least);
+        is_short.then(|| self.fault(&items.into())).flatten()
+    }
+
+    fn meant(&self, text: &str) -> Result<Value, String> {
+        let one_of = list(&self.schema["enum"]);
+        if !one_of.is_empty() {
+            return choice(one_of, text);
+        }
+        match self.kind() {
+            Some("boolean") => match text.to_lowercase().as_str() {
+                "y" | "yes" | "true" => Ok(Value::Bool(true)),
+                "n" | "no" | "false" => Ok(Value::Bool(false)),
+                _ => Err("type yes or no".to_owned()),
+            },
+            Some("string") => Ok(Value::from(unquoted(text))),
+            None => Ok(serde_json::from_str(text).unwrap_or_else(|_| Value::from(unquoted(text)))),
+            Some(_) => {
+                let kind = serde_json::from_value::<InputType>(self.schema["type"].clone()).ok();
+                match read_text(kind, &[], text) {
+                    Value::String(_) => Err(format!("that is no {}", self.kind_words())),
+                    value => Ok(value),
+                }
+            }
+        }
+    }
+}
+
+/// A text that is quoted as JSON without its quotes, so that words with a meaning of their own can be given as texts.
+fn unquoted(text: &str) -> String {
+    let is_quoted = text.len() > 1 && text.starts_with('"') && text.ends_with('"');
+    let read = is_quoted.then(|| serde_json::from_str(text).ok()).flatten();
+    read.unwrap_or_else(|| text.to_owned())
+}
+
+/// The choice that a text names, or begins.
+fn choice(one_of: &[Value], text: &str) -> Result<Value, String> {
+    let exact = one_of.iter().find(|value| shown(value) == text);
+    if let Some(value) = exact {
+        return Ok(value.clone());
+    }
+    let begun = text.to_lowercase();
+    let mut begins = one_of
+        .iter()
+        .filter(|value| shown(value).to_lowercase().starts_with(&begun));
+    if let (Some(value), None) = (begins.next(), begins.next()) {
+        return Ok(value.clone());
+    }
+    let all: Vec<_> = one_of.iter().map(shown).collect();
+    Err(format!("type one of {}", all.join(", ")))
+}
+
+/// A value as it is typed: a text without quotes.
+fn shown(value: &Value) -> String {
+    one_line(
+        &value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned),
+    )
+}
+
+/// An example as it is typed: a list item by item.
+fn such_as(example: &Value) -> String {
+    match example.as_array() {
+        Some(items) if items.iter().all(Value::is_string) => {
+            items.iter().map(shown).collect::<Vec<_>>().join(", then ")
+        }
+        _ => shown(example),
+    }
+}
+
+/// The bounds that a schema sets, in words.
+fn bounds(schema: &Value) -> Vec<String> {
+    let range = |least: &str, most: &str, noun: &str| {
+        let (least, most) = (&schema[least], &schema[most]);
+        let of = |count: &Value| match noun {
+            "" => String::new(),
+            noun if *count == 1 => format!(" {noun}"),
+            noun => format!(" {noun}s"),
+        };
+        match (least.is_null(), most.is_null()) {
+            (true, true) => None,
+            (false, true) => Some(format!("at least {least}{}", of(least))),
+            (true, false) => Some(format!("at most {most}{}", of(most))),
+            (false, false) => Some(format!("{least} to {most}{}", of(most))),
+        }
+    };
+    let pattern = schema["pattern"].as_str();
+    [
+        range("minimum", "maximum", ""),
+        range("minLength", "maxLength", "character"),
+        range("minItems", "maxItems", "item"),
+        pattern.map(|pattern| format!("matches {}", one_line(pattern))),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Where a value comes from that is not given, in words.
+fn default(default: &Value) -> Option<String> {
+    match default["from"].as_str()? {
+        "literal" => Some(shown(&default["value"])),
+        "env" => Some(format!("${}", shown(&default["value"]))),
+        "history" => Some("as last time".to_owned()),
+        _ => Some("what another workflow came to".to_owned()),
+    }
+}
+
+/// The fields that violations are about: `/text`, `inputs.topic`. All where one is about something else.
+pub(super) fn refused(fields: &[Field], violations: &[Violation]) -> Vec<Field> {
+    let is_of = |field: &Field, violation: &Violation| {
+        let mut parts = violation.path.split(['/', '.', '[']);
+        parts.any(|part| part == field.name)
+    };
+    let found = fields
+        .iter()
+        .filter(|field| violations.iter().any(|violation| is_of(field, violation)));
+    let asked = |field: &Field| {
+        let mut missing = violations.iter().filter(|one| one.rule == "required");
+        // Its default has no value just now.
+        let is_missing = missing.any(|one| is_of(field, one));
+        Field {
+            is_required: field.is_required || is_missing,
+            default: field.default.clone().filter(|_| !is_missing),
+            ..field.clone()
+        }
+    };
+    let found: Vec<_> = found.map(asked).collect();
+    let is_told = |violation: &Violation| found.iter().any(|field| is_of(field, violation));
+    if violations.iter().all(is_told) && !found.is_empty() {
+        found
+    } else {
+        fields.to_vec()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn input(schema: &Value) -> Field {
+        Field::of_input(&json!({ "name": "x", "required": true, "schema": schema }))
+    }
+
+    #[test]
+    fn a_question_says_what_may_be_typed() {
+        let level = json!({
+            "name": "level", "description": "How deep", "required": false,
+            "default": { "from": "literal", "value": 2 },
+            "schema": { "type": "integer", "minimum": 1, "maximum": 5 }
+        });
+        let level = Field::of_input(&level);
+        assert_eq!(level.told(), "level: How deep (whole number; 1 to 5)");
+        assert_eq!(level.asked(), "level [2]> ");
+        let tone = json!({
+            "name": "tone", "required": false, "hint": "how it should sound", "example": "warm",
+            "schema": { "type": "string", "enum": ["warm", "dry"] }
+        });
+        let tone = Field::of_input(&tone);
+        assert_eq!(
+            tone.told(),
+            "tone (one of warm, dry; such as warm; may be left empty; how it should sound)"
+        );
+        assert_eq!(tone.choices(), ["warm", "dry"]);
+    }
+
+    #[test]
+    fn bounds_count_their_nouns_and_a_list_is_shown_as_it_is_typed() {
+        for (schema, said) in [
+            (json!({ "minItems": 1 }), "at least 1 item"),
+            (json!({ "minItems": 2 }), "at least 2 items"),
+            (json!({ "minItems": 1, "maxItems": 1 }), "1 to 1 item"),
+            (json!({ "maxLength": 1 }), "at most 1 character"),
+            (json!({ "minLength": 11 }), "at least 11 characters"),
+        ] {
+            assert_eq!(bounds(&schema), [said]);
+        }
+        let pages = json!({ "name": "pages", "required": true, "example": ["a.md", "b.md"], "schema": { "type": "array" } });
+        assert_eq!(
+            Field::of_input(&pages).told(),
+            "pages (list: one a line, ended by an empty line; such as a.md, then b.md)"
+        );
+    }
+
+    #[test]
+    fn what_the_schema_refuses_is_refused_where_it_is_typed() {
+        let level = input(&json!({ "type": "integer", "minimum": 1, "maximum": 5 }));
+        assert_eq!(level.read("3"), Ok(json!(3)));
+        let why = level.read("9").expect_err("too much");
+        assert!(why.contains("maximum of 5"), "{why}");
+        let part = input(&json!({ "$ref": "#/$defs/elsewhere" }));
+        assert_eq!(part.read("9"), Ok(json!(9)));
+    }
+
+    #[test]
+    fn what_is_typed_becomes_what_is_asked_for() {
+        let one_of = input(&json!({ "enum": ["short", "long", 3] }));
+        for (field, text, expected) in [
+            (&input(&json!({ "type": "string" })), "12", Ok(json!("12"))),
+            (
+                &input(&json!({ "type": "string" })),
+                "\"later\"",
+                Ok(json!("later")),
+            ),
+            (&input(&json!({ "type": "integer" })), "12", Ok(json!(12))),
+            (
+                &input(&json!({ "type": "integer" })),
+                "x",
+                Err("that is no whole number"),
+            ),
+            (&input(&json!({ "type": "boolean" })), "Y", Ok(json!(true))),
+            (
+                &input(&json!({ "type": "boolean" })),
+                "perhaps",
+                Err("type yes or no"),
+            ),
+            (&input(&json!({})), "[1]", Ok(json!([1]))),
+            (&input(&json!({})), "words", Ok(json!("words"))),
+            (&one_of, "s", Ok(json!("short"))),
+            (&one_of, "3", Ok(json!(3))),
+            (&one_of, "x", Err("type one of short, long, 3")),
+        ] {
+            let expected = expected.map_err(str::to_owned);
+            assert_eq!(field.read(text), expected, "{field:?} {text}");
+        }
+    }
+
+    #[test]
+    fn only_what_was_refused_is_asked_again() {
+        let schema =
+            json!({ "type": "object", "properties": { "a": {}, "b": {} }, "required": ["a"] });
+        let fields = Field::of_schema(&schema).expect("fields");
+        let about = |path: &str| Violation::new(path, "type", "no");
+        let names = |violations: &[Violation]| -> Vec<String> {
+            let found = refused(&fields, violations);
+            found.into_iter().map(|field| field.name).collect()
+        };
+        assert_eq!(names(&[about("/b")]), ["b"]);
+        assert_eq!(names(&[about("inputs.a"), about("/b/0")]), ["a", "b"]);
+        assert_eq!(names(&[about("/b"), about("/")]), ["a", "b"]);
+        assert!(fields[0].is_required() && !fields[1].is_required());
+        assert_eq!(Field::of_schema(&json!({ "type": "array" })), None);
+    }
+}
