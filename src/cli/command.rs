@@ -136,13 +136,24 @@ pub(super) fn of_id(id: &str) -> String {
 
 /// A command with the flags that lead it to the same directories, which stand before `--` where there is one.
 pub(super) fn with_flags(command: &str, flags: &str) -> String {
-    // A quote that holds one does not end before it.
-    let is_word = |at: &usize| command[..*at].matches('\'').count() % 2 == 0;
     let mut dashes = command.match_indices(" -- ").map(|(at, _)| at);
-    match dashes.find(is_word) {
+    match dashes.find(|at| !is_quoted_behind(&command[..*at])) {
         Some(at) => format!("{}{flags}{}", &command[..at], &command[at..]),
         None => format!("{command}{flags}"),
     }
+}
+
+/// Whether what follows this part of a command stands in quotes, as [`quoted`] sets them.
+fn is_quoted_behind(part: &str) -> bool {
+    let (mut is_quoted, mut letters) = (false, part.chars());
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\'' => is_quoted = !is_quoted,
+            '\\' if !is_quoted => _ = letters.next(),
+            _ => {}
+        }
+    }
+    is_quoted
 }
 
 /// A word, quoted for a shell if need be.
