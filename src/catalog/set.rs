@@ -233,8 +233,11 @@ impl Set {
             (None, _) if usable.is_empty() => Meant::Disabled,
             (None, _) => {
                 let names = usable.iter().filter_map(|one| one.usable());
-                let names = names.flat_map(Book::entries).map(|entry| &*entry.name);
-                Meant::NoOperation(like(operation, names.collect()).map(str::to_owned))
+                let entries: Vec<_> = names.flat_map(Book::entries).collect();
+                let names = entries.iter().map(|entry| &*entry.name);
+                let aliases = entries.iter().flat_map(|entry| &entry.aliases);
+                let all = names.chain(aliases.map(|alias| &**alias));
+                Meant::NoOperation(like(operation, all.collect()).map(str::to_owned))
             }
         }
     }

@@ -89,6 +89,10 @@ impl DocumentArgs {
         }))
     }
 
+    fn is_not_there(&self, error: &Error) -> bool {
+        error.code() == Code::FileUnusable && !Path::new(&self.source).exists()
+    }
+
     /// What came of a tool that reads the document. One that cannot be imported is drawn where it can be read here, and then
     /// there is no answer.
     fn read(&self, answer: Result<Value>, out: &Output<'_>) -> Result<Option<Value>> {
@@ -97,6 +101,9 @@ impl DocumentArgs {
             Err(error) if error.code() == Code::CatalogConflict => {
                 let action = "Add --overwrite to replace its document and keep its settings, or choose another --title";
                 return Err(error.with_action(action));
+            }
+            Err(error) if self.is_not_there(&error) => {
+                return Err(error.with_action("Name a file that is there, or an https address"));
             }
             Err(error) => error,
         };

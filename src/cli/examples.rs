@@ -22,7 +22,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "midex run bug-fix --input task='it hangs'",
             "midex run bug-fix --id tuesday",
-            "midex run bug-fix --agent 'claude -p'",
+            "midex run bug-fix --input task='it hangs' --agent 'claude -p'",
         ],
     ),
     (

@@ -5,6 +5,7 @@ mod agent;
 mod asking;
 mod basics;
 mod bench;
+mod calling;
 mod catalog;
 mod completing;
 pub(crate) mod config;

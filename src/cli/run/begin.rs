@@ -11,10 +11,7 @@ use super::{
     words::At,
 };
 use crate::{
-    cli::{
-        screen::Screen,
-        value::{field, list},
-    },
+    cli::{screen::Screen, value::list},
     domain::nearest::hint,
     error::{Code, Error, Result},
     uri,
@@ -77,8 +74,8 @@ impl Runner<'_> {
                 .filter(is_now)
                 .map(Field::of_input)
                 .collect(),
-            // A guide in Markdown is for any work of its kind, and is told what the work is by this name.
-            None if field(&details, "content").starts_with("---") => vec![Field::task()],
+            // Personas work on what their user wants: by this name they are told of it.
+            None if has_personas(&details) => vec![Field::task()],
             None => Vec::new(),
         };
         let mut known = match self.inputs.take() {
@@ -207,6 +204,12 @@ impl Runner<'_> {
         Err(Error::new(Code::UsageInvalid, message)
             .with_action("Correct the name; nothing was started"))
     }
+}
+
+/// Whether any step of a workflow is done as an agent with a persona.
+fn has_personas(details: &Value) -> bool {
+    let mut phases = list(&details["phases"]).iter();
+    phases.any(|phase| phase["agent"].is_string())
 }
 
 fn unnamed() -> Error {

@@ -245,7 +245,7 @@ fn a_stop_leaves_the_terminal_as_it_was_also_where_the_shell_does_not_see_to_it(
     let place = Place::new();
     let mut terminal = shell_of(&place, &["dash", "-i"]);
     let before = terminal.modes().local_modes;
-    terminal.type_keys("\"$MIDEX\" run bug-fix --id s\r");
+    terminal.type_keys("\"$MIDEX\" run bug-fix --id s --input task=x\r");
     terminal.expect("diagnose> ");
     until(|| is_raw(&terminal), "keys are read one by one");
     terminal.type_keys("half");
@@ -269,7 +269,7 @@ fn a_stop_leaves_the_terminal_as_it_was_also_where_the_shell_does_not_see_to_it(
 fn a_stop_in_the_middle_of_an_answer_keeps_it() {
     let place = Place::new();
     let mut terminal = shell(&place);
-    terminal.type_keys("\"$MIDEX\" run bug-fix --id s\r");
+    terminal.type_keys("\"$MIDEX\" run bug-fix --id s --input task=x\r");
     terminal.expect("diagnose> ");
     terminal.type_keys("the first line\r");
     terminal.expect("...> ");

@@ -174,9 +174,9 @@ fn read(mut terminal: File) -> mpsc::Receiver<String> {
     receive
 }
 
-/// The command that runs the shipped workflow of this name.
+/// The command that runs the shipped workflow of this name, which is told what it is to work on.
 fn bug_fix(place: &Place) -> Command {
-    place.command(&["run", "bug-fix", "--id", "p"])
+    place.command(&["run", "bug-fix", "--id", "p", "--input", "task=it hangs"])
 }
 
 /// A line, and the empty one that ends an answer.

@@ -104,7 +104,7 @@ pub(super) static CASES: &[Case] = &[
     file(&["graph", "letter", "--format", "mermaid"]),
     asking(
         &["run", "bug-fix", "--id", "mine"],
-        &[("diagnose> ", "later\r")],
+        &[("task> ", "it hangs\r"), ("diagnose> ", "later\r")],
     ),
     asking(
         &["run", "letter", "--id", "gate"],
