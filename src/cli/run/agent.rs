@@ -70,14 +70,13 @@ impl AgentArgs {
         let Some(command) = &self.command else {
             return String::new();
         };
-        let mut flags = format!(" --agent {}", quoted(command));
-        if self.format != AgentFormat::default() {
-            flags += " --agent-format json";
-        }
-        if self.timeout != limits::AGENT_COMMAND_TIMEOUT {
-            flags += &format!(" --agent-timeout {:?}", self.timeout);
-        }
-        flags
+        let format = match self.format {
+            AgentFormat::Text => "",
+            AgentFormat::Json => " --agent-format json",
+        };
+        let timeout = Some(self.timeout).filter(|it| *it != limits::AGENT_COMMAND_TIMEOUT);
+        let timeout = timeout.map_or_else(String::new, |it| format!(" --agent-timeout {it:?}"));
+        format!(" --agent {}{format}{timeout}", quoted(command))
     }
 }
 
