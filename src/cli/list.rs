@@ -264,7 +264,7 @@ const STATE_COLUMNS: usize = 46;
 fn execution_table(rows: &[Value], args: &ListArgs) -> String {
     if rows.is_empty() {
         let words = if args.all_projects {
-            "no executions, in no project"
+            "no project has such executions"
         } else {
             "no executions here; --all-projects shows those of other projects"
         };

@@ -443,7 +443,11 @@ fn absent(
     let excused = |key: &Key| key.unless.is_some_and(|other| there.contains(other));
     let missing = |key: &&Key| key.required && !there.contains(key.name) && !excused(key);
     for key in record.keys.iter().filter(missing) {
-        let message = format!("{} has no `{}`", record.what, key.name);
+        let message = if path.is_empty() && there.is_empty() {
+            format!("it is empty, and {} needs `{}`", record.what, key.name)
+        } else {
+            format!("{} has no `{}`", record.what, key.name)
+        };
         let path = join(path, key.name);
         found.push(node.finding(Rule::MissingKey, &path, message));
     }

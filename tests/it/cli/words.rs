@@ -35,6 +35,23 @@ fn hints_carry_the_flags_as_they_were_given() {
 }
 
 #[test]
+fn what_is_not_there_any_more_or_not_yet_is_told() {
+    let place = Place::new();
+    place.begun("e");
+    place.done(&["abandon", "e"]);
+    let ran = place.ends(1, &["approve", "e"]);
+    ran.says(&["has ended, as abandoned", "midex show e"]);
+    place.file("empty.yaml", "");
+    let ran = place.ends(1, &["validate", "empty.yaml"]);
+    assert_has(
+        &(ran.out + &ran.err),
+        &["it is empty, and a workflow manifest needs `workflow`"],
+    );
+    let listed = place.done(&["list", "executions", "--state", "failed", "--all-projects"]);
+    assert_eq!(listed, "no project has such executions\n");
+}
+
+#[test]
 fn plain_words_are_said_of_wrong_arguments() {
     let place = Place::new();
     place.begun("e");
