@@ -104,8 +104,7 @@ impl Window {
 }
 
 /// Waits until the execution moves. Where no server can be asked to wait, the store is let go meanwhile, so that others find
-/// it free, and is opened again once another process has written to it; or after some time, for a write may have come in
-/// through this process before it let go.
+/// it free, and is opened again once another process has written to it.
 async fn moved(link: &mut Link<'_>, id: &str, revision: &Value, config: &Config) -> Result<()> {
     if link.is_served() {
         let arguments = json!({
@@ -119,12 +118,9 @@ async fn moved(link: &mut Link<'_>, id: &str, revision: &Value, config: &Config)
     }
     link.release().await?;
     let before = written(&config.data_dir);
-    let others_write = async {
-        while written(&config.data_dir) == before {
-            tokio::time::sleep(limits::TAIL_EVERY).await;
-        }
-    };
-    let _ = tokio::time::timeout(limits::WATCH_LOOK_EVERY, others_write).await;
+    while written(&config.data_dir) == before {
+        tokio::time::sleep(limits::TAIL_EVERY).await;
+    }
     Ok(())
 }
 
