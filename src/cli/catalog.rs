@@ -89,8 +89,11 @@ impl DocumentArgs {
         }))
     }
 
+    /// Whether that is what the error means: of an address it is another file.
     fn is_not_there(&self, error: &Error) -> bool {
-        error.code() == Code::FileUnusable && !Path::new(&self.source).exists()
+        error.code() == Code::FileUnusable
+            && SourceType::of(&self.source) != SourceType::Url
+            && !Path::new(&self.source).exists()
     }
 
     /// What came of a tool that reads the document. One that cannot be imported is drawn where it can be read here, and then
