@@ -40,16 +40,17 @@ pub(super) fn for_people(error: &Error, hints: &Hints) -> String {
             .or_else(|| fill(sentences.last()?, hints, worded)),
     };
     let words = user_request(filled.unwrap_or_default());
+    let within = |sentence| with_first(sentence, char::to_lowercase);
     match words.strip_prefix(AGAIN) {
         Some(rest) => format!("{}{rest}", hints.retry),
-        None => words.replace(&begun_small(AGAIN), &begun_small(&hints.retry)),
+        None => words.replace(&within(AGAIN), &within(&hints.retry)),
     }
 }
 
-/// A sentence as it stands within another.
-fn begun_small(sentence: &str) -> String {
+/// A sentence with its first letter changed.
+fn with_first<I: Iterator<Item = char>>(sentence: &str, change: fn(char) -> I) -> String {
     let mut letters = sentence.chars();
-    let first = letters.next().map(char::to_lowercase);
+    let first = letters.next().map(change);
     first.into_iter().flatten().chain(letters).collect()
 }
 
@@ -117,9 +118,7 @@ fn user_request(action: String) -> String {
     let Some(asked) = action.strip_prefix("Ask your user to ") else {
         return action;
     };
-    let mut letters = asked.chars();
-    let first = letters.next().map(char::to_uppercase);
-    first.into_iter().flatten().chain(letters).collect()
+    with_first(asked, char::to_uppercase)
 }
 
 /// A word as an operand of a command, quoted if need be: one that begins with a dash stands behind `--`, else it were a flag.

@@ -82,11 +82,8 @@ fn with_name(given: &[String], asked: &str, near: &str) -> Option<Vec<String>> {
         let (flag, value) = word.split_once('=')?;
         (is_naming(flag) && value == asked).then(|| format!("{flag}={near}"))
     };
-    let found = given.iter().enumerate();
-    if let Some((at, new)) = found
-        .clone()
-        .find_map(|(at, word)| Some((at, glued(word)?)))
-    {
+    let mut numbered = given.iter().enumerate();
+    if let Some((at, new)) = numbered.find_map(|(at, word)| Some((at, glued(word)?))) {
         words[at] = new;
         return Some(words);
     }

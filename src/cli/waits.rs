@@ -1,5 +1,6 @@
 //! What an execution waits for, as a person is told it: in words, and the command that answers it.
 
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::{
@@ -7,7 +8,10 @@ use super::{
     value::{field, list},
     when::{local, until},
 };
-use crate::{clock::Timestamp, domain::id::StepId};
+use crate::{
+    clock::Timestamp,
+    domain::{event::PauseReason, id::StepId},
+};
 
 /// The step of a wait, with its hook and its item: `nap`, `build #2`, `on_enter of nap`.
 pub(super) fn brief(wait: &Value) -> String {
@@ -69,8 +73,9 @@ pub(super) struct Way {
 
 /// Whether it is the execution as a whole that waits, for its resume, whatever else it waits for.
 pub(super) fn is_for_resume(status: &Value) -> bool {
-    let mut reasons = list(&status["pause_reasons"]).iter();
-    reasons.any(|reason| reason == "person" || reason == "engine_fault")
+    let reasons = list(&status["pause_reasons"]).iter();
+    let mut reasons = reasons.filter_map(|reason| PauseReason::deserialize(reason).ok());
+    reasons.any(PauseReason::is_lifted_by_resume)
 }
 
 /// What can be done about what the execution with this status waits for, each way once.

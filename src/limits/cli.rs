@@ -4,8 +4,6 @@ use std::time::Duration;
 
 // Not indented, for it is the whole of the rest.
 limits! {
-/// How long a command of `--agent` may take for one step where no `--agent-timeout` says it.
-pub const AGENT_COMMAND_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// The longest `--agent-timeout`.
 pub const AGENT_COMMAND_TIMEOUT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long a command of `--agent` that was told to end may take before it is killed.
@@ -18,8 +16,6 @@ pub const AGENT_COMMAND_LINE_BYTES_MAX: usize = 8 << 10;
 pub const AGENT_COMMAND_SCAN_BYTES_MAX: usize = 64 << 20;
 /// How often a command of `--agent` is asked for one step, where its output cannot be handed in.
 pub const AGENT_COMMAND_TRIES_MAX: u32 = 3;
-/// How long `midex show --watch` without a server trusts that nothing was written, before it opens the store to look.
-pub const WATCH_LOOK_EVERY: Duration = Duration::from_secs(30);
 /// How often `midex run` redraws its line of progress.
 pub const RUN_PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// The shortest time between two drawings of `midex show --watch`.

@@ -28,6 +28,9 @@ use crate::{
     limits,
 };
 
+/// How long the command may take where nothing else is said.
+const TIMEOUT: &str = "30m";
+
 /// The command, and how it is spoken to.
 #[derive(Clone, Debug, clap::Args)]
 pub(in crate::cli) struct AgentArgs {
@@ -47,7 +50,7 @@ pub(in crate::cli) struct AgentArgs {
     #[arg(
         long = "agent-timeout",
         value_name = "DURATION",
-        default_value = "30m",
+        default_value = TIMEOUT,
         value_parser = parse_timeout,
         requires = "command"
     )]
@@ -74,7 +77,7 @@ impl AgentArgs {
             AgentFormat::Text => "",
             AgentFormat::Json => " --agent-format json",
         };
-        let timeout = Some(self.timeout).filter(|it| *it != limits::AGENT_COMMAND_TIMEOUT);
+        let timeout = Some(self.timeout).filter(|it| parse_timeout(TIMEOUT) != Ok(*it));
         let timeout = timeout.map_or_else(String::new, |it| format!(" --agent-timeout {it:?}"));
         format!(" --agent {}{format}{timeout}", quoted(command))
     }

@@ -89,7 +89,7 @@ impl Field {
         self.is_required
     }
 
-    /// What is asked, in a line: `level: How deep (whole number, 1 to 5; empty for 2)`.
+    /// What is asked, in a line: `level: How deep (whole number; 1 to 5)`.
     pub(in crate::cli) fn told(&self) -> String {
         self.described(self.kind_words(), such_as)
     }
@@ -191,7 +191,7 @@ impl Field {
     }
 
     /// Why a list cannot end yet.
-    pub(super) fn is_too_short(&self, items: &[Value]) -> Option<String> {
+    pub(super) fn too_short(&self, items: &[Value]) -> Option<String> {
         let least = self.schema["minItems"].as_u64()?;
         let is_short = u64::try_from(items.len()).is_ok_and(|count| count < least);
         is_short.then(|| self.fault(&items.into())).flatten()

@@ -188,14 +188,12 @@ impl Asking<'_, '_> {
     /// The next line of a list; an empty one where it ends there.
     async fn more_items(&mut self, asked: &Field, items: &[Value]) -> Result<Typed> {
         loop {
-            let line = match self.line(MORE, &[]).await? {
-                Typed::Line(line) => line.trim().to_owned(),
-                Typed::End if asked.is_too_short(items).is_none() => String::new(),
-                left => return Ok(left),
-            };
-            match asked.is_too_short(items) {
-                Some(why) if line.is_empty() => self.complain(&why)?,
-                _ => return Ok(Typed::Line(line)),
+            let too_short = asked.too_short(items);
+            match (self.line(MORE, &[]).await?, too_short) {
+                (Typed::Line(line), Some(why)) if line.trim().is_empty() => self.complain(&why)?,
+                (Typed::Line(line), _) => return Ok(Typed::Line(line.trim().to_owned())),
+                (Typed::End, None) => return Ok(Typed::Line(String::new())),
+                (left, _) => return Ok(left),
             }
         }
     }

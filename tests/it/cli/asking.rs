@@ -109,9 +109,7 @@ fn only_what_is_missing_is_asked_where_some_is_given_and_leaving_starts_nothing(
     run = place.command(&["run", "invite", "--id", "j"]);
     terminal = Terminal::open(run);
     terminal.answer("topic> ", "jam");
-    terminal.expect("seats [2]> ");
-    terminal.type_keys("\u{3}");
-    let shown = terminal.ends(1);
+    let shown = terminal.left_at("seats [2]> ", "\u{3}");
     assert_has(
         &shown,
         &["Nothing was started", "not recorded: {\"topic\":\"jam\"}"],

@@ -40,9 +40,7 @@ fn items_of_a_list_and_lines_of_json_are_printed_where_they_are_left() {
     for (keys, leaves) in [("\u{3}", "interrupted"), ("\u{4}", "stopped")] {
         let mut terminal = named(&place, leaves);
         terminal.answer("tags> ", "a");
-        terminal.expect("...> ");
-        terminal.type_keys(keys);
-        let shown = terminal.ends(1);
+        let shown = terminal.left_at("...> ", keys);
         let left = "not recorded: {\"name\":\"Ada\",\"tags\":[\"a\"]}";
         assert_has(&shown, &[left, leaves]);
     }
@@ -51,9 +49,7 @@ fn items_of_a_list_and_lines_of_json_are_printed_where_they_are_left() {
     terminal.answer("...> ", "b");
     terminal.answer("...> ", "");
     terminal.answer("more> ", "{\"color\":");
-    terminal.expect("...> ");
-    terminal.type_keys("\u{3}");
-    let shown = terminal.ends(1);
+    let shown = terminal.left_at("...> ", "\u{3}");
     assert_has(
         &shown,
         &["\"tags\":[\"a\",\"b\"]", r#""more":"{\"color\":""#],
@@ -69,18 +65,14 @@ fn lines_of_words_are_printed_where_they_are_left() {
     terminal.answer("grade> ", "");
     terminal.answer("note> ", "a line");
     terminal.answer("...> ", "and another");
-    terminal.expect("...> ");
-    terminal.type_keys("\u{3}");
-    let shown = terminal.ends(1);
+    let shown = terminal.left_at("...> ", "\u{3}");
     assert_has(
         &shown,
         &[r#"not recorded: {"summary":"a line\nand another"}"#],
     );
     let mut terminal = Terminal::open(place.command(&["run", "--id", "words"]));
     terminal.answer("note> ", "{\"summary\":");
-    terminal.expect("...> ");
-    terminal.type_keys("\u{3}");
-    let shown = terminal.ends(1);
+    let shown = terminal.left_at("...> ", "\u{3}");
     assert_has(&shown, &[r#"not recorded: {"summary":"{\"summary\":"}"#]);
 }
 
@@ -117,9 +109,7 @@ fn a_failure_without_a_reason_asks_the_same_field_again() {
     assert_has(&shown, &["a failure needs a reason"]);
     assert!(!shown.contains("name> "), "{shown}");
     terminal.type_line("failed");
-    terminal.expect("why> ");
-    terminal.type_keys("\u{3}");
-    let shown = terminal.ends(1);
+    let shown = terminal.left_at("why> ", "\u{3}");
     assert_has(&shown, &["not recorded: {\"name\":\"Ada\"}"]);
     let mut terminal = named(&place, "i");
     terminal.answer("tags> ", "failed");

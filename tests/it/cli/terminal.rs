@@ -131,6 +131,14 @@ impl Terminal {
         self.type_line(text);
     }
 
+    /// Waits until this is asked, and leaves with these keys: what was shown after them.
+    #[track_caller]
+    pub(crate) fn left_at(mut self, question: &str, keys: &str) -> String {
+        self.expect(question);
+        self.type_keys(keys);
+        self.ends(1)
+    }
+
     /// What was still shown before it ended, with this code.
     #[track_caller]
     pub(crate) fn ends(self, expected: i32) -> String {
