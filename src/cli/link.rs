@@ -7,7 +7,7 @@ use super::session::Session;
 use crate::{
     config::Config,
     domain::State,
-    error::{Code, Result},
+    error::{Code, Error, Result},
     limits,
     mcp::client::Client,
     uri,
@@ -144,6 +144,14 @@ impl<'a> Link<'a> {
         self.drop_session().await;
         Ok(())
     }
+}
+
+/// Whether a call that failed so may have done its work all the same.
+pub(super) fn may_be_done(error: &Error) -> bool {
+    matches!(
+        error.code(),
+        Code::ServerStopping | Code::Cancelled | Code::StoreUnavailable | Code::Internal
+    )
 }
 
 /// Arguments of a call without those that are null.

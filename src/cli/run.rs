@@ -3,6 +3,7 @@
 mod agent;
 mod answer;
 mod begin;
+mod draft;
 mod editor;
 mod field;
 mod form;
@@ -31,12 +32,13 @@ use super::{
     EXIT_FINDINGS, EXIT_OK, Output, approve,
     command::{Hints, of_id, quoted, with_flags},
     execution_id,
-    link::{Link, is_final},
+    link::{Link, is_final, may_be_done},
     prompt::stop,
     report,
     serve::{signalled, signals},
     steps,
     value::list,
+    visible::is_hidden,
     waits::{self, child_of},
     warn,
 };
@@ -95,6 +97,7 @@ pub(super) async fn run(
     out: Output<'_>,
 ) -> Result<u8> {
     let inputs = args.inputs.as_deref().map(inputs::whole).transpose()?;
+    let inputs_flags = inputs_flags(&args);
     let single = args
         .input
         .iter()
@@ -114,6 +117,7 @@ pub(super) async fn run(
         at: id.clone(),
         id,
         inputs,
+        inputs_flags,
         single,
         declared: None,
         begun: Begun::No,
@@ -125,6 +129,17 @@ pub(super) async fn run(
     let code = runner.report_end(end);
     runner.link.close().await?;
     code
+}
+
+/// The flags of the inputs as they were given, each behind a space; `None` where they cannot be typed again as they are shown.
+fn inputs_flags(args: &RunArgs) -> Option<String> {
+    let whole = args.inputs.iter().map(|it| (" --inputs ", it));
+    let all = whole.chain(args.input.iter().map(|it| (" --input ", it)));
+    let flags: String = all
+        .flat_map(|(flag, it)| [flag.to_owned(), quoted(it)])
+        .collect();
+    let is_told = flags.len() <= limits::FLAGS_TOLD_BYTES_MAX && !flags.contains(is_hidden);
+    is_told.then_some(flags)
 }
 
 /// A new execution id, made here so that a start whose reply is lost can be sent again.
@@ -170,7 +185,10 @@ struct Runner<'a> {
     at: String,
     /// Whether `--id` was given.
     is_named: bool,
+    /// The inputs that were given.
     inputs: Option<Value>,
+    /// The flags that gave them, where they can be told.
+    inputs_flags: Option<String>,
     /// The values of `--input` by name, as they were written.
     single: Vec<(String, String)>,
     /// The inputs that the workflow declares; `None` if it declares none, or is not known.
@@ -248,6 +266,10 @@ impl Runner<'_> {
             }
             if *state == State::Paused.as_str() {
                 let status = self.link.read_of("workflow_status", &self.at).await?;
+                if status["state"] != State::Paused.as_str() {
+                    // Somebody let it go on meanwhile.
+                    continue;
+                }
                 return Ok(Err(End::Paused(paused(&status))));
             }
             let steps = steps::open_with_personas(&mut self.link, &current).await?;
@@ -372,6 +394,8 @@ impl Runner<'_> {
     /// Submits an output or an error of a step. Returns the refusal if a person can be asked again.
     async fn submit(&mut self, step: &Value, submission: Submission) -> Result<Option<Error>> {
         self.page.submission(&submission)?;
+        // What fails until then was not handed in.
+        self.link.open().await?;
         let (name, value) = match &submission.report {
             Report::Output(output) => ("output", output),
             Report::Error(error) => ("error", error),
@@ -387,16 +411,24 @@ impl Runner<'_> {
         } else {
             "workflow.next_step"
         };
+        self.source.draft.hand_in(&submission);
         match self.link.call(tool, arguments.into()).await {
-            Ok(reply) => self.page.reply(&reply, "").map(|()| None),
-            Err(error) => self.refused(error, submission),
+            Ok(reply) => {
+                self.source.draft.recorded();
+                self.page.reply(&reply, "").map(|()| None)
+            }
+            Err(error) if may_be_done(&error) => Err(error),
+            Err(error) => {
+                self.source.draft.refused();
+                self.refused(error, submission)
+            }
         }
     }
 
     fn refused(&mut self, error: Error, submission: Submission) -> Result<Option<Error>> {
         match error.code() {
             // A person may take longer over a step than its token lives; the next read renews it.
-            Code::TokenExpired | Code::TokenSuperseded if !submission.is_retry => {
+            _ if is_expired(&error) && !submission.is_retry => {
                 self.source.retry_later(submission);
                 Ok(None)
             }
@@ -405,7 +437,7 @@ impl Runner<'_> {
             }
             // The execution was paused meanwhile: the next read says why.
             Code::ExecutionPaused => {
-                Page::not_recorded(&submission);
+                self.source.draft.spill();
                 Ok(None)
             }
             // Another client was faster: the next read says what is open now.
@@ -413,18 +445,21 @@ impl Runner<'_> {
                 if submission.is_by_person =>
             {
                 warn("somebody else was faster: this step was handed in meanwhile");
-                Page::not_recorded(&submission);
+                self.source.draft.spill();
                 Ok(None)
             }
-            _ if submission.is_by_person => {
-                Page::not_recorded(&submission);
-                Err(error)
+            _ if submission.is_by_person => Err(error),
+            _ => {
+                // Its lines are where they were.
+                self.source.draft.recorded();
+                Err(match error.code() {
+                    // Only an output typed at a terminal counts as the user's own answer, not one from a pipe.
+                    Code::UserAlone => error
+                        .with("execution_id", self.id.as_str())
+                        .with_action(AT_A_TERMINAL),
+                    _ => error,
+                })
             }
-            // Only an output typed at a terminal counts as the user's own answer, not one from a pipe.
-            Code::UserAlone => Err(error
-                .with("execution_id", self.id.as_str())
-                .with_action(AT_A_TERMINAL)),
-            _ => Err(error),
         }
     }
 
@@ -457,12 +492,7 @@ impl Runner<'_> {
 
     /// Prints how the run ended, and the command that goes on if the execution can; returns the exit code.
     fn report_end(&mut self, end: Result<End>) -> Result<u8> {
-        if let Some(submission) = self.source.take_pending() {
-            Page::not_recorded(&submission);
-        }
-        if let Some(typed) = self.source.take_unfinished() {
-            Page::left_over(&typed);
-        }
+        self.source.draft.spill();
         self.source.close();
         match end {
             Ok(End::Ended(status)) => {
@@ -475,7 +505,8 @@ impl Runner<'_> {
                 Ok(if done { EXIT_OK } else { EXIT_FINDINGS })
             }
             Ok(End::Stopped(why)) if self.begun != Begun::No => {
-                self.page.stopped(&why, &[self.command()])?;
+                self.page
+                    .stopped(&self.with_left_out(why), &[self.command()])?;
                 Ok(EXIT_FINDINGS)
             }
             Ok(End::Stopped(_)) => {
@@ -496,11 +527,21 @@ impl Runner<'_> {
                 let retry = format!("Run `{}`", self.command());
                 let flags = self.flags.to_owned();
                 report(&error, self.page.json(), &Hints { flags, retry });
-                self.page.stopped("", &[self.command()])?;
+                self.page
+                    .stopped(&self.with_left_out(String::new()), &[self.command()])?;
                 Ok(error.exit_code())
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Why it stops, with what [`Self::command`] lacks.
+    fn with_left_out(&self, why: String) -> String {
+        if self.begun != Begun::Perhaps || self.inputs_flags.is_some() {
+            return why;
+        }
+        let between = if why.is_empty() { "" } else { ". " };
+        format!("{why}{between}{LEFT_OUT}")
     }
 
     /// The command that goes on with the execution.
@@ -508,11 +549,9 @@ impl Runner<'_> {
         let workflow = self.workflow.as_deref().map(quoted);
         let workflow = workflow.map_or_else(String::new, |name| format!(" {name}"));
         // Where it has not begun the same command begins it.
-        let inputs = self.inputs.as_ref();
+        let inputs = self.inputs_flags.as_deref();
         let inputs = inputs.filter(|_| self.begun == Begun::Perhaps);
-        let inputs = inputs.map_or_else(String::new, |inputs| {
-            format!(" --inputs {}", quoted(&inputs.to_string()))
-        });
+        let inputs = inputs.unwrap_or_default();
         format!(
             "midex run{workflow} {}{inputs}{}{}",
             of_id(&self.id),
@@ -520,6 +559,15 @@ impl Runner<'_> {
             self.flags
         )
     }
+}
+
+/// What is said where a command cannot be told with its inputs.
+const LEFT_OUT: &str =
+    "The inputs are too long or too odd to be told: add their flags as they were given";
+
+/// Whether the token is one that the next read renews.
+fn is_expired(error: &Error) -> bool {
+    matches!(error.code(), Code::TokenExpired | Code::TokenSuperseded)
 }
 
 fn paused(status: &Value) -> Pause {

@@ -72,14 +72,18 @@ pub(super) fn not_json(error: &serde_json::Error) -> String {
 
 /// JSON text that does not control a terminal: characters that JSON allows unescaped are escaped too.
 pub(super) fn json_text(value: &Value, pretty: bool) -> String {
-    let text = if pretty {
+    escaped(&if pretty {
         format!("{value:#}")
     } else {
         value.to_string()
-    };
+    })
+}
+
+/// The same of a text that is JSON already, or a part of some.
+pub(super) fn escaped(text: &str) -> String {
     let is_hidden = |c| c != '\n' && is_hidden(c);
     if !text.contains(is_hidden) {
-        return text;
+        return text.to_owned();
     }
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

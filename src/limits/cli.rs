@@ -20,6 +20,9 @@ pub const AGENT_COMMAND_TRIES_MAX: u32 = 3;
 pub const RUN_PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// The shortest time between two drawings of `midex show --watch`.
 pub const WATCH_EVERY_MIN: Duration = Duration::from_millis(100);
+/// The longest pause between two looks of `midex show --watch` into a store that no server owns, where the first found nothing
+/// new.
+pub const WATCH_PAUSE_MAX: Duration = Duration::from_secs(16);
 /// Lines that can be had again at a prompt.
 pub const PROMPT_HISTORY_MAX: usize = 1_000;
 /// Largest configuration file of a host that `midex install` changes and `midex doctor` reads.
@@ -47,3 +50,5 @@ pub const COMPLETE_WITHIN: Duration = Duration::from_millis(90);
 /// Executions, and of them steps and signals, that the completion of a word offers.
 pub const COMPLETIONS_MAX: usize = 50;
 }
+/// The longest flags of inputs that are told again in a command, in bytes: more nobody would type.
+pub const FLAGS_TOLD_BYTES_MAX: usize = 4096;

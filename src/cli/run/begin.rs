@@ -5,13 +5,10 @@ use serde_json::{Map, Value, json};
 use super::{
     Begun, Runner,
     field::{Field, refused},
-    form::{Asking, Filled},
     inputs,
-    page::Page,
-    words::At,
 };
 use crate::{
-    cli::{screen::Screen, value::list},
+    cli::{link::may_be_done, value::list},
     domain::nearest::hint,
     error::{Code, Error, Result},
     uri,
@@ -26,20 +23,27 @@ impl Runner<'_> {
         }
         loop {
             let mut arguments = json!({ "workflow_name": self.named(), "execution_id": self.id });
-            if let Some(inputs) = &self.inputs {
+            let inputs = self.all_inputs();
+            if let Some(inputs) = &inputs {
                 arguments["inputs"] = inputs.clone();
             }
             self.link.open().await?;
             self.begun = Begun::Perhaps;
+            self.source.draft.start();
             let refused = match self.link.call("workflow.start", arguments).await {
                 Ok(reply) => {
-                    self.page.started(&reply, self.inputs.as_ref())?;
+                    self.begun = Begun::Yes;
+                    self.source.draft.recorded();
+                    self.page.started(&reply, inputs.as_ref())?;
                     return Ok(true);
                 }
-                // Nobody answered whether it began.
-                Err(error) if error.is_retryable() => return Err(error),
+                Err(error) if may_be_done(&error) => return Err(error),
                 Err(error) => error,
             };
+            self.source.draft.refused();
+            if refused.is_retryable() {
+                return Err(refused);
+            }
             self.begun = Begun::No;
             let is_asked = refused.code() == Code::InputsInvalid
                 && !self.page.json()
@@ -78,66 +82,66 @@ impl Runner<'_> {
             None if has_personas(&details) => vec![Field::task()],
             None => Vec::new(),
         };
-        let mut known = match self.inputs.take() {
-            Some(Value::Object(known)) => known,
-            _ => Map::new(),
-        };
-        if complaint.is_some() {
-            // What no input is called cannot be asked for: it is left out once that was said.
-            let declared = list(&details["inputs"]);
-            known.retain(|name, _| declared.iter().any(|input| input["name"] == name.as_str()));
-        }
-        let is_asked = |field: &Field| {
-            !known.contains_key(field.name()) && (known.is_empty() || field.is_required())
-        };
         let fields = match &complaint {
-            Some(error) => refused(&fields, error.violations()),
-            None => fields.into_iter().filter(is_asked).collect(),
+            Some(error) => self.asked_again(&fields, error),
+            None => self.missing(fields),
         };
         if fields.is_empty() {
-            self.inputs = Some(known)
-                .filter(|known| !known.is_empty())
-                .map(Value::Object);
             return complaint.map_or(Ok(true), Err);
         }
         if complaint.is_none() {
             self.page.asks_for_inputs(&details)?;
         }
-        self.fill_inputs(&fields, known, complaint).await
-    }
-
-    async fn fill_inputs(
-        &mut self,
-        fields: &[Field],
-        known: Map<String, Value>,
-        complaint: Option<Error>,
-    ) -> Result<bool> {
-        let Some(prompt) = self.source.at_prompt() else {
+        let Some(mut asking) = self.source.asking(&mut self.link) else {
             return Ok(true);
-        };
-        let mut asking = Asking {
-            prompt,
-            link: &mut self.link,
-            screen: Screen::stdout(),
-            at: At::Start,
         };
         if let Some(error) = complaint {
             asking.complain_of(&error)?;
         }
-        let filled = asking.fill(fields, known).await?;
-        match filled {
-            Filled::Values(values) => {
-                let given = Some(values).filter(|values| !values.is_empty());
-                self.inputs = given.map(Value::Object);
-                Ok(true)
-            }
-            Filled::Word(_, values) => {
-                if !values.is_empty() {
-                    Page::left_over(&values);
-                }
-                Ok(false)
-            }
+        Ok(asking.fill(&fields).await?.is_none())
+    }
+
+    /// The inputs that are asked at first: those that are missing, where some were given.
+    fn missing(&self, fields: Vec<Field>) -> Vec<Field> {
+        let given = self.inputs.as_ref().and_then(Value::as_object);
+        let is_asked = |field: &Field| {
+            given.is_none_or(|given| {
+                !given.contains_key(field.name()) && (given.is_empty() || field.is_required())
+            })
+        };
+        fields.into_iter().filter(is_asked).collect()
+    }
+
+    /// The inputs that are asked again. What no input is called cannot be asked for: it is left out once that was said, as is
+    /// what was given and refused.
+    fn asked_again(&mut self, fields: &[Field], error: &Error) -> Vec<Field> {
+        let all = self.all_inputs();
+        let all = all.as_ref().and_then(Value::as_object);
+        let again = refused(fields, error.violations(), all.unwrap_or(&Map::new()));
+        let is_known = |name: &str| fields.iter().any(|field| field.name() == name);
+        let is_kept = |name: &str| {
+            let mut again = again.iter();
+            again.all(|field| field.name() != name || field.is_kept())
+        };
+        if let Some(Value::Object(given)) = &mut self.inputs {
+            given.retain(|name, _| is_known(name) && is_kept(name));
         }
+        self.source.draft.values.retain(|name, _| is_known(name));
+        self.source.draft.begin();
+        again
+    }
+
+    /// The inputs that were given, and those that were typed.
+    fn all_inputs(&self) -> Option<Value> {
+        let typed = &self.source.draft.values;
+        let mut all = match &self.inputs {
+            Some(Value::Object(given)) => given.clone(),
+            Some(other) => return Some(other.clone()),
+            None if typed.is_empty() => return None,
+            None => Map::new(),
+        };
+        all.extend(typed.clone());
+        Some(Value::Object(all))
     }
 
     /// Reads each `--input` as the type that the workflow declares, and adds it to `--inputs`.

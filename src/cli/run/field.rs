@@ -1,11 +1,11 @@
 //! A value that a person is asked for: how it is told, and what a text means for it.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{
     cli::{
-        screen::one_line,
-        value::{field, list},
+        screen::{cut, one_line},
+        value::{escaped, field, list, not_json},
     },
     domain::{
         input::{InputType, read_text},
@@ -26,6 +26,8 @@ pub(in crate::cli) struct Field {
     default: Option<String>,
     hint: String,
     example: Option<Value>,
+    /// Whether it has a value already, which it keeps where nothing is typed.
+    is_kept: bool,
 }
 
 impl Field {
@@ -46,6 +48,7 @@ impl Field {
                 .find(|text| !text.is_empty())
                 .unwrap_or_default(),
             example: input.get("example").cloned(),
+            is_kept: false,
         }
     }
 
@@ -59,6 +62,7 @@ impl Field {
             default: None,
             hint: String::new(),
             example: None,
+            is_kept: false,
         }
     }
 
@@ -77,6 +81,7 @@ impl Field {
             default: None,
             hint: String::new(),
             example: schema_of["examples"].get(0).cloned(),
+            is_kept: false,
         };
         (is_plain && !properties.is_empty()).then(|| properties.iter().map(of).collect())
     }
@@ -87,6 +92,20 @@ impl Field {
 
     pub(super) fn is_required(&self) -> bool {
         self.is_required
+    }
+
+    pub(super) fn is_kept(&self) -> bool {
+        self.is_kept
+    }
+
+    /// The same field, which has this value already.
+    fn with(self, value: &Value) -> Self {
+        Self {
+            is_required: false,
+            default: Some(cut(&shown(value), KEPT_COLUMNS_MAX)),
+            is_kept: true,
+            ..self
+        }
     }
 
     /// What is asked, in a line: `level: How deep (whole number; 1 to 5)`.
@@ -177,6 +196,35 @@ impl Field {
         })
     }
 
+    /// What a text of several lines means, which was read as JSON.
+    pub(super) fn judged(
+        &self,
+        text: &str,
+        read: serde_json::Result<Value>,
+    ) -> Result<Value, String> {
+        let why = match read {
+            Ok(value) => match self.fault(&value) {
+                None => return Ok(value),
+                Some(why) => why,
+            },
+            // A text may begin like JSON.
+            Err(error) if !error.is_eof() && !text.contains('\n') => return self.read(text),
+            Err(error) => not_json(&error),
+        };
+        Err(format!(
+            "{why}; you typed {}",
+            escaped(&text.replace('\n', " "))
+        ))
+    }
+
+    /// Whether a line begins JSON that may be its value.
+    pub(super) fn begins_json(&self, line: &str) -> bool {
+        let is_of = |kind: &str| self.kind().is_none_or(|own| own == kind);
+        let is_chosen = self.schema["enum"].is_array();
+        let is_begun = line.starts_with('{') && is_of("object");
+        (is_begun || line.starts_with('[') && is_of("array")) && !is_chosen
+    }
+
     /// The field of one item, where it is a list.
     pub(super) fn item(&self) -> Option<Self> {
         (self.kind() == Some("array")).then(|| Self {
@@ -185,16 +233,12 @@ impl Field {
         })
     }
 
-    /// Whether a JSON object may be its value, and not several values by name.
-    pub(super) fn takes_object(&self) -> bool {
-        self.kind().is_none_or(|kind| kind == "object")
-    }
-
-    /// Why a list cannot end yet.
-    pub(super) fn too_short(&self, items: &[Value]) -> Option<String> {
+    /// Why a list of so many items cannot end yet.
+    pub(super) fn too_short(&self, count: usize) -> Option<String> {
         let least = self.schema["minItems"].as_u64()?;
-        let is_short = u64::try_from(items.len()).is_ok_and(|count| count < least);
-        is_short.then(|| self.fault(&items.into())).flatten()
+        let is_short = u64::try_from(count).is_ok_and(|count| count < least);
+        let noun = if least == 1 { "item" } else { "items" };
+        is_short.then(|| format!("it has fewer than {least} {noun}"))
     }
 
     fn meant(&self, text: &str) -> Result<Value, String> {
@@ -222,7 +266,7 @@ impl Field {
 }
 
 /// A text that is quoted as JSON without its quotes, so that words with a meaning of their own can be given as texts.
-fn unquoted(text: &str) -> String {
+pub(super) fn unquoted(text: &str) -> String {
     let is_quoted = text.len() > 1 && text.starts_with('"') && text.ends_with('"');
     let read = is_quoted.then(|| serde_json::from_str(text).ok()).flatten();
     read.unwrap_or_else(|| text.to_owned())
@@ -302,31 +346,50 @@ fn default(default: &Value) -> Option<String> {
     }
 }
 
-/// The fields that violations are about: `/text`, `inputs.topic`. All where one is about something else.
-pub(super) fn refused(fields: &[Field], violations: &[Violation]) -> Vec<Field> {
-    let is_of = |field: &Field, violation: &Violation| {
-        let mut parts = violation.path.split(['/', '.', '[']);
-        parts.any(|part| part == field.name)
-    };
-    let found = fields
+/// How much of a value is shown that a field has already, in columns.
+const KEPT_COLUMNS_MAX: usize = 40;
+
+/// The fields to ask again, which violations are about: `/text`, `inputs.topic`. All where one is about something else: then
+/// each keeps what it has of `given` where nothing is typed.
+pub(super) fn refused(
+    fields: &[Field],
+    violations: &[Violation],
+    given: &Map<String, Value>,
+) -> Vec<Field> {
+    let found: Vec<_> = fields
         .iter()
-        .filter(|field| violations.iter().any(|violation| is_of(field, violation)));
-    let asked = |field: &Field| {
-        let mut missing = violations.iter().filter(|one| one.rule == "required");
-        // Its default has no value just now.
-        let is_missing = missing.any(|one| is_of(field, one));
-        Field {
-            is_required: field.is_required || is_missing,
-            default: field.default.clone().filter(|_| !is_missing),
-            ..field.clone()
-        }
-    };
-    let found: Vec<_> = found.map(asked).collect();
-    let is_told = |violation: &Violation| found.iter().any(|field| is_of(field, violation));
+        .filter(|field| violations.iter().any(|violation| field.is_in(violation)))
+        .map(|field| field.again(violations))
+        .collect();
+    let is_told = |violation: &Violation| found.iter().any(|field| field.is_in(violation));
     if violations.iter().all(is_told) && !found.is_empty() {
-        found
-    } else {
-        fields.to_vec()
+        return found;
+    }
+    let kept = |field: &Field| match given.get(&field.name) {
+        Some(value) => field.clone().with(value),
+        None => field.clone(),
+    };
+    fields.iter().map(kept).collect()
+}
+
+impl Field {
+    /// Whether a violation is about this field. That a value is missing is said of what lacks it.
+    fn is_in(&self, violation: &Violation) -> bool {
+        let missing = format!("{} is a required property", Value::from(self.name.as_str()));
+        let mut parts = violation.path.split(['/', '.', '[']);
+        parts.any(|part| part == self.name)
+            || violation.path.is_empty() && violation.message == missing
+    }
+
+    /// The field asked again: a default that has no value just now is none.
+    fn again(&self, violations: &[Violation]) -> Self {
+        let mut missing = violations.iter().filter(|one| one.rule == "required");
+        let is_missing = missing.any(|one| self.is_in(one));
+        Self {
+            is_required: self.is_required || is_missing,
+            default: self.default.clone().filter(|_| !is_missing),
+            ..self.clone()
+        }
     }
 }
 
@@ -428,13 +491,21 @@ mod tests {
         let fields = Field::of_schema(&schema).expect("fields");
         let about = |path: &str| Violation::new(path, "type", "no");
         let names = |violations: &[Violation]| -> Vec<String> {
-            let found = refused(&fields, violations);
+            let found = refused(&fields, violations, &Map::new());
             found.into_iter().map(|field| field.name).collect()
         };
         assert_eq!(names(&[about("/b")]), ["b"]);
         assert_eq!(names(&[about("inputs.a"), about("/b/0")]), ["a", "b"]);
         assert_eq!(names(&[about("/b"), about("/")]), ["a", "b"]);
         assert!(fields[0].is_required() && !fields[1].is_required());
+        // That one is missing is said of the whole.
+        let whole = Schema::compile(&schema).expect("a schema");
+        assert_eq!(names(&whole.violations(&json!({ "b": 1 }))), ["a"]);
+        // Where all are asked each keeps what it has.
+        let given = json!({ "b": "long ago" });
+        let again = refused(&fields, &[about("/")], given.as_object().expect("values"));
+        assert_eq!([again[0].is_kept(), again[1].is_kept()], [false, true]);
+        assert_eq!(again[1].asked(), "b [long ago]> ");
         assert_eq!(Field::of_schema(&json!({ "type": "array" })), None);
     }
 }

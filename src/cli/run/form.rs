@@ -1,10 +1,11 @@
-//! Asks a person for values one by one: each by what its schema says, again where it is refused. What was typed before they
-//! leave is handed back with the word that they left with.
+//! Asks a person for values one by one: each by what its schema says, again where it is refused. What they type is in the
+//! [`Draft`] from the first line on.
 
 use serde_json::{Map, Value};
 
 use super::{
-    field::Field,
+    draft::Draft,
+    field::{Field, unquoted},
     submission::is_begun,
     words::{At, Said, Word},
 };
@@ -13,39 +14,34 @@ use crate::{
         link::Link,
         prompt::{Prompt, Typed},
         question,
-        screen::{Screen, Style, one_line},
+        screen::{Screen, Style},
     },
     error::{Error, Result},
 };
 
-/// What came of asking.
-#[derive(Debug, PartialEq)]
-pub(super) enum Filled {
-    /// The values that were given.
-    Values(Map<String, Value>),
-    /// Another answer than values, with what was typed before it.
-    Word(Word, Map<String, Value>),
+/// What came of asking for a field; what was typed is in the draft.
+enum Given {
+    Value,
+    /// The others at once, as JSON.
+    Rest,
+    /// Another answer than a value.
+    Word(Word),
 }
 
-/// What was typed for one field.
-enum Answer {
-    Value(Option<Value>),
-    /// Several fields at once, as JSON.
-    Whole(Map<String, Value>),
-    /// Another answer than a value, with what of it was typed before.
-    Word(Word, Option<Value>),
-}
-
-/// What was typed in several lines.
-pub(super) enum Lines {
-    Whole(String),
-    /// They were left, with this much of them.
-    Left(Word, String),
+/// What a line, with those that follow it, means for a field.
+enum Read {
+    Value(Value),
+    /// Nothing, and why.
+    Refused(String),
+    Rest(Map<String, Value>),
+    Word(Word),
 }
 
 /// Who asks, and whom.
 pub(super) struct Asking<'a, 'b> {
     pub(super) prompt: &'a mut Prompt,
+    /// What was typed until now.
+    pub(super) draft: &'a mut Draft,
     pub(super) link: &'a mut Link<'b>,
     pub(super) screen: Screen,
     pub(super) at: At,
@@ -55,78 +51,98 @@ pub(super) struct Asking<'a, 'b> {
 pub(super) const MORE: &str = "...> ";
 
 impl Asking<'_, '_> {
-    /// Asks for each of the fields. `known` is kept: of what was refused only that is asked again.
-    pub(super) async fn fill(
-        &mut self,
-        fields: &[Field],
-        known: Map<String, Value>,
-    ) -> Result<Filled> {
-        let mut values = known;
+    /// Asks for each of the fields: their values are in the draft then. What is there of others is kept. Returns another
+    /// answer than values.
+    pub(super) async fn fill(&mut self, fields: &[Field]) -> Result<Option<Word>> {
+        let mut has_rest = false;
         for one in fields {
-            let name = one.name().to_owned();
+            // Of the rest only what it lacks is asked.
+            if has_rest && (!one.is_required() || self.draft.values.contains_key(one.name())) {
+                continue;
+            }
             match self.value(one).await? {
-                Answer::Value(Some(value)) => {
-                    values.insert(name, value);
-                }
-                Answer::Value(None) => {
-                    values.shift_remove(&name);
-                }
-                Answer::Whole(several) => {
-                    values.extend(several);
-                    break;
-                }
-                Answer::Word(word, begun) => {
-                    values.extend(begun.map(|begun| (name, begun)));
-                    return Ok(Filled::Word(word, values));
-                }
+                Given::Value => {}
+                Given::Rest => has_rest = true,
+                Given::Word(word) => return Ok(Some(word)),
             }
         }
-        Ok(Filled::Values(values))
+        Ok(None)
     }
 
-    async fn value(&mut self, asked: &Field) -> Result<Answer> {
+    async fn value(&mut self, asked: &Field) -> Result<Given> {
         question::prompt(&self.screen.block(Some(Style::Dim), "  ", &asked.told()))?;
         loop {
             let line = match self.line(&asked.asked(), &asked.choices()).await? {
                 Typed::Line(line) => line.trim().to_owned(),
-                left => return Ok(Answer::Word(left_with(&left), None)),
+                left => return Ok(Given::Word(left_with(&left))),
             };
             if line.is_empty() {
                 if asked.is_required() {
                     self.complain(&format!("it is needed; {}", self.at.stopping()))?;
                     continue;
                 }
-                return Ok(Answer::Value(None));
+                if !asked.is_kept() {
+                    self.draft.values.shift_remove(asked.name());
+                }
+                return Ok(Given::Value);
             }
             match self.said(&line, &asked.told()).await? {
                 Said::Value => {}
-                Said::Word(word) => return Ok(Answer::Word(word, None)),
+                Said::Word(word) => return Ok(Given::Word(word)),
                 Said::Explained(_) => continue,
             }
-            if let Some(answer) = self.answer(asked, line).await? {
-                return Ok(answer);
+            if let Some(given) = self.take(asked, line).await? {
+                return Ok(given);
             }
         }
     }
 
-    /// What a line means for a field, with the lines that follow it; `None` where that was refused, and why was said.
-    async fn answer(&mut self, asked: &Field, line: String) -> Result<Option<Answer>> {
-        let read = match self.structured(asked, &line).await? {
-            Some(Answer::Value(Some(value))) => match asked.fault(&value) {
-                Some(why) => Err(format!("{why}; typed was {}", one_line(&value.to_string()))),
-                None => Ok(value),
-            },
-            Some(answer) => return Ok(Some(answer)),
-            None => asked.read(&line),
-        };
-        match read {
-            Ok(value) => Ok(Some(Answer::Value(Some(value)))),
-            Err(why) => self.complain(&why).map(|()| None),
-        }
+    /// Takes a line for a field, with the lines that follow it; `None` where that was refused, and why was said.
+    async fn take(&mut self, asked: &Field, line: String) -> Result<Option<Given>> {
+        let name = asked.name();
+        Ok(Some(match self.read(asked, line).await? {
+            Read::Value(value) => {
+                self.draft.values.insert(name.to_owned(), value);
+                Given::Value
+            }
+            Read::Rest(rest) => {
+                self.draft.values.shift_remove(name);
+                self.draft.values.extend(rest);
+                Given::Rest
+            }
+            Read::Word(word) => Given::Word(word),
+            Read::Refused(why) => {
+                self.draft.values.shift_remove(name);
+                self.complain(&why)?;
+                return Ok(None);
+            }
+        }))
     }
 
-    /// What a line is that is typed here; of a failure without a reason, why it failed. A line that was explained, which is done
-    /// here, after `about`, is asked again.
+    async fn read(&mut self, asked: &Field, line: String) -> Result<Read> {
+        if let Some(item) = asked.item().filter(|_| !line.starts_with('[')) {
+            return self.items(asked, &item, line).await;
+        }
+        let is_rest = line.starts_with('{') && !asked.begins_json(&line);
+        if !is_rest && !asked.begins_json(&line) {
+            return Ok(one(asked.read(&line)));
+        }
+        let name = asked.name().to_owned();
+        let keep = |draft: &mut Draft, text: &str| {
+            draft.values.insert(name.clone(), text.into());
+        };
+        let text = match self.json(line, keep).await? {
+            Ok(text) => text,
+            Err(word) => return Ok(Read::Word(word)),
+        };
+        Ok(match serde_json::from_str(&text) {
+            Ok(Value::Object(rest)) if is_rest => Read::Rest(rest),
+            read => one(asked.judged(&text, read)),
+        })
+    }
+
+    /// What a line says that is typed here; of a failure without a reason, why it failed. A line that was explained, which is
+    /// done here, after `about`, is asked again.
     pub(super) async fn said(&mut self, line: &str, about: &str) -> Result<Said> {
         let said = self.at.said(line);
         match &said {
@@ -137,78 +153,108 @@ impl Asking<'_, '_> {
         Ok(said)
     }
 
+    /// Asks why it failed. Words have their meaning here too: who is asked may not want to hand in anything.
     async fn why(&mut self) -> Result<Said> {
-        Ok(match self.line("why> ", &[]).await? {
-            Typed::Line(why) if why.trim().is_empty() => {
-                self.explain(NO_REASON)?;
-                Said::Explained(NO_REASON.to_owned())
-            }
-            Typed::Line(why) => Said::Word(Word::Failed(why.trim().to_owned())),
-            left => Said::Word(left_with(&left)),
-        })
-    }
-
-    /// A list of several lines, or JSON that goes on in further lines; `None` where the line is all there is.
-    async fn structured(&mut self, asked: &Field, line: &str) -> Result<Option<Answer>> {
-        if let Some(item) = asked.item().filter(|_| !line.starts_with('[')) {
-            return self.items(asked, &item, line.to_owned()).await.map(Some);
-        }
-        if !line.starts_with(['{', '[']) {
-            return Ok(None);
-        }
-        let text = match self.json(line.to_owned()).await? {
-            Lines::Whole(text) => text,
-            Lines::Left(word, text) => return Ok(Some(Answer::Word(word, Some(text.into())))),
-        };
-        Ok(match serde_json::from_str(&text) {
-            Ok(Value::Object(several)) if !asked.takes_object() => Some(Answer::Whole(several)),
-            Ok(value) => Some(Answer::Value(Some(value))),
-            Err(_) => None,
-        })
-    }
-
-    /// Reads a list item by item, each as the field of an item says. A list that is too short goes on.
-    async fn items(&mut self, asked: &Field, item: &Field, first: String) -> Result<Answer> {
-        let (mut items, mut line) = (Vec::new(), first);
         loop {
-            match item.read(&line) {
-                Ok(value) => items.push(value),
-                Err(why) => self.complain(&why)?,
+            let line = match self.line("why> ", &[]).await? {
+                Typed::Line(line) => line.trim().to_owned(),
+                left => return Ok(Said::Word(left_with(&left))),
+            };
+            if line.is_empty() {
+                self.explain(NO_REASON)?;
+                return Ok(Said::Explained(NO_REASON.to_owned()));
             }
-            line = match self.more_items(asked, &items).await? {
-                Typed::Line(line) if line.is_empty() => {
-                    return Ok(Answer::Value(Some(items.into())));
-                }
-                Typed::Line(line) => line,
-                left => return Ok(Answer::Word(left_with(&left), Some(items.into()))),
+            match self.at.said(&line) {
+                Said::Value => return Ok(Said::Word(Word::Failed(unquoted(&line)))),
+                Said::Word(Word::Failed(why)) if why.is_empty() => self.explain(WHY)?,
+                Said::Explained(words) => self.explain(&format!("{WHY}\n{words}"))?,
+                word => return Ok(word),
+            }
+        }
+    }
+
+    /// Reads a list item by item into the draft, each as the field of an item says. A list that is too short goes on.
+    async fn items(&mut self, asked: &Field, item: &Field, first: String) -> Result<Read> {
+        let name = asked.name();
+        self.draft.values.shift_remove(name);
+        let mut line = first;
+        loop {
+            match self.item(name, item, line).await? {
+                Read::Value(value) => self.draft.push(name, value),
+                Read::Refused(why) => self.complain(&why)?,
+                other => return Ok(other),
+            }
+            line = match self.more_items(asked).await? {
+                More::Line(line) => line,
+                More::End => break,
+                More::Word(word) => return Ok(Read::Word(word)),
             };
         }
+        let list = self.draft.values.shift_remove(name);
+        Ok(match list {
+            Some(list) => one(asked.judged(&list.to_string(), Ok(list.clone()))),
+            None => Read::Refused(NO_ITEM.to_owned()),
+        })
     }
 
-    /// The next line of a list; an empty one where it ends there.
-    async fn more_items(&mut self, asked: &Field, items: &[Value]) -> Result<Typed> {
+    async fn item(&mut self, name: &str, item: &Field, line: String) -> Result<Read> {
+        if !item.begins_json(&line) {
+            return Ok(one(item.read(&line)));
+        }
+        let count = self.draft.count(name);
+        let keep = |draft: &mut Draft, text: &str| {
+            draft.cut(name, count);
+            draft.push(name, text.into());
+        };
+        let text = match self.json(line, keep).await? {
+            Ok(text) => text,
+            Err(word) => return Ok(Read::Word(word)),
+        };
+        self.draft.cut(name, count);
+        Ok(one(item.judged(&text, serde_json::from_str(&text))))
+    }
+
+    /// The next line of a list, or that it ends there.
+    async fn more_items(&mut self, asked: &Field) -> Result<More> {
         loop {
-            let too_short = asked.too_short(items);
-            match (self.line(MORE, &[]).await?, too_short) {
-                (Typed::Line(line), Some(why)) if line.trim().is_empty() => self.complain(&why)?,
-                (Typed::Line(line), _) => return Ok(Typed::Line(line.trim().to_owned())),
-                (Typed::End, None) => return Ok(Typed::Line(String::new())),
-                (left, _) => return Ok(left),
+            let too_short = asked.too_short(self.draft.count(asked.name()));
+            let line = match (self.line(MORE, &[]).await?, &too_short) {
+                (Typed::Line(line), _) => line.trim().to_owned(),
+                (Typed::End, None) => return Ok(More::End),
+                (left, _) => return Ok(More::Word(left_with(&left))),
+            };
+            if line.is_empty() {
+                let Some(why) = too_short else {
+                    return Ok(More::End);
+                };
+                self.complain(&format!("{why}; {}", self.at.stopping()))?;
+                continue;
+            }
+            match self.said(&line, &asked.told()).await? {
+                Said::Value => return Ok(More::Line(line)),
+                Said::Word(word) => return Ok(More::Word(word)),
+                Said::Explained(_) => {}
             }
         }
     }
 
-    /// Reads on until the JSON that a line begins is complete, or an empty line ends it.
-    pub(super) async fn json(&mut self, begun: String) -> Result<Lines> {
+    /// Reads on until the JSON that a line begins is complete, or an empty line ends it. `keep` puts what there is of it into
+    /// the draft while it is typed.
+    pub(super) async fn json(
+        &mut self,
+        begun: String,
+        keep: impl Fn(&mut Draft, &str),
+    ) -> Result<Result<String, Word>> {
         let mut text = begun;
         while is_begun(&text) {
+            keep(self.draft, &text);
             match self.line(MORE, &[]).await? {
                 Typed::Line(more) if more.trim().is_empty() => break,
                 Typed::Line(more) => text.extend(["\n", &more]),
-                left => return Ok(Lines::Left(left_with(&left), text)),
+                left => return Ok(Err(left_with(&left))),
             }
         }
-        Ok(Lines::Whole(text))
+        Ok(Ok(text))
     }
 
     pub(super) async fn line(&mut self, asked: &str, choices: &[String]) -> Result<Typed> {
@@ -235,7 +281,21 @@ impl Asking<'_, '_> {
     }
 }
 
+/// How a list goes on.
+enum More {
+    Line(String),
+    End,
+    Word(Word),
+}
+
+/// What was read of the one field that was asked.
+fn one(read: std::result::Result<Value, String>) -> Read {
+    read.map_or_else(Read::Refused, Read::Value)
+}
+
 const NO_REASON: &str = "nothing was handed in: a failure needs a reason";
+const NO_ITEM: &str = "no item could be taken";
+const WHY: &str = "Why it could not be done, in a line, is handed in. An empty line takes it back.";
 
 /// What somebody leaves with who types no line.
 pub(super) fn left_with(left: &Typed) -> Word {

@@ -115,7 +115,7 @@ pub(super) fn in_flags(error: Error, declared: &[Value]) -> Error {
         return error;
     }
     let fields: Vec<_> = declared.iter().map(Field::of_input).collect();
-    let refused = refused(&fields, error.violations());
+    let refused = refused(&fields, error.violations(), &Map::new());
     let told: Vec<_> = refused.iter().map(Field::told_as_flag).collect();
     if told.is_empty() {
         return error.with_action("Leave --input and --inputs out: this workflow takes none");

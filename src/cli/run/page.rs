@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, fmt::Write as _, io::Write as _};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::submission::{Report, Submission};
 use crate::{
@@ -234,20 +234,6 @@ impl<'a> Page<'a> {
             Report::Error(error) => self.line("error", &field(error, "message")),
         };
         self.text(&text)
-    }
-
-    /// Prints a submission that was not recorded, so that its text is not lost.
-    pub(super) fn not_recorded(submission: &Submission) {
-        let (Report::Output(value) | Report::Error(value)) = &submission.report;
-        let mut stderr = anstream::stderr().lock();
-        let _ = writeln!(stderr, "not recorded: {}", json_text(value, false));
-    }
-
-    /// Prints what was typed and not handed in, so that it is not lost.
-    pub(super) fn left_over(typed: &Map<String, Value>) {
-        let mut stderr = anstream::stderr().lock();
-        let typed = json_text(&Value::Object(typed.clone()), false);
-        let _ = writeln!(stderr, "not recorded: {typed}");
     }
 
     /// Prints how the execution ended.

@@ -5,17 +5,20 @@ use std::{
     path::Path,
 };
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{
     OutputFrom,
     agent::Agent,
+    draft::Draft,
     editor::Editor,
+    form::Asking,
     input,
     lines::Lines,
     page::Page,
     person::Person,
     submission::{Next, Submission, place_of, written},
+    words::At,
 };
 use crate::{
     cli::{link::Link, prompt::Prompt},
@@ -27,6 +30,8 @@ use crate::{
 pub(super) struct OutputSource {
     /// A submission to repeat with a new token.
     pending: Option<Submission>,
+    /// What is not recorded yet.
+    pub(super) draft: Draft,
     /// The text of one output.
     given: Option<String>,
     lines: Option<Lines>,
@@ -75,6 +80,7 @@ impl OutputSource {
         };
         Ok(Self {
             pending: None,
+            draft: Draft::default(),
             given,
             lines,
             asked,
@@ -129,9 +135,11 @@ impl OutputSource {
         // What the user alone may say no command says in their place.
         let is_of_user = open[0]["kind"] == "input";
         match (asked, &mut self.person) {
-            (Asked::Person, Some(person)) => person.answer(open, complaint, link).await,
+            (Asked::Person, Some(person)) => {
+                person.answer(open, complaint, &mut self.draft, link).await
+            }
             (Asked::Agent(_), Some(person)) if is_of_user => {
-                person.answer(open, complaint, link).await
+                person.answer(open, complaint, &mut self.draft, link).await
             }
             (Asked::Agent(agent), _) => {
                 let submission = agent.work(&open[0], complaint, link).await?;
@@ -158,9 +166,10 @@ impl OutputSource {
         person.map(Person::prompt)
     }
 
-    /// What a person typed before they were interrupted.
-    pub(super) fn take_unfinished(&mut self) -> Option<Map<String, Value>> {
-        self.person.as_mut().and_then(Person::take_unfinished)
+    /// Asks the person at the terminal for the inputs of a start.
+    pub(super) fn asking<'a, 'b>(&'a mut self, link: &'a mut Link<'b>) -> Option<Asking<'a, 'b>> {
+        let person = self.person.as_mut()?;
+        Some(person.asking(At::Start, &mut self.draft, link))
     }
 
     /// Leaves the terminal as it was.
@@ -172,16 +181,11 @@ impl OutputSource {
     fn retry(&mut self, open: &[Value]) -> Option<(usize, Submission)> {
         let step = self.pending.as_ref()?.step.as_deref()?;
         let at = place_of(open, step);
-        let submission = self.take_pending()?;
+        let submission = self.pending.take()?;
         if at.is_none() {
-            Page::not_recorded(&submission);
+            self.draft.spill();
         }
         at.map(|at| (at, submission))
-    }
-
-    /// Takes the submission that was to be repeated and was not.
-    pub(super) fn take_pending(&mut self) -> Option<Submission> {
-        self.pending.take()
     }
 
     /// Keeps a submission to repeat it with a new token.

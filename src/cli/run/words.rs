@@ -17,8 +17,6 @@ pub(super) enum Word {
     Later,
     /// The same by Ctrl-C.
     Interrupted,
-    /// What can be answered.
-    Help,
 }
 
 /// Where an answer is asked for, and so what words mean.
@@ -46,11 +44,13 @@ pub(super) enum Said {
 impl At {
     /// What a line is that is typed here.
     pub(super) fn said(self, line: &str) -> Said {
+        if asks_for_help(&line.trim().to_lowercase()) {
+            return Said::Explained(self.help());
+        }
         let Some(word) = word(line) else {
             return Said::Value;
         };
         match (self, word) {
-            (_, Word::Help) => Said::Explained(self.help()),
             (_, Word::Later) => Said::Word(Word::Later),
             (Self::Start, Word::Failed(why)) if !why.is_empty() => Said::Value,
             (Self::Start, _) => Said::Explained(NOTHING_RUNS.to_owned()),
@@ -85,16 +85,17 @@ impl At {
     /// What can be answered, for people.
     fn help(self) -> String {
         let own: &[&str] = match self {
-            Self::Start => &["- later, or Ctrl-D: leaves it; nothing was started"],
+            Self::Start => &["- later: leaves it; nothing was started"],
             Self::Step { is_optional } => &[
                 "- this failed, because WHY (or: failed: WHY): hands in that it could not be done",
                 "- pause: pauses the execution",
-                "- later, or Ctrl-D: stops here; the execution waits, and nothing is lost",
+                "- later: stops here; the execution waits, and nothing is lost",
                 "- skip: goes on without this step",
             ][..if is_optional { 4 } else { 3 }],
         };
         let all = own.iter().copied().chain([
-            "- {…}: several values at once, as JSON; where a list or an object is asked for, it is a part of that",
+            "- Ctrl-D: ends a list or a text as an empty line does; where neither can end, it is `later`",
+            "- {…}: the rest of the answer at once, as JSON; where a list or an object is asked for, only that",
             "- \"later\": a word like these as a text, in quotes",
         ]);
         all.collect::<Vec<_>>().join("\n")
@@ -126,7 +127,6 @@ fn word(line: &str) -> Option<Word> {
         "skip" => Some(Word::Skip),
         "pause" => Some(Word::Pause),
         "later" => Some(Word::Later),
-        low if asks_for_help(low) => Some(Word::Help),
         _ => None,
     }
 }
@@ -146,7 +146,6 @@ mod tests {
         for (line, expected) in [
             ("skip", Some(Word::Skip)),
             (" Later ", Some(Word::Later)),
-            ("?", Some(Word::Help)),
             ("failed", failed("")),
             ("failed: no room", failed("no room")),
             ("This failed, because İt is gone", failed("İt is gone")),

@@ -1,6 +1,6 @@
 //! `midex show --watch`: follows an execution. On a terminal the page is drawn once, and then what changed of it.
 
-use std::{fmt::Write as _, io::Write as _};
+use std::{fmt::Write as _, io::Write as _, time::Duration};
 
 use serde_json::{Value, json};
 use tokio::{
@@ -40,6 +40,7 @@ pub(super) async fn watch(
     };
     let mut pace = pace();
     let mut window = Window::new()?;
+    let mut looks = Looks::default();
     loop {
         let shown = read(link, id).await?;
         drawn.is_served = link.is_served();
@@ -50,8 +51,9 @@ pub(super) async fn watch(
             return Ok(());
         }
         let revision = shown["status"]["revision"].clone();
+        let pause = looks.pause(&revision);
         tokio::select! {
-            moved = moved(link, id, &revision, config) => moved?,
+            moved = moved(link, id, &revision, pause, config) => moved?,
             ended = drawn.stand(&shown, &mut window, &mut pace) => return ended,
             () = reader_gone() => return Ok(()),
         }
@@ -103,21 +105,54 @@ impl Window {
     }
 }
 
+/// When the store of no server is looked into again.
+#[derive(Default)]
+struct Looks {
+    revision: Value,
+    pause: Duration,
+}
+
+impl Looks {
+    /// The shortest time up to the next look, after one at which the execution had this revision. It doubles where a look found
+    /// nothing new: to open the store is to write to it, so that two who look would keep each other awake.
+    fn pause(&mut self, revision: &Value) -> Duration {
+        self.pause = if self.revision == *revision {
+            (self.pause * 2).min(limits::WATCH_PAUSE_MAX)
+        } else {
+            limits::TAIL_EVERY
+        };
+        self.revision = revision.clone();
+        self.pause
+    }
+}
+
 /// Waits until the execution moves. Where no server can be asked to wait, the store is let go meanwhile, so that others find
-/// it free, and is opened again once another process has written to it.
-async fn moved(link: &mut Link<'_>, id: &str, revision: &Value, config: &Config) -> Result<()> {
-    if link.is_served() {
-        let arguments = json!({
-            "execution_id": id, "since_revision": revision, "timeout_s": limits::TAIL_WAIT_S
-        });
-        let answer = link.call("execution.wait", arguments).await;
-        return match answer {
+/// it free, and is opened again, not before this pause, once another process has written to it.
+async fn moved(
+    link: &mut Link<'_>,
+    id: &str,
+    revision: &Value,
+    pause: Duration,
+    config: &Config,
+) -> Result<()> {
+    let is_served = link.is_served();
+    let arguments = json!({
+        "execution_id": id, "since_revision": revision, "timeout_s": limits::TAIL_WAIT_S
+    });
+    let answer = link.call("execution.wait", arguments);
+    if is_served {
+        return match answer.await {
             Err(error) if !error.code().retryable() => Err(error),
             _ => Ok(()),
         };
     }
+    // What is due happens as soon as the store is open.
+    if let Ok(moved) = tokio::time::timeout(limits::OUTPUT_LINE_GRACE, answer).await {
+        return moved.map(|_| ());
+    }
     link.release().await?;
     let before = written(&config.data_dir);
+    tokio::time::sleep(pause).await;
     while written(&config.data_dir) == before {
         tokio::time::sleep(limits::TAIL_EVERY).await;
     }
@@ -301,6 +336,13 @@ mod tests {
             .filter(|line| !line.is_empty())
             .map(str::to_owned)
             .collect()
+    }
+
+    #[test]
+    fn who_looks_and_finds_nothing_new_waits_longer() {
+        let mut looks = Looks::default();
+        let pauses = [1, 1, 1, 1, 1, 1, 2].map(|revision| looks.pause(&json!(revision)).as_secs());
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 16, 1]);
     }
 
     #[test]

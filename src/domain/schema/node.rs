@@ -122,9 +122,9 @@ pub(super) enum Unit {
 pub(super) static AMOUNTS: [Amount; 6] = [
     ("minLength", "is shorter than", Unit::Character, Less),
     ("maxLength", "is longer than", Unit::Character, Greater),
-    ("minItems", "has less than", Unit::Item, Less),
+    ("minItems", "has fewer than", Unit::Item, Less),
     ("maxItems", "has more than", Unit::Item, Greater),
-    ("minProperties", "has less than", Unit::Property, Less),
+    ("minProperties", "has fewer than", Unit::Property, Less),
     ("maxProperties", "has more than", Unit::Property, Greater),
 ];
 

@@ -13,6 +13,7 @@ use std::{
     },
 };
 
+use midex::limits;
 use midex::mcp::control::PROTOCOL;
 use serde_json::{Value, json};
 
@@ -156,6 +157,23 @@ fn go_away(stream: UnixStream) -> std::io::Result<()> {
     Ok(())
 }
 
+/// The same, but that it shows a workflow until it is to do something.
+fn go_away_at_calls(stream: UnixStream) -> std::io::Result<()> {
+    let mut caller = greet(stream)?;
+    for line in caller.input.by_ref() {
+        let call: Value = serde_json::from_str(&line?)?;
+        if call["method"] != "resources/read" {
+            return Ok(());
+        }
+        let details = json!({ "name": "bug-fix", "phases": [] }).to_string();
+        let contents = json!([{ "uri": call["params"]["uri"], "text": details }]);
+        let answer =
+            json!({ "jsonrpc": "2.0", "id": call["id"], "result": { "contents": contents } });
+        writeln!(caller.output, "{answer}")?;
+    }
+    Ok(())
+}
+
 /// A command that was greeted.
 struct Caller {
     input: std::io::Lines<BufReader<UnixStream>>,
@@ -251,10 +269,7 @@ fn a_command_does_not_ask_server_after_server_for_ever() {
     let ran = place.midex(&["show", "x"]);
     assert_eq!((ran.code, ran.out.as_str()), (Some(75), ""));
     ran.says(&["SERVER_STOPPING"]);
-    assert_eq!(
-        asked.load(Ordering::SeqCst),
-        midex::limits::LINK_ATTEMPTS_MAX
-    );
+    assert_eq!(asked.load(Ordering::SeqCst), limits::LINK_ATTEMPTS_MAX);
 }
 
 #[test]
@@ -264,7 +279,7 @@ fn a_start_that_nobody_answered_is_told_to_go_on_with_its_id_and_inputs() {
     let listener = UnixListener::bind(place.socket()).unwrap();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
-            let _ = go_away(stream.unwrap());
+            let _ = go_away_at_calls(stream.unwrap());
         }
     });
     let run = [
@@ -275,21 +290,31 @@ fn a_start_that_nobody_answered_is_told_to_go_on_with_its_id_and_inputs() {
         "--agent-format",
         "json",
     ];
-    let ran = place.midex(&[&run[..], &["--agent-timeout", "2m"]].concat());
-    assert_eq!(ran.code, Some(75), "{ran:?}");
-    ran.says(&["SERVER_STOPPING"]);
-    let told = ran
-        .out
-        .lines()
-        .find_map(|line| line.strip_prefix("To go on: "));
-    let told = told.unwrap_or_else(|| panic!("{ran:?}"));
-    assert_has(
-        told,
-        &[
-            "midex run bug-fix --id exec_",
-            " --agent true --agent-format json --agent-timeout 120s",
-        ],
-    );
-    // The advice names the same command, and not the one that would begin another execution.
-    assert_has(&ran.err, &[told]);
+    place.file("given.json", "{}");
+    let odd = format!("task={}", "x".repeat(limits::FLAGS_TOLD_BYTES_MAX));
+    for (given, flags) in [
+        (
+            &["--inputs", "@given.json", "--input", "task=it's \u{fc}"][..],
+            " --inputs @given.json --input 'task=it'\\''s \u{fc}'",
+        ),
+        (&["--input", &odd], ""),
+        (&["--input", "task=a\u{200d}b"], ""),
+        (&[], ""),
+    ] {
+        let ran = place.midex(&[&run[..], &["--agent-timeout", "2m"], given].concat());
+        assert_eq!(ran.code, Some(75), "{ran:?}");
+        ran.says(&["SERVER_STOPPING"]);
+        let told = ran
+            .out
+            .lines()
+            .find_map(|line| line.strip_prefix("To go on: "));
+        let told = told.unwrap_or_else(|| panic!("{ran:?}"));
+        assert_has(told, &["midex run bug-fix --id exec_"]);
+        let end = format!("{flags} --agent true --agent-format json --agent-timeout 120s");
+        assert!(told.ends_with(&end), "{told}");
+        // The advice names the same command, and not the one that would begin another execution.
+        assert_has(&ran.err, &[told]);
+        let is_left_out = flags.is_empty() && !given.is_empty();
+        assert_eq!(ran.out.contains("add their flags"), is_left_out, "{ran:?}");
+    }
 }

@@ -41,12 +41,14 @@ fn what_is_not_there_any_more_or_not_yet_is_told() {
     place.done(&["abandon", "e"]);
     let ran = place.ends(1, &["approve", "e"]);
     ran.says(&["has ended, as abandoned", "midex show e"]);
-    place.file("empty.yaml", "");
-    let ran = place.ends(1, &["validate", "empty.yaml"]);
-    assert_has(
-        &(ran.out + &ran.err),
-        &["it is empty, and a workflow manifest needs `workflow`"],
-    );
+    for empty in ["", "{}"] {
+        place.file("empty.yaml", empty);
+        let ran = place.ends(1, &["validate", "empty.yaml"]);
+        let told = ran.out + &ran.err;
+        let needs = "there is nothing in it: a workflow manifest needs `workflow`";
+        assert_eq!(told.matches(needs).count(), 1, "{told}");
+        assert!(!told.contains("has no `"), "{told}");
+    }
     let listed = place.done(&["list", "executions", "--state", "failed", "--all-projects"]);
     assert_eq!(listed, "no project has such executions\n");
 }
