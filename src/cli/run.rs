@@ -7,6 +7,7 @@ mod draft;
 mod editor;
 mod field;
 mod form;
+mod hand_in;
 pub(super) mod input;
 pub(super) mod inputs;
 mod lines;
@@ -19,20 +20,15 @@ mod words;
 
 use std::path::PathBuf;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 pub(super) use self::field::Field;
-use self::{
-    page::Page,
-    progress::Progress,
-    source::OutputSource,
-    submission::{Next, Report, Submission},
-};
+use self::{page::Page, progress::Progress, source::OutputSource, submission::Next};
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output, approve,
     command::{Hints, of_id, quoted, with_flags},
     execution_id,
-    link::{Link, is_final, may_be_done},
+    link::{Link, is_final},
     prompt::stop,
     report,
     serve::{signalled, signals},
@@ -391,78 +387,6 @@ impl Runner<'_> {
         self.page.resumed(reply, &status, &current["inputs"])
     }
 
-    /// Submits an output or an error of a step. Returns the refusal if a person can be asked again.
-    async fn submit(&mut self, step: &Value, submission: Submission) -> Result<Option<Error>> {
-        self.page.submission(&submission)?;
-        // What fails until then was not handed in.
-        self.link.open().await?;
-        let (name, value) = match &submission.report {
-            Report::Output(output) => ("output", output),
-            Report::Error(error) => ("error", error),
-        };
-        let mut arguments = Map::new();
-        arguments.insert("token".into(), step["continuation_token"].clone());
-        arguments.insert(name.into(), value.clone());
-        // An output that a person typed here counts as the user's own answer.
-        let of_user =
-            submission.is_by_person && name == "output" && step["input"]["via"] == "elicitation";
-        let tool = if of_user {
-            "execution.answer"
-        } else {
-            "workflow.next_step"
-        };
-        self.source.draft.hand_in(&submission);
-        match self.link.call(tool, arguments.into()).await {
-            Ok(reply) => {
-                self.source.draft.recorded();
-                self.page.reply(&reply, "").map(|()| None)
-            }
-            Err(error) if may_be_done(&error) => Err(error),
-            Err(error) => {
-                self.source.draft.refused();
-                self.refused(error, submission)
-            }
-        }
-    }
-
-    fn refused(&mut self, error: Error, submission: Submission) -> Result<Option<Error>> {
-        match error.code() {
-            // A person may take longer over a step than its token lives; the next read renews it.
-            _ if is_expired(&error) && !submission.is_retry => {
-                self.source.retry_later(submission);
-                Ok(None)
-            }
-            Code::StepOutputInvalid | Code::ArgumentsInvalid if submission.is_by_person => {
-                Ok(Some(error))
-            }
-            // The execution was paused meanwhile: the next read says why.
-            Code::ExecutionPaused => {
-                self.source.draft.spill();
-                Ok(None)
-            }
-            // Another client was faster: the next read says what is open now.
-            Code::TokenAlreadyUsed | Code::TokenSuperseded | Code::ExecutionFinished
-                if submission.is_by_person =>
-            {
-                warn("somebody else was faster: this step was handed in meanwhile");
-                self.source.draft.spill();
-                Ok(None)
-            }
-            _ if submission.is_by_person => Err(error),
-            _ => {
-                // Its lines are where they were.
-                self.source.draft.recorded();
-                Err(match error.code() {
-                    // Only an output typed at a terminal counts as the user's own answer, not one from a pipe.
-                    Code::UserAlone => error
-                        .with("execution_id", self.id.as_str())
-                        .with_action(AT_A_TERMINAL),
-                    _ => error,
-                })
-            }
-        }
-    }
-
     /// Waits until the execution moves, and shows meanwhile what for.
     async fn wait(&mut self, current: &Value) -> Result<()> {
         self.page.waits(current)?;
@@ -565,11 +489,6 @@ impl Runner<'_> {
 const LEFT_OUT: &str =
     "The inputs are too long or too odd to be told: add their flags as they were given";
 
-/// Whether the token is one that the next read renews.
-fn is_expired(error: &Error) -> bool {
-    matches!(error.code(), Code::TokenExpired | Code::TokenSuperseded)
-}
-
 fn paused(status: &Value) -> Pause {
     let waits = list(&status["waits"]);
     let is_for_resume = waits::is_for_resume(status);
@@ -597,6 +516,3 @@ fn no_execution(id: &str) -> Error {
     )
     .with("execution_id", id)
 }
-
-/// The next command if only the user may answer.
-const AT_A_TERMINAL: &str = "Run `midex run {workflow} --id {execution_id}[ --data-dir '{data_dir}']` in a terminal with nothing piped in, and type the answer there";

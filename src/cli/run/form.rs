@@ -168,7 +168,7 @@ impl Asking<'_, '_> {
                 Said::Value => return Ok(Said::Word(Word::Failed(unquoted(&line)))),
                 Said::Word(Word::Failed(why)) if why.is_empty() => self.explain(WHY)?,
                 Said::Explained(words) => self.explain(&format!("{WHY}\n{words}"))?,
-                word => return Ok(word),
+                word @ Said::Word(_) => return Ok(word),
             }
         }
     }
@@ -179,10 +179,12 @@ impl Asking<'_, '_> {
         self.draft.values.shift_remove(name);
         let mut line = first;
         loop {
-            match self.item(name, item, line).await? {
-                Read::Value(value) => self.draft.push(name, value),
-                Read::Refused(why) => self.complain(&why)?,
-                other => return Ok(other),
+            for line in pasted(item, line) {
+                match self.item(name, item, line).await? {
+                    Read::Value(value) => self.draft.push(name, value),
+                    Read::Refused(why) => self.complain(&why)?,
+                    other => return Ok(other),
+                }
             }
             line = match self.more_items(asked).await? {
                 More::Line(line) => line,
@@ -286,6 +288,18 @@ enum More {
     Line(String),
     End,
     Word(Word),
+}
+
+/// The items in what was typed at once: of a paste one a line, unless that is JSON.
+fn pasted(item: &Field, typed: String) -> Vec<String> {
+    if item.begins_json(&typed) {
+        return vec![typed];
+    }
+    let lines = typed.lines().map(str::trim);
+    lines
+        .filter(|line| !line.is_empty())
+        .map(str::to_owned)
+        .collect()
 }
 
 /// What was read of the one field that was asked.

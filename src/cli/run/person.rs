@@ -182,7 +182,7 @@ impl Asking<'_, '_> {
                 Typed::Line(line) if line.trim_end().is_empty() => break,
                 Typed::Line(line) => self.draft.words.extend(["\n", line.trim_end()]),
                 Typed::End => break,
-                left => return Ok(Some(left_with(&left))),
+                left @ Typed::Interrupt => return Ok(Some(left_with(&left))),
             }
         }
         Ok(None)

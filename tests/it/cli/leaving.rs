@@ -155,7 +155,8 @@ fn a_list_of_which_nothing_could_be_taken_is_asked_again_and_its_items_may_be_js
     terminal.expect("that is no whole number");
     terminal.answer("...> ", "");
     terminal.expect("no item could be taken");
-    terminal.answer("counts> ", "3");
+    // Of a paste each line is an item.
+    terminal.answer("counts> ", "\u{1b}[200~3\n\n4\u{1b}[201~");
     terminal.answer("...> ", "");
     terminal.answer("parts> ", "{\"a\":");
     terminal.answer("...> ", "1}");
@@ -168,7 +169,7 @@ fn a_list_of_which_nothing_could_be_taken_is_asked_again_and_its_items_may_be_js
     terminal.ends(1);
     let output = &place.json(&["show", "i"])["history"][0]["output"];
     let expected =
-        json!({ "name": "Ada", "tags": ["a", "b"], "counts": [3], "parts": [{ "a": 1 }] });
+        json!({ "name": "Ada", "tags": ["a", "b"], "counts": [3, 4], "parts": [{ "a": 1 }] });
     assert_eq!(*output, expected);
 }
 

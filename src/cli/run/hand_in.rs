@@ -1,0 +1,98 @@
+//! Hands in what came of a step, and says what follows where that is refused.
+
+use serde_json::{Map, Value};
+
+use super::{
+    Runner,
+    submission::{Report, Submission},
+};
+use crate::{
+    cli::{link::may_be_done, warn},
+    error::{Code, Error, Result},
+};
+
+impl Runner<'_> {
+    /// Submits an output or an error of a step. Returns the refusal if a person can be asked again.
+    pub(super) async fn submit(
+        &mut self,
+        step: &Value,
+        submission: Submission,
+    ) -> Result<Option<Error>> {
+        self.page.submission(&submission)?;
+        // What fails until then was not handed in.
+        self.link.open().await?;
+        let (name, value) = match &submission.report {
+            Report::Output(output) => ("output", output),
+            Report::Error(error) => ("error", error),
+        };
+        let mut arguments = Map::new();
+        arguments.insert("token".into(), step["continuation_token"].clone());
+        arguments.insert(name.into(), value.clone());
+        // An output that a person typed here counts as the user's own answer.
+        let of_user =
+            submission.is_by_person && name == "output" && step["input"]["via"] == "elicitation";
+        let tool = if of_user {
+            "execution.answer"
+        } else {
+            "workflow.next_step"
+        };
+        self.source.draft.hand_in(&submission);
+        match self.link.call(tool, arguments.into()).await {
+            Ok(reply) => {
+                self.source.draft.recorded();
+                self.page.reply(&reply, "").map(|()| None)
+            }
+            Err(error) if may_be_done(&error) => Err(error),
+            Err(error) => {
+                self.source.draft.refused();
+                self.refused(error, submission)
+            }
+        }
+    }
+
+    fn refused(&mut self, error: Error, submission: Submission) -> Result<Option<Error>> {
+        match error.code() {
+            // A person may take longer over a step than its token lives; the next read renews it.
+            _ if is_expired(&error) && !submission.is_retry => {
+                self.source.retry_later(submission);
+                Ok(None)
+            }
+            Code::StepOutputInvalid | Code::ArgumentsInvalid if submission.is_by_person => {
+                Ok(Some(error))
+            }
+            // The execution was paused meanwhile: the next read says why.
+            Code::ExecutionPaused => {
+                self.source.draft.spill();
+                Ok(None)
+            }
+            // Another client was faster: the next read says what is open now.
+            Code::TokenAlreadyUsed | Code::TokenSuperseded | Code::ExecutionFinished
+                if submission.is_by_person =>
+            {
+                warn("somebody else was faster: this step was handed in meanwhile");
+                self.source.draft.spill();
+                Ok(None)
+            }
+            _ if submission.is_by_person => Err(error),
+            _ => {
+                // Its lines are where they were.
+                self.source.draft.recorded();
+                Err(match error.code() {
+                    // Only an output typed at a terminal counts as the user's own answer, not one from a pipe.
+                    Code::UserAlone => error
+                        .with("execution_id", self.id.as_str())
+                        .with_action(AT_A_TERMINAL),
+                    _ => error,
+                })
+            }
+        }
+    }
+}
+
+/// Whether the token is one that the next read renews.
+fn is_expired(error: &Error) -> bool {
+    matches!(error.code(), Code::TokenExpired | Code::TokenSuperseded)
+}
+
+/// The next command if only the user may answer.
+const AT_A_TERMINAL: &str = "Run `midex run {workflow} --id {execution_id}[ --data-dir '{data_dir}']` in a terminal with nothing piped in, and type the answer there";
