@@ -93,7 +93,7 @@ impl<'a> Link<'a> {
                 {
                     attempts += 1;
                     self.has_retried = true;
-                    self.drop_session().await;
+                    self.leave().await;
                     tokio::time::sleep(limits::STORE_RETRY_EVERY / 4).await;
                 }
                 answer => return answer,
@@ -110,7 +110,7 @@ impl<'a> Link<'a> {
     }
 
     /// Closes the session; errors of a server that went away do not matter.
-    async fn drop_session(&mut self) {
+    pub(super) async fn leave(&mut self) {
         if let Some(session) = self.session.take() {
             let _ = session.close().await;
         }
@@ -141,7 +141,7 @@ impl<'a> Link<'a> {
     /// Closes the session. Only the end of an embedded server can fail.
     pub(super) async fn close(mut self) -> Result<()> {
         self.release().await?;
-        self.drop_session().await;
+        self.leave().await;
         Ok(())
     }
 }

@@ -98,10 +98,14 @@ impl Field {
         self.is_kept
     }
 
+    /// Whether a line takes away the value that it has.
+    pub(super) fn is_taken_away(&self, line: &str) -> bool {
+        self.is_kept && !self.is_required && line == NOTHING
+    }
+
     /// The same field, which has this value already.
     fn with(self, value: &Value) -> Self {
         Self {
-            is_required: false,
             default: Some(cut(&shown(value), KEPT_COLUMNS_MAX)),
             is_kept: true,
             ..self
@@ -129,7 +133,9 @@ impl Field {
         if let Some(example) = &self.example {
             notes.push(format!("such as {}", shown(example)));
         }
-        if !self.is_required && self.default.is_none() {
+        if self.is_kept && !self.is_required {
+            notes.push(format!("{NOTHING} takes it away"));
+        } else if !self.is_required && self.default.is_none() {
             notes.push("may be left empty".to_owned());
         }
         notes.extend(Some(self.hint.clone()).filter(|hint| !hint.is_empty()));
@@ -346,6 +352,9 @@ fn default(default: &Value) -> Option<String> {
     }
 }
 
+/// What takes a value away that would be kept where nothing is typed.
+const NOTHING: &str = "\"\"";
+
 /// How much of a value is shown that a field has already, in columns.
 const KEPT_COLUMNS_MAX: usize = 40;
 
@@ -506,6 +515,8 @@ mod tests {
         let again = refused(&fields, &[about("/")], given.as_object().expect("values"));
         assert_eq!([again[0].is_kept(), again[1].is_kept()], [false, true]);
         assert_eq!(again[1].asked(), "b [long ago]> ");
+        assert!(again[1].told().contains("\"\" takes it away"));
+        assert!(again[1].is_taken_away("\"\"") && !again[0].is_taken_away("\"\""));
         assert_eq!(Field::of_schema(&json!({ "type": "array" })), None);
     }
 }

@@ -76,14 +76,15 @@ impl Asking<'_, '_> {
                 Typed::Line(line) => line.trim().to_owned(),
                 left => return Ok(Given::Word(left_with(&left))),
             };
-            if line.is_empty() {
-                if asked.is_required() {
-                    self.complain(&format!("it is needed; {}", self.at.stopping()))?;
-                    continue;
-                }
-                if !asked.is_kept() {
-                    self.draft.values.shift_remove(asked.name());
-                }
+            if line.is_empty() && asked.is_kept() {
+                return Ok(Given::Value);
+            }
+            if line.is_empty() && asked.is_required() {
+                self.complain(&format!("it is needed; {}", self.at.stopping()))?;
+                continue;
+            }
+            if line.is_empty() || asked.is_taken_away(&line) {
+                self.draft.values.shift_remove(asked.name());
                 return Ok(Given::Value);
             }
             match self.said(&line, &asked.told()).await? {

@@ -51,6 +51,9 @@ pub(super) async fn watch(
             return Ok(());
         }
         let revision = shown["status"]["revision"].clone();
+        if drawn.is_served {
+            looks = Looks::default();
+        }
         let pause = looks.pause(&revision);
         tokio::select! {
             moved = moved(link, id, &revision, pause, config) => moved?,
@@ -139,12 +142,17 @@ async fn moved(
     let arguments = json!({
         "execution_id": id, "since_revision": revision, "timeout_s": limits::TAIL_WAIT_S
     });
-    let answer = link.call("execution.wait", arguments);
+    let answer = link.call_once("execution.wait", arguments);
     if is_served {
-        return match answer.await {
-            Err(error) if !error.code().retryable() => Err(error),
-            _ => Ok(()),
-        };
+        match answer.await {
+            Ok(_) => return Ok(()),
+            Err(error) if !error.code().retryable() => return Err(error),
+            Err(_) => {}
+        }
+        // The server went away, and nobody says what it did last.
+        link.leave().await;
+        tokio::time::sleep(pause).await;
+        return Ok(());
     }
     // What is due happens as soon as the store is open.
     if let Ok(moved) = tokio::time::timeout(limits::OUTPUT_LINE_GRACE, answer).await {

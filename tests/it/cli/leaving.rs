@@ -265,3 +265,33 @@ fn of_a_rest_given_at_once_what_it_lacks_is_asked() {
         json!({ "name": "Ada", "grade": 1, "tags": ["a", "b"] })
     );
 }
+
+#[test]
+fn where_nobody_knows_what_was_wrong_each_value_is_kept_or_taken_away() {
+    let place = Place::new();
+    place.file("workflows/pay.yaml", PAY);
+    let mut terminal = Terminal::open(place.command(&["run", "pay", "--id", "i"]));
+    terminal.answer("sum> ", "3");
+    terminal.answer("card> ", "17");
+    let shown = terminal.expect("sum [3]> ");
+    assert_has(&shown, &["\"street\" is a required property"]);
+    terminal.type_line("");
+    let shown = terminal.expect("card [17]> ");
+    assert_has(&shown, &["\"\" takes it away"]);
+    terminal.type_line("\"\"");
+    terminal.ends(0);
+    let output = &place.json(&["show", "i"])["history"][0]["output"];
+    assert_eq!(*output, json!({ "sum": 3 }));
+}
+
+const PAY: &str = "workflow: pay
+description: Pay it
+steps:
+  - id: pay
+    guidance: Say how
+    result:
+      type: object
+      properties: { sum: { type: integer }, card: { type: string } }
+      required: [sum]
+      dependentRequired: { card: [street] }
+";
