@@ -23,7 +23,12 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 pub(super) use self::field::Field;
-use self::{page::Page, progress::Progress, source::OutputSource, submission::Next};
+use self::{
+    page::Page,
+    progress::Progress,
+    source::OutputSource,
+    submission::{Next, turn},
+};
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output, approve,
     command::{Hints, of_id, quoted, with_flags},
@@ -108,7 +113,11 @@ pub(super) async fn run(
         page: Page::new(out, args.persona, &flags),
         source,
         workflow: args.workflow,
-        agent: args.from.agent.flags(),
+        by: if args.from.editor {
+            " --editor".to_owned()
+        } else {
+            args.from.agent.flags()
+        },
         is_named: args.id.is_some(),
         at: id.clone(),
         id,
@@ -174,8 +183,8 @@ struct Runner<'a> {
     source: OutputSource,
     /// The workflow, once it is known.
     workflow: Option<String>,
-    /// The flags that name the command that does the steps.
-    agent: String,
+    /// The flags that say who does the steps.
+    by: String,
     id: String,
     /// The execution that is worked at: that one, or a child below it.
     at: String,
@@ -220,7 +229,7 @@ impl Runner<'_> {
 
     /// Goes from step to step until there is no more to do.
     async fn work(&mut self) -> Result<End> {
-        let mut complaint = None;
+        let mut complaint: Option<(String, Error)> = None;
         loop {
             let steps = match self.open_steps().await? {
                 Ok(steps) => steps,
@@ -231,18 +240,29 @@ impl Runner<'_> {
                 }
                 Err(end) => return Ok(end),
             };
+            let refused = complaint.take();
+            let refused = refused.and_then(|(of, error)| self.of_turn(&of, error, &steps));
             let page = &mut self.page;
-            let next = self
-                .source
-                .next(&steps, complaint.take(), page, &mut self.link);
+            let next = self.source.next(&steps, refused, page, &mut self.link);
             match next.await? {
                 Next::Submit(at, submission) => {
-                    complaint = self.submit(&steps[at], submission).await?;
+                    let refused = self.submit(&steps[at], submission).await?;
+                    complaint = refused.map(|error| (turn(&steps[at]), error));
                 }
                 Next::Pause => self.pause().await?,
                 Next::Stop(why) => return Ok(End::Stopped(why)),
             }
         }
+    }
+
+    /// A refusal, if its turn can still be answered; else it is told, and what was typed for that turn is let go.
+    fn of_turn(&mut self, of: &str, error: Error, steps: &[Value]) -> Option<Error> {
+        if steps.iter().any(|step| turn(step) == of) {
+            return Some(error);
+        }
+        warn(error.message());
+        self.source.draft.spill();
+        None
     }
 
     /// Waits for open steps and returns them with live tokens; or returns how the run ended. Where the execution waits for a
@@ -316,10 +336,11 @@ impl Runner<'_> {
     /// Pauses the execution: the next read says so, and how it goes on.
     async fn pause(&mut self) -> Result<()> {
         let arguments = json!({ "execution_id": self.at });
-        self.link
-            .call("execution.pause", arguments)
-            .await
-            .map(|_| ())
+        match self.link.call("execution.pause", arguments).await {
+            // Somebody was faster: the next read says how it stands.
+            Err(error) if error.code() != Code::StateTransitionRefused => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// The status of the execution with this id, if there is one.
@@ -416,8 +437,8 @@ impl Runner<'_> {
 
     /// Prints how the run ended, and the command that goes on if the execution can; returns the exit code.
     fn report_end(&mut self, end: Result<End>) -> Result<u8> {
-        self.source.draft.spill();
         self.source.close();
+        self.source.draft.spill();
         match end {
             Ok(End::Ended(status)) => {
                 self.page.ended(&status)?;
@@ -479,7 +500,7 @@ impl Runner<'_> {
         format!(
             "midex run{workflow} {}{inputs}{}{}",
             of_id(&self.id),
-            self.agent,
+            self.by,
             self.flags
         )
     }

@@ -12,7 +12,7 @@ use tokio::{
 
 use super::{
     answer,
-    submission::{Report, Submission, of_person},
+    submission::{Report, Submission, of_person, turn},
 };
 use crate::{
     cli::{
@@ -159,8 +159,7 @@ impl Agent {
 
     /// Counts that the command is asked for a turn; fails where that was often enough.
     fn count(&mut self, step: &Value, complaint: Option<Error>) -> Result<()> {
-        let turn = ["step_name", "visit", "attempt", "item"].map(|key| step[key].to_string());
-        let turn = turn.join(" ");
+        let turn = turn(step);
         if self.asked.0 != turn || complaint.is_none() {
             self.asked = (turn, 0);
         }

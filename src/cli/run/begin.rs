@@ -113,20 +113,22 @@ impl Runner<'_> {
     }
 
     /// The inputs that are asked again. What no input is called cannot be asked for: it is left out once that was said, as is
-    /// what was given and refused.
+    /// what was given and refused. The rest is as if it had been typed, so that it can be taken away.
     fn asked_again(&mut self, fields: &[Field], error: &Error) -> Vec<Field> {
         let all = self.all_inputs();
         let all = all.as_ref().and_then(Value::as_object);
         let again = refused(fields, error.violations(), all.unwrap_or(&Map::new()));
-        let is_known = |name: &str| fields.iter().any(|field| field.name() == name);
         let is_kept = |name: &str| {
             let mut again = again.iter();
             again.all(|field| field.name() != name || field.is_kept())
         };
-        if let Some(Value::Object(given)) = &mut self.inputs {
-            given.retain(|name, _| is_known(name) && is_kept(name));
+        let values = &mut self.source.draft.values;
+        if let Some(Value::Object(given)) = self.inputs.take() {
+            for (name, value) in given.into_iter().filter(|(name, _)| is_kept(name)) {
+                values.entry(name).or_insert(value);
+            }
         }
-        self.source.draft.values.retain(|name, _| is_known(name));
+        values.retain(|name, _| fields.iter().any(|field| field.name() == name));
         self.source.draft.begin();
         again
     }

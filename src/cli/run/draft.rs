@@ -4,18 +4,25 @@ use std::io::Write as _;
 
 use serde_json::{Map, Value, json};
 
-use super::submission::{Report, Submission};
-use crate::cli::value::{escaped, json_text};
+use super::{
+    submission::{Report, Submission},
+    words::skipped,
+};
+use crate::cli::value::{escaped, field, json_text};
 
 /// An answer until it is recorded. Wherever `midex run` ends it is printed, so that it is not lost.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
-    /// The values of fields by name; one of them may still be typed.
+    /// The values of fields by name.
     pub(super) values: Map<String, Value>,
+    /// The field that is typed just now, and what there is of it.
+    open: Option<(String, Value)>,
     /// The lines of an answer in words, or of JSON in its place.
     pub(super) words: String,
+    /// Whether words are the answer themselves, and not its summary.
+    pub(super) is_text: bool,
     /// The answer as it was handed in, until something is typed anew.
-    sent: Option<Value>,
+    sent: Option<String>,
     /// Whether nobody has said what became of that.
     is_unanswered: bool,
 }
@@ -23,14 +30,22 @@ pub(super) struct Draft {
 impl Draft {
     /// It is handed in now.
     pub(super) fn hand_in(&mut self, submission: &Submission) {
-        let (Report::Output(value) | Report::Error(value)) = &submission.report;
-        self.sent = Some(value.clone());
-        self.is_unanswered = true;
+        self.send(match &submission.report {
+            Report::Output(output) => json_text(output, false),
+            Report::Error(error) if *error == skipped() => "skip".to_owned(),
+            Report::Error(error) => format!("failed: {}", field(error, "message")),
+        });
     }
 
     /// What was typed of the inputs is sent with a start now.
     pub(super) fn start(&mut self) {
-        self.sent = Some(Value::Object(self.values.clone())).filter(|_| !self.values.is_empty());
+        if let Some(typed) = self.typed() {
+            self.send(typed);
+        }
+    }
+
+    fn send(&mut self, what: String) {
+        self.sent = Some(what);
         self.is_unanswered = true;
     }
 
@@ -50,26 +65,35 @@ impl Draft {
         self.is_unanswered = false;
     }
 
-    /// Adds an item to the list `name`, which may be new.
+    /// So much of the field `name` is typed.
+    pub(super) fn open(&mut self, name: &str, value: Value) {
+        self.open = Some((name.to_owned(), value));
+    }
+
+    /// What is open has become a value of its field, or was refused.
+    pub(super) fn close(&mut self) -> Option<Value> {
+        self.open.take().map(|(_, value)| value)
+    }
+
+    /// Adds an item to the list that is open, or that this opens for the field `name`.
     pub(super) fn push(&mut self, name: &str, item: Value) {
-        let list = self.values.entry(name).or_insert_with(|| json!([]));
-        match list {
-            Value::Array(items) => items.push(item),
-            other => *other = json!([item]),
+        match &mut self.open {
+            Some((_, Value::Array(items))) => items.push(item),
+            _ => self.open(name, json!([item])),
         }
     }
 
-    /// How many items the list `name` has.
-    pub(super) fn count(&self, name: &str) -> usize {
-        let list = self.values.get(name).and_then(Value::as_array);
+    /// How many items the list that is open has.
+    pub(super) fn count(&self) -> usize {
+        let list = self.open.as_ref().and_then(|(_, list)| list.as_array());
         list.map_or(0, Vec::len)
     }
 
-    /// Leaves the list `name` so many items; without any it is no more there.
-    pub(super) fn cut(&mut self, name: &str, count: usize) {
-        match self.values.get_mut(name) {
-            Some(Value::Array(items)) if count > 0 => items.truncate(count),
-            _ => drop(self.values.shift_remove(name)),
+    /// Leaves the list that is open so many items; without any there is none.
+    pub(super) fn cut(&mut self, count: usize) {
+        match &mut self.open {
+            Some((_, Value::Array(items))) if count > 0 => items.truncate(count),
+            _ => self.open = None,
         }
     }
 
@@ -87,21 +111,21 @@ impl Draft {
         } else {
             "not recorded"
         };
-        let typed = self.typed()?;
+        let typed = self.sent.clone().or_else(|| self.typed())?;
         let between = if typed.contains('\n') { '\n' } else { ' ' };
         Some(format!("{label}:{between}{typed}"))
     }
 
     fn typed(&self) -> Option<String> {
-        if let Some(sent) = &self.sent {
-            return Some(json_text(sent, false));
-        }
-        if !self.values.is_empty() {
-            return Some(json_text(&Value::Object(self.values.clone()), false));
+        let mut values = self.values.clone();
+        values.extend(self.open.clone());
+        if !values.is_empty() {
+            return Some(json_text(&Value::Object(values), false));
         }
         match self.words.as_str() {
             "" => None,
             json if json.starts_with(['{', '[']) => Some(escaped(json)),
+            words if self.is_text => Some(json_text(&json!(words), false)),
             words => Some(json_text(&json!({ "summary": words }), false)),
         }
     }
@@ -124,10 +148,13 @@ mod tests {
         draft.words = "{\"a\":\n\"\u{200d}".to_owned();
         let told = draft.told();
         assert_eq!(told.as_deref(), Some("not recorded:\n{\"a\":\n\"\\u200d"));
+        draft.is_text = true;
+        draft.words = "one".to_owned();
+        assert_eq!(draft.told().as_deref(), Some(r#"not recorded: "one""#));
         draft.recorded();
         draft.push("tags", json!("a"));
         draft.push("tags", json!("b"));
-        assert_eq!(draft.count("tags"), 2);
+        assert_eq!(draft.count(), 2);
         draft.start();
         let sent = r#"{"tags":["a","b"]}"#;
         let told = draft.told().expect("it is there");

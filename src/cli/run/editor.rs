@@ -11,6 +11,7 @@ use serde_json::Value;
 use tokio::process::Command;
 
 use super::{
+    draft::Draft,
     input::{read_file, unusable},
     submission::{Submission, written},
 };
@@ -56,6 +57,7 @@ impl Editor {
         &mut self,
         open: &[Value],
         complaint: Option<Error>,
+        draft: &mut Draft,
     ) -> Result<Option<(usize, Submission)>> {
         let mut complaint = complaint;
         if complaint.is_none() {
@@ -72,6 +74,8 @@ impl Editor {
                 };
             }
             self.refused = Some(text.clone());
+            draft.begin();
+            draft.words.clone_from(&text);
             match written(&text, open) {
                 Ok(found) => return Ok(Some(found)),
                 Err(error) => complaint = Some(error),

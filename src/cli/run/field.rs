@@ -214,7 +214,9 @@ impl Field {
                 Some(why) => why,
             },
             // A text may begin like JSON.
-            Err(error) if !error.is_eof() && !text.contains('\n') => return self.read(text),
+            Err(error) if !error.is_eof() && !text.contains('\n') && !text.starts_with("{\"") => {
+                return self.read(text);
+            }
             Err(error) => not_json(&error),
         };
         Err(format!(
@@ -229,6 +231,16 @@ impl Field {
         let is_chosen = self.schema["enum"].is_array();
         let is_begun = line.starts_with('{') && is_of("object");
         (is_begun || line.starts_with('[') && is_of("array")) && !is_chosen
+    }
+
+    /// Whether a line is, or begins, the whole list as JSON, and not its first item.
+    pub(super) fn is_whole(&self, item: &Self, line: &str) -> bool {
+        let read = serde_json::from_str(line);
+        line.starts_with('[')
+            && match read {
+                Ok(value) => self.fault(&value).is_none() || item.fault(&value).is_some(),
+                Err(error) => error.is_eof(),
+            }
     }
 
     /// The field of one item, where it is a list.
@@ -282,6 +294,10 @@ pub(super) fn unquoted(text: &str) -> String {
 fn choice(one_of: &[Value], text: &str) -> Result<Value, String> {
     let exact = one_of.iter().find(|value| shown(value) == text);
     if let Some(value) = exact {
+        return Ok(value.clone());
+    }
+    let quoted = unquoted(text);
+    if let Some(value) = one_of.iter().find(|value| **value == quoted) {
         return Ok(value.clone());
     }
     let begun = text.to_lowercase();
@@ -385,9 +401,11 @@ impl Field {
     /// Whether a violation is about this field. That a value is missing is said of what lacks it.
     fn is_in(&self, violation: &Violation) -> bool {
         let missing = format!("{} is a required property", Value::from(self.name.as_str()));
-        let mut parts = violation.path.split(['/', '.', '[']);
-        parts.any(|part| part == self.name)
-            || violation.path.is_empty() && violation.message == missing
+        let path = violation.path.strip_prefix("inputs.");
+        let path = path.or_else(|| violation.path.strip_prefix('/'));
+        let path = path.unwrap_or_default();
+        let mut parts = path.split(['/', '.', '[']);
+        parts.next() == Some(self.name.as_str()) || path.is_empty() && violation.message == missing
     }
 
     /// The field asked again: a default that has no value just now is none.

@@ -1,13 +1,15 @@
 //! Asks a person for values one by one: each by what its schema says, again where it is refused. What they type is in the
 //! [`Draft`] from the first line on.
 
+use std::collections::VecDeque;
+
 use serde_json::{Map, Value};
 
 use super::{
     draft::Draft,
     field::{Field, unquoted},
     submission::is_begun,
-    words::{At, Said, Word},
+    words::{self, At, Said, Word},
 };
 use crate::{
     cli::{
@@ -22,8 +24,8 @@ use crate::{
 /// What came of asking for a field; what was typed is in the draft.
 enum Given {
     Value,
-    /// The others at once, as JSON.
-    Rest,
+    /// Those of these names at once, as JSON.
+    Rest(Vec<String>),
     /// Another answer than a value.
     Word(Word),
 }
@@ -54,15 +56,25 @@ impl Asking<'_, '_> {
     /// Asks for each of the fields: their values are in the draft then. What is there of others is kept. Returns another
     /// answer than values.
     pub(super) async fn fill(&mut self, fields: &[Field]) -> Result<Option<Word>> {
-        let mut has_rest = false;
-        for one in fields {
-            // Of the rest only what it lacks is asked.
-            if has_rest && (!one.is_required() || self.draft.values.contains_key(one.name())) {
-                continue;
+        let mut left: VecDeque<_> = fields.iter().collect();
+        let mut rest: Option<Vec<String>> = None;
+        while let Some(one) = left.pop_front() {
+            if let Some(named) = &rest {
+                if named.iter().any(|name| name == one.name()) || one.is_kept() {
+                    continue;
+                }
+                // What it was is not meant any more.
+                self.draft.values.shift_remove(one.name());
+                if !one.is_required() {
+                    continue;
+                }
             }
             match self.value(one).await? {
                 Given::Value => {}
-                Given::Rest => has_rest = true,
+                Given::Rest(names) => {
+                    rest.get_or_insert_default().extend(names);
+                    left.push_front(one);
+                }
                 Given::Word(word) => return Ok(Some(word)),
             }
         }
@@ -87,10 +99,13 @@ impl Asking<'_, '_> {
                 self.draft.values.shift_remove(asked.name());
                 return Ok(Given::Value);
             }
-            match self.said(&line, &asked.told()).await? {
-                Said::Value => {}
-                Said::Word(word) => return Ok(Given::Word(word)),
-                Said::Explained(_) => continue,
+            // What has several lines is pasted, and no word.
+            if !line.contains('\n') {
+                match self.said(&line, &asked.told()).await? {
+                    Said::Value => {}
+                    Said::Word(word) => return Ok(Given::Word(word)),
+                    Said::Explained(_) => continue,
+                }
             }
             if let Some(given) = self.take(asked, line).await? {
                 return Ok(given);
@@ -100,20 +115,22 @@ impl Asking<'_, '_> {
 
     /// Takes a line for a field, with the lines that follow it; `None` where that was refused, and why was said.
     async fn take(&mut self, asked: &Field, line: String) -> Result<Option<Given>> {
-        let name = asked.name();
-        Ok(Some(match self.read(asked, line).await? {
+        let read = self.read(asked, line).await?;
+        Ok(Some(match read {
+            Read::Word(word) => Given::Word(word),
             Read::Value(value) => {
-                self.draft.values.insert(name.to_owned(), value);
+                self.draft.close();
+                self.draft.values.insert(asked.name().to_owned(), value);
                 Given::Value
             }
             Read::Rest(rest) => {
-                self.draft.values.shift_remove(name);
+                self.draft.close();
+                let names = rest.keys().cloned().collect();
                 self.draft.values.extend(rest);
-                Given::Rest
+                Given::Rest(names)
             }
-            Read::Word(word) => Given::Word(word),
             Read::Refused(why) => {
-                self.draft.values.shift_remove(name);
+                self.draft.close();
                 self.complain(&why)?;
                 return Ok(None);
             }
@@ -121,7 +138,7 @@ impl Asking<'_, '_> {
     }
 
     async fn read(&mut self, asked: &Field, line: String) -> Result<Read> {
-        if let Some(item) = asked.item().filter(|_| !line.starts_with('[')) {
+        if let Some(item) = asked.item().filter(|item| !asked.is_whole(item, &line)) {
             return self.items(asked, &item, line).await;
         }
         let is_rest = line.starts_with('{') && !asked.begins_json(&line);
@@ -129,9 +146,7 @@ impl Asking<'_, '_> {
             return Ok(one(asked.read(&line)));
         }
         let name = asked.name().to_owned();
-        let keep = |draft: &mut Draft, text: &str| {
-            draft.values.insert(name.clone(), text.into());
-        };
+        let keep = |draft: &mut Draft, text: &str| draft.open(&name, text.into());
         let text = match self.json(line, keep).await? {
             Ok(text) => text,
             Err(word) => return Ok(Read::Word(word)),
@@ -177,7 +192,6 @@ impl Asking<'_, '_> {
     /// Reads a list item by item into the draft, each as the field of an item says. A list that is too short goes on.
     async fn items(&mut self, asked: &Field, item: &Field, first: String) -> Result<Read> {
         let name = asked.name();
-        self.draft.values.shift_remove(name);
         let mut line = first;
         loop {
             for line in pasted(item, line) {
@@ -193,8 +207,7 @@ impl Asking<'_, '_> {
                 More::Word(word) => return Ok(Read::Word(word)),
             };
         }
-        let list = self.draft.values.shift_remove(name);
-        Ok(match list {
+        Ok(match self.draft.close() {
             Some(list) => one(asked.judged(&list.to_string(), Ok(list.clone()))),
             None => Read::Refused(NO_ITEM.to_owned()),
         })
@@ -204,23 +217,23 @@ impl Asking<'_, '_> {
         if !item.begins_json(&line) {
             return Ok(one(item.read(&line)));
         }
-        let count = self.draft.count(name);
+        let count = self.draft.count();
         let keep = |draft: &mut Draft, text: &str| {
-            draft.cut(name, count);
+            draft.cut(count);
             draft.push(name, text.into());
         };
         let text = match self.json(line, keep).await? {
             Ok(text) => text,
             Err(word) => return Ok(Read::Word(word)),
         };
-        self.draft.cut(name, count);
+        self.draft.cut(count);
         Ok(one(item.judged(&text, serde_json::from_str(&text))))
     }
 
     /// The next line of a list, or that it ends there.
     async fn more_items(&mut self, asked: &Field) -> Result<More> {
         loop {
-            let too_short = asked.too_short(self.draft.count(asked.name()));
+            let too_short = asked.too_short(self.draft.count());
             let line = match (self.line(MORE, &[]).await?, &too_short) {
                 (Typed::Line(line), _) => line.trim().to_owned(),
                 (Typed::End, None) => return Ok(More::End),
@@ -232,6 +245,11 @@ impl Asking<'_, '_> {
                 };
                 self.complain(&format!("{why}; {}", self.at.stopping()))?;
                 continue;
+            }
+            // Items often tell of failures, and what has several lines is pasted: neither is a word.
+            let is_item = line.contains('\n') || words::tells_failure(&line);
+            if is_item {
+                return Ok(More::Line(line));
             }
             match self.said(&line, &asked.told()).await? {
                 Said::Value => return Ok(More::Line(line)),
@@ -253,7 +271,12 @@ impl Asking<'_, '_> {
             keep(self.draft, &text);
             match self.line(MORE, &[]).await? {
                 Typed::Line(more) if more.trim().is_empty() => break,
-                Typed::Line(more) => text.extend(["\n", &more]),
+                // No line of JSON is a word.
+                Typed::Line(more) => match self.said(&more, "").await? {
+                    Said::Value => text.extend(["\n", &more]),
+                    Said::Word(word) => return Ok(Err(word)),
+                    Said::Explained(_) => {}
+                },
                 left => return Ok(Err(left_with(&left))),
             }
         }
@@ -278,7 +301,12 @@ impl Asking<'_, '_> {
             return self.complain(error.message());
         }
         for violation in error.violations() {
-            self.complain(&violation.message)?;
+            let (path, message) = (&violation.path, &violation.message);
+            if path.starts_with('/') && !message.contains(path) {
+                self.complain(&format!("{path}: {message}"))?;
+            } else {
+                self.complain(message)?;
+            }
         }
         Ok(())
     }
@@ -291,16 +319,14 @@ enum More {
     Word(Word),
 }
 
-/// The items in what was typed at once: of a paste one a line, unless that is JSON.
+/// The items in what was typed at once: of a paste one a line, unless all of it is JSON.
 fn pasted(item: &Field, typed: String) -> Vec<String> {
-    if item.begins_json(&typed) {
+    let lines = typed.lines().map(str::trim).filter(|line| !line.is_empty());
+    let is_json = |line: &str| serde_json::from_str::<Value>(line).is_ok();
+    if item.begins_json(&typed) && !lines.clone().all(is_json) {
         return vec![typed];
     }
-    let lines = typed.lines().map(str::trim);
-    lines
-        .filter(|line| !line.is_empty())
-        .map(str::to_owned)
-        .collect()
+    lines.map(str::to_owned).collect()
 }
 
 /// What was read of the one field that was asked.

@@ -148,6 +148,7 @@ impl Asking<'_, '_> {
             Err(word) => return Ok(Some(word)),
         };
         self.draft.recorded();
+        self.draft.is_text = takes_any(step);
         if first.starts_with(['{', '[']) {
             let keep = |draft: &mut Draft, text: &str| text.clone_into(&mut draft.words);
             let read = self.json(first, keep).await?;

@@ -148,7 +148,7 @@ impl OutputSource {
             (Asked::Editor(editor), _) => {
                 // The user takes their time: meanwhile another process may open the store.
                 link.release().await?;
-                let found = editor.ask(open, complaint).await?;
+                let found = editor.ask(open, complaint, &mut self.draft).await?;
                 Ok(found.map_or_else(
                     || Next::Stop(self.why_none.to_owned()),
                     |(at, submission)| Next::Submit(at, submission),

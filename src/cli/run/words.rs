@@ -131,6 +131,11 @@ fn word(line: &str) -> Option<Word> {
     }
 }
 
+/// Whether a line says that something failed, and why.
+pub(super) fn tells_failure(line: &str) -> bool {
+    matches!(word(line), Some(Word::Failed(why)) if !why.is_empty())
+}
+
 /// What a step is told where it is left out.
 pub(super) fn skipped() -> Value {
     json!({ "code": "skipped", "message": "skipped by the user", "retryable": false })

@@ -156,7 +156,10 @@ async fn moved(
     }
     // What is due happens as soon as the store is open.
     if let Ok(moved) = tokio::time::timeout(limits::OUTPUT_LINE_GRACE, answer).await {
-        return moved.map(|_| ());
+        return match moved {
+            Err(error) if !error.code().retryable() => Err(error),
+            _ => Ok(()),
+        };
     }
     link.release().await?;
     let before = written(&config.data_dir);

@@ -1,5 +1,6 @@
 //! What a person typed is not lost where they leave, or where a part of it is refused.
 
+use midex::limits;
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -255,7 +256,11 @@ steps: [{ id: note, guidance: Write what you saw }]
 fn of_a_rest_given_at_once_what_it_lacks_is_asked() {
     let place = place();
     let mut terminal = Terminal::open(place.command(&["run", "tag", "--id", "i"]));
-    terminal.answer("name> ", "{\"name\": \"Ada\", \"grade\": 1}");
+    // What is begun like that is no name, and what the rest lacks is the name too.
+    terminal.answer("name> ", "{\"grade\": 1, nope}");
+    terminal.expect("not JSON from column");
+    terminal.answer("name> ", "{\"grade\": 1}");
+    terminal.answer("name> ", "Ada");
     terminal.answer("tags> ", "[\"a\", \"b\"]");
     terminal.answer("note> ", "later");
     terminal.ends(1);
@@ -275,13 +280,86 @@ fn where_nobody_knows_what_was_wrong_each_value_is_kept_or_taken_away() {
     terminal.answer("card> ", "17");
     let shown = terminal.expect("sum [3]> ");
     assert_has(&shown, &["\"street\" is a required property"]);
-    terminal.type_line("");
+    // It is kept too where another was typed and refused.
+    terminal.type_line("x");
+    terminal.expect("that is no whole number");
+    terminal.answer("sum [3]> ", "");
     let shown = terminal.expect("card [17]> ");
     assert_has(&shown, &["\"\" takes it away"]);
     terminal.type_line("\"\"");
     terminal.ends(0);
     let output = &place.json(&["show", "i"])["history"][0]["output"];
     assert_eq!(*output, json!({ "sum": 3 }));
+}
+
+#[test]
+fn what_was_typed_for_a_step_that_has_failed_is_not_handed_in_for_the_next() {
+    let place = Place::new();
+    let next = PAY
+        .replace("workflow: pay", "workflow: next")
+        .replace("    guidance", "    optional: true\n    guidance")
+        + &PAY[PAY.find("  - id").unwrap()..].replace("id: pay", "id: again");
+    place.file("workflows/next.yaml", &next);
+    let mut terminal = Terminal::open(place.command(&["run", "next", "--id", "i"]));
+    terminal.answer("sum> ", "3");
+    terminal.answer("card> ", "17");
+    // The same output is not counted twice.
+    for sum in 4..limits::OUTPUT_ATTEMPTS_MAX + 3 {
+        terminal.answer(&format!("sum [{}]> ", sum - 1), &sum.to_string());
+        terminal.answer("card [17]> ", "");
+    }
+    let shown = terminal.expect("sum> ");
+    let left = "not recorded: {\"sum\":7,\"card\":\"17\"}";
+    assert_has(&shown, &["the step failed", left, "[2/2] again"]);
+    terminal.type_line("4");
+    terminal.answer("card> ", "");
+    terminal.ends(0);
+    let output = &place.json(&["show", "i"])["history"][1]["output"];
+    assert_eq!(*output, json!({ "sum": 4 }));
+}
+
+#[test]
+fn an_input_that_was_given_as_a_flag_can_be_taken_away_where_all_are_asked_again() {
+    let place = Place::new();
+    place.file(
+        "workflows/w.yaml",
+        "workflow: w\ndescription: W\ninputs: { a: { type: string, optional: true } }\nsteps: [{ id: note, guidance: Note }]\n",
+    );
+    let run = ["run", "w", "--id", "i", "--input", "a=b", "--input", "no=1"];
+    let mut terminal = Terminal::open(place.command(&run));
+    terminal.answer("a [b]> ", "\"\"");
+    terminal.answer("note> ", "later");
+    terminal.ends(1);
+    let inputs = &place.json(&["show", "i"])["current_step"]["inputs"];
+    assert_eq!(inputs["a"], json!(null));
+}
+
+#[test]
+fn items_of_all_kinds_are_items() {
+    let place = Place::new();
+    place.file(
+        "workflows/kinds.yaml",
+        "workflow: kinds\ndescription: K\nsteps:\n  - id: a\n    guidance: A\n    result:\n      type: object\n      properties:\n        words: { type: array, items: { type: string } }\n        rows: { type: array, items: { type: array } }\n        parts: { type: array, items: { type: object } }\n        one: { type: string, enum: [now, later] }\n  - { id: note, guidance: Note }\n",
+    );
+    let mut terminal = Terminal::open(place.command(&["run", "kinds", "--id", "i"]));
+    terminal.answer("words> ", "[x] todo");
+    terminal.answer("...> ", "failed: the second");
+    terminal.answer("...> ", "\u{1b}[200~failed: 3\nfailed: 4\u{1b}[201~");
+    terminal.answer("...> ", "");
+    terminal.answer("rows> ", "[1, 2]");
+    terminal.answer("...> ", "[3]");
+    terminal.answer("...> ", "");
+    terminal.answer("parts> ", "\u{1b}[200~{\"a\": 1}\n{\"b\": 2}\u{1b}[201~");
+    terminal.answer("...> ", "");
+    terminal.answer("one> ", "\"later\"");
+    terminal.answer("note> ", "later");
+    terminal.ends(1);
+    let output = &place.json(&["show", "i"])["history"][0]["output"];
+    let expected = json!({
+        "words": ["[x] todo", "failed: the second", "failed: 3", "failed: 4"],
+        "rows": [[1, 2], [3]], "parts": [{ "a": 1 }, { "b": 2 }], "one": "later"
+    });
+    assert_eq!(*output, expected);
 }
 
 const PAY: &str = "workflow: pay
