@@ -35,13 +35,13 @@ use super::{
     execution_id,
     link::{Link, is_final},
     prompt::stop,
-    report,
+    question, report,
     serve::{signalled, signals},
     steps,
     value::list,
     visible::is_hidden,
     waits::{self, child_of},
-    warn,
+    warn, wrong,
 };
 use crate::{
     clock::{Clock, SystemClock, SystemIds},
@@ -257,10 +257,10 @@ impl Runner<'_> {
 
     /// A refusal, if its turn can still be answered; else it is told, and what was typed for that turn is let go.
     fn of_turn(&mut self, of: &str, error: Error, steps: &[Value]) -> Option<Error> {
-        if steps.iter().any(|step| turn(step) == of) {
+        if steps.first().is_some_and(|step| turn(step) == of) {
             return Some(error);
         }
-        warn(error.message());
+        let _ = question::prompt(&format!("{}\n", wrong(&error)));
         self.source.draft.spill();
         None
     }

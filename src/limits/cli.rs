@@ -49,6 +49,6 @@ pub const PICK_ATTEMPTS_MAX: u32 = 5;
 pub const COMPLETE_WITHIN: Duration = Duration::from_millis(90);
 /// Executions, and of them steps and signals, that the completion of a word offers.
 pub const COMPLETIONS_MAX: usize = 50;
-}
-/// The longest flags of inputs that are told again in a command, in bytes: more nobody would type.
+/// The longest flags of inputs that are told again in a command: more nobody would type.
 pub const FLAGS_TOLD_BYTES_MAX: usize = 4096;
+}

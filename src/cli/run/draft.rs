@@ -72,6 +72,7 @@ impl Draft {
 
     /// What is open has become a value of its field, or was refused.
     pub(super) fn close(&mut self) -> Option<Value> {
+        self.words.clear();
         self.open.take().map(|(_, value)| value)
     }
 
@@ -119,15 +120,15 @@ impl Draft {
     fn typed(&self) -> Option<String> {
         let mut values = self.values.clone();
         values.extend(self.open.clone());
-        if !values.is_empty() {
-            return Some(json_text(&Value::Object(values), false));
-        }
-        match self.words.as_str() {
-            "" => None,
-            json if json.starts_with(['{', '[']) => Some(escaped(json)),
-            words if self.is_text => Some(json_text(&json!(words), false)),
-            words => Some(json_text(&json!({ "summary": words }), false)),
-        }
+        let values = (!values.is_empty()).then(|| json_text(&Value::Object(values), false));
+        let words = match self.words.as_str() {
+            "" => return values,
+            json if json.starts_with(['{', '[']) => escaped(json),
+            words if self.is_text => json_text(&json!(words), false),
+            words => json_text(&json!({ "summary": words }), false),
+        };
+        let parts: Vec<_> = values.into_iter().chain([words]).collect();
+        Some(parts.join("\n"))
     }
 }
 

@@ -214,7 +214,7 @@ impl Field {
                 Some(why) => why,
             },
             // A text may begin like JSON.
-            Err(error) if !error.is_eof() && !text.contains('\n') && !text.starts_with("{\"") => {
+            Err(error) if !error.is_eof() && !text.contains('\n') && !is_keyed(text) => {
                 return self.read(text);
             }
             Err(error) => not_json(&error),
@@ -239,7 +239,7 @@ impl Field {
         line.starts_with('[')
             && match read {
                 Ok(value) => self.fault(&value).is_none() || item.fault(&value).is_some(),
-                Err(error) => error.is_eof(),
+                Err(error) => error.is_eof() || line.contains('\n') || line.starts_with("[\""),
             }
     }
 
@@ -281,6 +281,12 @@ impl Field {
             }
         }
     }
+}
+
+/// Whether a text begins a JSON object with a key, as no words do.
+fn is_keyed(text: &str) -> bool {
+    let inside = text.strip_prefix('{');
+    inside.is_some_and(|inside| inside.trim_start().starts_with('"'))
 }
 
 /// A text that is quoted as JSON without its quotes, so that words with a meaning of their own can be given as texts.
@@ -401,11 +407,15 @@ impl Field {
     /// Whether a violation is about this field. That a value is missing is said of what lacks it.
     fn is_in(&self, violation: &Violation) -> bool {
         let missing = format!("{} is a required property", Value::from(self.name.as_str()));
-        let path = violation.path.strip_prefix("inputs.");
-        let path = path.or_else(|| violation.path.strip_prefix('/'));
-        let path = path.unwrap_or_default();
-        let mut parts = path.split(['/', '.', '[']);
-        parts.next() == Some(self.name.as_str()) || path.is_empty() && violation.message == missing
+        let path = violation.path.as_str();
+        if let Some(pointer) = path.strip_prefix('/').filter(|path| !path.is_empty()) {
+            let first = pointer.split('/').next().unwrap_or_default();
+            return first.replace("~1", "/").replace("~0", "~") == self.name;
+        }
+        let input = path.strip_prefix("inputs.").unwrap_or_default();
+        let behind = input.strip_prefix(self.name.as_str());
+        behind.is_some_and(|behind| behind.is_empty() || behind.starts_with(['.', '[', '/']))
+            || violation.message == missing
     }
 
     /// The field asked again: a default that has no value just now is none.
@@ -524,6 +534,13 @@ mod tests {
         assert_eq!(names(&[about("/b")]), ["b"]);
         assert_eq!(names(&[about("inputs.a"), about("/b/0")]), ["a", "b"]);
         assert_eq!(names(&[about("/b"), about("/")]), ["a", "b"]);
+        // The names of others, deeper or longer ones, are none of these.
+        assert_eq!(names(&[about("/b/a")]), ["b"]);
+        let dotted = json!({ "type": "object", "properties": { "a": {}, "a.b": {}, "x/y": {} } });
+        let dotted = Field::of_schema(&dotted).expect("fields");
+        let again = refused(&dotted, &[about("/a.b"), about("/x~1y")], &Map::new());
+        let again: Vec<_> = again.iter().map(Field::name).collect();
+        assert_eq!(again, ["a.b", "x/y"]);
         assert!(fields[0].is_required() && !fields[1].is_required());
         // That one is missing is said of the whole.
         let whole = Schema::compile(&schema).expect("a schema");

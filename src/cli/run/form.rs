@@ -99,8 +99,7 @@ impl Asking<'_, '_> {
                 self.draft.values.shift_remove(asked.name());
                 return Ok(Given::Value);
             }
-            // What has several lines is pasted, and no word.
-            if !line.contains('\n') {
+            if !is_pasted(&line) {
                 match self.said(&line, &asked.told()).await? {
                     Said::Value => {}
                     Said::Word(word) => return Ok(Given::Word(word)),
@@ -138,16 +137,29 @@ impl Asking<'_, '_> {
     }
 
     async fn read(&mut self, asked: &Field, line: String) -> Result<Read> {
-        if let Some(item) = asked.item().filter(|item| !asked.is_whole(item, &line)) {
-            return self.items(asked, &item, line).await;
+        let mut line = line;
+        if let Some(item) = asked.item() {
+            if line.starts_with('[') {
+                line = match self.whole(asked, line).await? {
+                    Ok(text) => text,
+                    Err(word) => return Ok(Read::Word(word)),
+                };
+            }
+            if !asked.is_whole(&item, &line) {
+                return self.items(asked, &item, line).await;
+            }
         }
         let is_rest = line.starts_with('{') && !asked.begins_json(&line);
         if !is_rest && !asked.begins_json(&line) {
             return Ok(one(asked.read(&line)));
         }
-        let name = asked.name().to_owned();
-        let keep = |draft: &mut Draft, text: &str| draft.open(&name, text.into());
-        let text = match self.json(line, keep).await? {
+        let text = if is_rest {
+            let keep = |draft: &mut Draft, text: &str| text.clone_into(&mut draft.words);
+            self.json(line, keep).await?
+        } else {
+            self.whole(asked, line).await?
+        };
+        let text = match text {
             Ok(text) => text,
             Err(word) => return Ok(Read::Word(word)),
         };
@@ -155,6 +167,12 @@ impl Asking<'_, '_> {
             Ok(Value::Object(rest)) if is_rest => Read::Rest(rest),
             read => one(asked.judged(&text, read)),
         })
+    }
+
+    /// The JSON that a line begins as the value of a field.
+    async fn whole(&mut self, asked: &Field, line: String) -> Result<Result<String, Word>> {
+        let keep = |draft: &mut Draft, text: &str| draft.open(asked.name(), text.into());
+        self.json(line, keep).await
     }
 
     /// What a line says that is typed here; of a failure without a reason, why it failed. A line that was explained, which is
@@ -233,7 +251,8 @@ impl Asking<'_, '_> {
     /// The next line of a list, or that it ends there.
     async fn more_items(&mut self, asked: &Field) -> Result<More> {
         loop {
-            let too_short = asked.too_short(self.draft.count());
+            let count = self.draft.count();
+            let too_short = asked.too_short(count).filter(|_| count > 0);
             let line = match (self.line(MORE, &[]).await?, &too_short) {
                 (Typed::Line(line), _) => line.trim().to_owned(),
                 (Typed::End, None) => return Ok(More::End),
@@ -246,9 +265,7 @@ impl Asking<'_, '_> {
                 self.complain(&format!("{why}; {}", self.at.stopping()))?;
                 continue;
             }
-            // Items often tell of failures, and what has several lines is pasted: neither is a word.
-            let is_item = line.contains('\n') || words::tells_failure(&line);
-            if is_item {
+            if is_part(&line) {
                 return Ok(More::Line(line));
             }
             match self.said(&line, &asked.told()).await? {
@@ -271,6 +288,7 @@ impl Asking<'_, '_> {
             keep(self.draft, &text);
             match self.line(MORE, &[]).await? {
                 Typed::Line(more) if more.trim().is_empty() => break,
+                Typed::Line(more) if is_part(&more) => text.extend(["\n", &more]),
                 // No line of JSON is a word.
                 Typed::Line(more) => match self.said(&more, "").await? {
                     Said::Value => text.extend(["\n", &more]),
@@ -319,14 +337,31 @@ enum More {
     Word(Word),
 }
 
-/// The items in what was typed at once: of a paste one a line, unless all of it is JSON.
+/// The items in what was typed at once: one a line, or the JSON values one behind the other.
 fn pasted(item: &Field, typed: String) -> Vec<String> {
-    let lines = typed.lines().map(str::trim).filter(|line| !line.is_empty());
-    let is_json = |line: &str| serde_json::from_str::<Value>(line).is_ok();
-    if item.begins_json(&typed) && !lines.clone().all(is_json) {
-        return vec![typed];
+    if item.begins_json(&typed) {
+        let values = serde_json::Deserializer::from_str(&typed).into_iter::<Value>();
+        match values.collect::<std::result::Result<Vec<_>, _>>() {
+            Ok(values) => return values.iter().map(Value::to_string).collect(),
+            Err(error) if error.is_eof() => return vec![typed],
+            Err(_) => {}
+        }
     }
-    lines.map(str::to_owned).collect()
+    let lines = typed.lines().map(str::trim);
+    lines
+        .filter(|line| !line.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Whether what was typed has several lines, as only a paste has: it is no word.
+fn is_pasted(typed: &str) -> bool {
+    typed.contains('\n')
+}
+
+/// Whether a further line belongs to what it follows and is no word: items often tell of failures.
+fn is_part(line: &str) -> bool {
+    is_pasted(line) || words::tells_failure(line)
 }
 
 /// What was read of the one field that was asked.

@@ -442,19 +442,15 @@ fn absent(
 ) {
     let excused = |key: &Key| key.unless.is_some_and(|other| there.contains(other));
     let missing = |key: &&Key| key.required && !there.contains(key.name) && !excused(key);
-    let missing: Vec<_> = record.keys.iter().filter(missing).collect();
-    if path.is_empty() && there.is_empty() && !missing.is_empty() {
-        let names: Vec<_> = missing
-            .iter()
-            .map(|key| format!("`{}`", key.name))
-            .collect();
-        let needs = names.join(" and ");
-        let message = format!("there is nothing in it: {} needs {needs}", record.what);
-        found.push(node.finding(Rule::MissingKey, path, message));
-        return;
-    }
-    for key in missing {
-        let message = format!("{} has no `{}`", record.what, key.name);
+    for (at, key) in record.keys.iter().filter(missing).enumerate() {
+        let message = if path.is_empty() && there.is_empty() && at == 0 {
+            format!(
+                "there is nothing in it, and {} needs `{}`",
+                record.what, key.name
+            )
+        } else {
+            format!("{} has no `{}`", record.what, key.name)
+        };
         let path = join(path, key.name);
         found.push(node.finding(Rule::MissingKey, &path, message));
     }

@@ -19,7 +19,7 @@ steps:
         tags: { type: array, items: { type: string }, minItems: 2, uniqueItems: true }
         more: { type: object }
         grade: { type: integer }
-        counts: { type: array, items: { type: integer } }
+        counts: { type: array, items: { type: integer }, minItems: 1 }
         parts: { type: array, items: { type: object } }
       required: [name, tags]
   - { id: note, guidance: Write what you saw }
@@ -257,8 +257,11 @@ fn of_a_rest_given_at_once_what_it_lacks_is_asked() {
     let place = place();
     let mut terminal = Terminal::open(place.command(&["run", "tag", "--id", "i"]));
     // What is begun like that is no name, and what the rest lacks is the name too.
-    terminal.answer("name> ", "{\"grade\": 1, nope}");
+    terminal.answer("name> ", "{ \"grade\": 1, nope}");
     terminal.expect("not JSON from column");
+    terminal.answer("name> ", "{\"grade\":");
+    terminal.answer("...> ", "\u{1b}[200~failed: x\ny\u{1b}[201~");
+    terminal.expect("not JSON from line 2");
     terminal.answer("name> ", "{\"grade\": 1}");
     terminal.answer("name> ", "Ada");
     terminal.answer("tags> ", "[\"a\", \"b\"]");
@@ -342,11 +345,14 @@ fn items_of_all_kinds_are_items() {
         "workflow: kinds\ndescription: K\nsteps:\n  - id: a\n    guidance: A\n    result:\n      type: object\n      properties:\n        words: { type: array, items: { type: string } }\n        rows: { type: array, items: { type: array } }\n        parts: { type: array, items: { type: object } }\n        one: { type: string, enum: [now, later] }\n  - { id: note, guidance: Note }\n",
     );
     let mut terminal = Terminal::open(place.command(&["run", "kinds", "--id", "i"]));
+    terminal.answer("words> ", "[\"a\", b]");
+    terminal.expect("that is no list");
     terminal.answer("words> ", "[x] todo");
     terminal.answer("...> ", "failed: the second");
     terminal.answer("...> ", "\u{1b}[200~failed: 3\nfailed: 4\u{1b}[201~");
     terminal.answer("...> ", "");
-    terminal.answer("rows> ", "[1, 2]");
+    terminal.answer("rows> ", "[1,");
+    terminal.answer("...> ", "2]");
     terminal.answer("...> ", "[3]");
     terminal.answer("...> ", "");
     terminal.answer("parts> ", "\u{1b}[200~{\"a\": 1}\n{\"b\": 2}\u{1b}[201~");
