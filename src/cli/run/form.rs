@@ -210,6 +210,7 @@ impl Asking<'_, '_> {
     /// Reads a list item by item into the draft, each as the field of an item says. A list that is too short goes on.
     async fn items(&mut self, asked: &Field, item: &Field, first: String) -> Result<Read> {
         let name = asked.name();
+        self.draft.cut(0);
         let mut line = first;
         loop {
             for line in pasted(item, line) {
