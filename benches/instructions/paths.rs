@@ -174,8 +174,8 @@ fn reply() -> Round {
     })
 }
 
-/// The same code was counted with 32,800 to 35,250 instructions, by how the compiler divided the rest of the crate: the table
-/// has the middle of them, so that neither end is taken for a change.
+/// It sways with how the compiler divides the rest of the crate: the table has the middle of what was counted, and a bound of
+/// its own.
 fn encoded() -> Round {
     let commit = commit();
     Box::new(move || {
