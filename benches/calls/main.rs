@@ -84,7 +84,7 @@ fn rig(address: SocketAddr) -> Rig {
     let operation = json!({
         "name": "things:info", "aliases": [], "summary": "", "description": "", "method": "GET", "path": "/v1/things/{id}",
         "servers": [], "parameters": [parameter("id", "path"), parameter("q", "query")], "body": null, "output": null,
-        "security": [["key"]], "pagination": null, "idempotency_header": null, "is_deprecated": false, "extensions": {},
+        "security": [["key"]], "pagination": null, "idempotency_header": null, "is_deprecated": false, "class": "safe", "extensions": {},
         "uncallable": null
     });
     let origin = format!("http://{address}");

@@ -11,6 +11,7 @@ use super::{
     document::{self, Book, Compiled, Inspection},
     files::{Files, first, slug},
     operation::Class,
+    settings::own_base_url,
 };
 use crate::{
     domain::nearest::hint,
@@ -63,6 +64,38 @@ pub struct Planned {
     text: String,
 }
 
+impl Planned {
+    /// How many operations would be called at each address, the address of most first.
+    pub fn addresses(&self) -> Vec<CallAddress> {
+        let base_url = &self.settings.base_url;
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for operation in &self.compiled.operations {
+            let own = operation.servers.first();
+            let own = own.filter(|_| !self.settings.base_url_chosen);
+            *counts.entry(own.unwrap_or(base_url)).or_default() += 1;
+        }
+        let addresses = counts
+            .into_iter()
+            .map(|(base_url, operations)| CallAddress {
+                base_url: base_url.to_owned(),
+                operations,
+            });
+        let mut addresses: Vec<_> = addresses.collect();
+        addresses.sort_by_key(|address| std::cmp::Reverse(address.operations));
+        addresses.truncate(limits::CATALOG_ADDRESSES_SHOWN_MAX);
+        addresses
+    }
+}
+
+/// Where some operations of a catalog are called.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CallAddress {
+    /// What their paths follow.
+    pub base_url: String,
+    /// How many operations are called there.
+    pub operations: usize,
+}
+
 /// How the operations of a catalog change with a new document.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Changes {
@@ -101,16 +134,15 @@ impl Catalogs {
             ));
         }
         let (text, before) = self.before(&id)?;
-        let base_url = match (&import.base_url, &before) {
-            (Some(url), _) => url.clone(),
-            (None, Some(before)) if compiled.servers.contains(&before.base_url) => {
-                before.base_url.clone()
-            }
-            _ => compiled
-                .servers
-                .first()
-                .map_or_else(String::new, |server| absolute(server, &import.source)),
-        };
+        let chosen = there.filter(|there| there.is_base_url_chosen());
+        let chosen = import
+            .base_url
+            .as_ref()
+            .or_else(|| chosen.map(|there| &there.settings.base_url));
+        let base_url = chosen.map_or_else(
+            || own_base_url(&compiled.servers, &import.source),
+            |url| url.trim_end_matches('/').to_owned(),
+        );
         if import.base_url.is_some() {
             check_base_url(&base_url)?;
         }
@@ -126,6 +158,7 @@ impl Catalogs {
             source: import.source.clone(),
             imported_at: import.at.clone(),
             base_url,
+            base_url_chosen: chosen.is_some(),
             ..before
         };
         check_vendor(&settings.vendor)?;
@@ -233,13 +266,15 @@ impl Set {
 }
 
 impl Settings {
-    /// Gives the catalog another base URL. Where that is of another origin, it has no secrets unless the user says so.
+    /// Gives the catalog another base URL, which replaces every server of its document. Where that is of another origin, it has
+    /// no secrets unless the user says so.
     ///
     /// # Errors
     /// `ARGUMENTS_INVALID`.
     pub fn set_base_url(&mut self, url: &str, by: By) -> Result<()> {
         check_base_url(url)?;
         url.trim_end_matches('/').clone_into(&mut self.base_url);
+        self.base_url_chosen = true;
         self.trust_base_url(by);
         Ok(())
     }
@@ -381,14 +416,6 @@ fn check_header(name: &str, value: Option<&str>) -> Result<()> {
             Err(wrong(message, "Correct the value"))
         }
         _ => Ok(()),
-    }
-}
-
-/// A server of a document that came from a URL may be relative to that.
-fn absolute(server: &str, source: &str) -> String {
-    match origin(source) {
-        Some(origin) if server.starts_with('/') => format!("{origin}{server}"),
-        _ => server.to_owned(),
     }
 }
 

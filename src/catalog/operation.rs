@@ -35,7 +35,7 @@ impl Method {
         }
     }
 
-    /// The class of an operation of which nobody said anything else.
+    /// The least class of an operation with this method.
     pub fn class(self) -> Class {
         match self {
             Self::Get | Self::Head | Self::Options | Self::Trace => Class::Safe,
@@ -63,6 +63,9 @@ pub struct Operation {
     pub description: String,
     /// The method.
     pub method: Method,
+    /// How much a call may change where the settings of its catalog do not say: at least the class of the method, and
+    /// destructive where the document's words tell of a removal.
+    pub class: Class,
     /// The path, from the base URL on, with `{NAME}` for each path parameter.
     pub path: String,
     /// The base URLs that hold for it instead of the catalog's.

@@ -13,7 +13,7 @@ use super::{
     document::{Book, Entry, Hit, Shelf, search},
     files::Stamps,
     operation::{Class, Operation},
-    settings::Settings,
+    settings::{Settings, own_base_url},
 };
 use crate::{
     domain::{
@@ -75,7 +75,16 @@ impl Catalog {
     /// What an operation of it may change.
     pub fn class(&self, entry: &Entry) -> Class {
         let said = self.settings.classes.get(&*entry.name).copied();
-        said.unwrap_or(entry.method.class())
+        said.unwrap_or(entry.class)
+    }
+
+    /// Whether its base URL was chosen, and so replaces every server of the document: see [`Settings::base_url_chosen`].
+    pub fn is_base_url_chosen(&self) -> bool {
+        let Settings {
+            base_url, source, ..
+        } = &self.settings;
+        let is_own = |book: &Arc<Book>| own_base_url(&book.head().servers, source) == *base_url;
+        self.settings.base_url_chosen || !self.book.as_ref().is_ok_and(is_own)
     }
 
     /// The operation, ready to be called. The latest ones are kept.
@@ -131,6 +140,7 @@ impl Catalog {
         Ok(Target {
             reach: Reach::new(self.id.as_str(), allowed)?,
             base_url: settings.base_url.clone(),
+            base_url_replaces_servers: self.is_base_url_chosen(),
             headers: sent.headers.into_iter().collect(),
             schemes: book.head().schemes.clone(),
             credentials: sent.credentials,

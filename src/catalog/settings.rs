@@ -26,6 +26,10 @@ pub struct Settings {
     pub imported_at: String,
     /// What the paths of its operations follow.
     pub base_url: String,
+    /// Whether the user or a tool chose `base_url`: it then replaces every server of the document, also those of single
+    /// operations. A `base_url` that is not the document's first server counts as chosen without this key.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub base_url_chosen: bool,
     /// Whether the service knows a repeated call by its `Idempotency-Key`, though the document does not say so.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub idempotency_key: bool,
@@ -59,6 +63,7 @@ impl Default for Settings {
             source: String::new(),
             imported_at: String::new(),
             base_url: String::new(),
+            base_url_chosen: false,
             idempotency_key: false,
             allow: BTreeSet::new(),
             origins: BTreeSet::new(),
@@ -150,6 +155,15 @@ impl Settings {
     pub fn has_secrets(&self) -> bool {
         let mut values = self.headers.values().chain(self.credentials.values());
         values.any(|value| super::call::has_reference(value))
+    }
+}
+
+/// The base URL of a document from this source: its first server, which may be relative to the source.
+pub(super) fn own_base_url(servers: &[String], source: &str) -> String {
+    let server = servers.first().map_or("", String::as_str);
+    match super::call::origin(source) {
+        Some(origin) if server.starts_with('/') => format!("{origin}{server}"),
+        _ => server.to_owned(),
     }
 }
 

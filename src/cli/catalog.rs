@@ -157,7 +157,7 @@ fn imported(answer: &Value) -> String {
         None | Some("") => format!(
             "The document does not say where it is called: run `midex catalog base-url {id} URL`\n"
         ),
-        Some(url) => format!("They are called at {}\n", visible(url)),
+        Some(_) => addresses(answer),
     };
     let next = if answer["enabled"] == false {
         format!("It is disabled: run `midex catalog enable {id}` to let it be called\n")
@@ -165,6 +165,20 @@ fn imported(answer: &Value) -> String {
         format!("See them with `midex catalog show {id}`\n")
     };
     text + &called + &next
+}
+
+/// Where the commands of a new catalog are called.
+fn addresses(answer: &Value) -> String {
+    let addresses = list(&answer["addresses"]);
+    if let [address] = addresses {
+        return format!("They are called at {}\n", field(address, "base_url"));
+    }
+    let called_at = |address: &Value| {
+        let (count, url) = (&address["operations"], field(address, "base_url"));
+        format!("{count} of them at {url}\n")
+    };
+    let addresses = addresses.iter().map(called_at);
+    format!("They are called:\n{}", addresses.collect::<String>())
 }
 
 /// The warnings about a document, beside the output.
@@ -431,7 +445,10 @@ async fn set_base_url(args: BaseUrlArgs, link: &mut Link<'_>, out: &mut Output<'
     let answer = link.call("catalog.set_base_url", arguments).await?;
     let text = || {
         let (id, url) = (field(&answer, "catalog_id"), field(&answer, "base_url"));
-        format!("The catalog `{id}` is called at {url}; its headers go there\n")
+        let count = &answer["addresses"][0]["operations"];
+        format!(
+            "The catalog `{id}` calls all its {count} commands at {url}; its headers go there\n"
+        )
     };
     out.print(|| answer.clone(), text)
 }

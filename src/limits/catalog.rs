@@ -26,6 +26,8 @@ pub const COMMAND_PREVIEW_MAX: usize = 50;
 pub const COMMAND_PREVIEW_BYTES_MAX: usize = 6_000;
 /// First words of commands that the preview of an import shows.
 pub const CATALOG_PREFIXES_MAX: usize = 50;
+/// Addresses that a reply about a catalog counts operations by; the others are left out.
+pub const CATALOG_ADDRESSES_SHOWN_MAX: usize = 20;
 /// Characters of the arguments that a question to the user shows.
 pub const QUESTION_SHOWN_CHARS: usize = 1_000;
 /// Longest value of a header of a catalog.

@@ -1,10 +1,12 @@
 //! Catalogs: OpenAPI documents and what becomes of them; calls of their operations, as a service sees them.
 
+mod addresses;
 mod answers;
 mod artifacts;
 mod bodies;
 mod called;
 mod changes;
+mod classes;
 mod documents;
 mod faults;
 mod names;
@@ -36,7 +38,7 @@ fn operation(method: &str, path: &str, more: Value) -> Operation {
     let mut operation = json!({
         "name": "things:get", "aliases": [], "summary": "", "description": "", "method": method, "path": path,
         "servers": [], "parameters": [], "body": null, "output": null, "security": [], "pagination": null,
-        "idempotency_header": null, "is_deprecated": false, "extensions": {}, "uncallable": null
+        "idempotency_header": null, "is_deprecated": false, "class": "safe", "extensions": {}, "uncallable": null
     });
     for (key, value) in more.as_object().expect("an object") {
         operation[key] = value.clone();

@@ -62,6 +62,8 @@ pub struct Target {
     pub reach: Reach,
     /// What paths begin with, where an operation has no servers of its own.
     pub base_url: String,
+    /// Whether `base_url` replaces the servers of single operations too: the user or a tool chose it.
+    pub base_url_replaces_servers: bool,
     /// Headers of every call. Values may refer to secrets: `Bearer ${env:NAME}`, `${file:NAME}`.
     pub headers: Vec<(String, String)>,
     /// The security schemes of its document by name.
@@ -94,7 +96,9 @@ impl Target {
 
     /// What the paths of the operation begin with.
     pub fn base_url_of<'a>(&'a self, operation: &'a Operation) -> &'a str {
-        operation.servers.first().unwrap_or(&self.base_url)
+        let own = operation.servers.first();
+        own.filter(|_| !self.base_url_replaces_servers)
+            .unwrap_or(&self.base_url)
     }
 }
 

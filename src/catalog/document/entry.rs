@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::operation::{Method, Operation};
+use crate::catalog::operation::{Class, Method, Operation};
 
 /// What is known of an operation without reading it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +15,8 @@ pub struct Entry {
     pub summary: Box<str>,
     /// The method.
     pub method: Method,
+    /// How much it may change, as [`Operation::class`] has it.
+    pub class: Class,
     /// The path.
     pub path: Box<str>,
     /// Whether the document advises against it.
@@ -34,6 +36,7 @@ impl Entry {
                 .collect(),
             summary: operation.summary.as_str().into(),
             method: operation.method,
+            class: operation.class,
             path: operation.path.as_str().into(),
             is_deprecated: operation.is_deprecated,
             uncallable: operation.uncallable.as_deref().map(Into::into),

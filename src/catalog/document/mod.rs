@@ -5,6 +5,7 @@
 //! people publish, and each refuses the whole for one fault.
 
 mod book;
+mod class;
 mod content;
 mod entry;
 mod head;
@@ -114,6 +115,10 @@ pub fn compile(text: &[u8]) -> Result<Compiled, Inspection> {
     let mut warnings = Warnings::default();
     let all = operation::all(&root, is_generation_30, &mut warnings);
     let (mut operations, shared) = all.ok_or_else(|| head::expanded(&root))?;
+    // Before the names: they drop an operationId that several operations have.
+    for operation in &mut operations {
+        operation.class = class::class_of(operation);
+    }
     let collisions = name::name(&mut operations, &mut warnings);
     for operation in &mut operations {
         operation::sent(&mut operation.path);

@@ -116,6 +116,7 @@ impl<'a> Reader<'a, '_> {
                 .filter(|id| !id.is_empty())
                 .into_iter()
                 .collect(),
+            class: site.method.class(),
             summary,
             description,
             method: site.method,

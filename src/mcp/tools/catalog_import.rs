@@ -134,8 +134,10 @@ async fn previewed(app: &App, arguments: Map<String, Value>) -> Result<Value> {
         .iter()
         .map(|operation| first(&operation.name))
         .collect();
+    let addresses = planned.addresses();
     let mut answer = json!({
         "success": true,
+        "addresses": addresses,
         "catalog": {
             "catalog_id": id, "title": settings.title, "vendor": settings.vendor,
             "base_url": settings.base_url, "base_urls": compiled.servers
@@ -151,7 +153,7 @@ async fn previewed(app: &App, arguments: Map<String, Value>) -> Result<Value> {
         let commands = operations.iter().map(|operation| {
             json!({
                 "id": format!("{} {}", settings.vendor, operation.name), "summary": operation.summary,
-                "http_method": operation.method.as_str(), "class": operation.method.class()
+                "http_method": operation.method.as_str(), "class": operation.class
             })
         });
         let commands: Vec<_> = commands
@@ -206,6 +208,7 @@ async fn import_of(app: &App, wanted: Import) -> Result<Value> {
     let planned = app
         .change_catalogs(move |catalogs| catalogs.import(&wanted))
         .await?;
+    let addresses = planned.addresses();
     let Planned {
         id,
         settings,
@@ -235,6 +238,7 @@ async fn import_of(app: &App, wanted: Import) -> Result<Value> {
         "enabled": settings.enabled,
         "base_url": settings.base_url,
         "base_urls": compiled.servers,
+        "addresses": addresses,
         "changes": changes,
         "breaks": breaks,
         "warnings": warnings,

@@ -71,13 +71,13 @@ fn set_base_url() -> ToolSpec {
         (
             SET_BASE_URL,
             "Set a base URL",
-            "Says where the commands of a catalog are called. Secrets do not follow to another origin.",
+            "Says where all commands of a catalog are called. Secrets do not follow to another origin.",
         ),
         || acts(false, false, true),
         (
             with_catalog(json!({ "base_url": { "type": "string" } })),
             &["base_url"],
-            answer_of_catalog(&["base_url", "secrets_go_there"]),
+            answer_of_catalog(&["base_url", "addresses", "secrets_go_there"]),
         ),
         |app, arguments| {
             Box::pin(async move {
@@ -88,8 +88,10 @@ fn set_base_url() -> ToolSpec {
                 let changed = changed.await?;
                 let settings = &changed.settings;
                 let origin = call::origin(&settings.base_url).unwrap_or_default();
+                let operations = changed.book.as_ref().map_or(0, |book| book.entries().len());
                 Ok(json!({
                     "success": true, "catalog_id": id, "base_url": settings.base_url,
+                    "addresses": [{ "base_url": settings.base_url, "operations": operations }],
                     "secrets_go_there": settings.origins.contains(&origin)
                 }))
             })
