@@ -10,6 +10,8 @@ use std::{
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
+use crate::limits;
+
 /// An instant in milliseconds since 1970-01-01 UTC. Shown as ISO 8601 with milliseconds and `Z` (S0).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(i64);
@@ -112,15 +114,80 @@ impl Clock for SystemClock {
     }
 }
 
-/// A wall clock that never steps back, so that setting the machine's clock back prolongs no timer, deadline, retry or token.
+/// A wall clock that does not step back, so that setting the machine's clock back prolongs no timer, deadline, retry or token.
 /// A step forward is followed: the machine was suspended, or its clock was corrected. After a step back, time goes on from
 /// the latest instant with the monotonic clock.
+///
+/// There is one exception. A step forward of more than [`limits::CLOCK_JUMP_MAX`] may come from a clock that is wrong for a
+/// moment. It is logged, and once the wall clock is back behind it, and not before the time that the step began at, time
+/// follows the wall clock again.
 pub struct SteadyClock {
     wall: Box<dyn Clock>,
     /// The monotonic clock, which nobody can set.
     passed: Box<dyn Fn() -> Duration + Send + Sync>,
-    /// The latest instant that was taken from the wall clock, and the monotonic time then.
-    anchor: Mutex<Option<(Timestamp, Duration)>>,
+    anchors: Mutex<Anchors>,
+}
+
+/// From where a [`SteadyClock`] counts.
+#[derive(Debug, Default)]
+struct Anchors {
+    /// The latest instant that was taken from the wall clock.
+    latest: Option<Anchor>,
+    /// The one before the first step that may come from a wrong clock.
+    trusted: Option<Anchor>,
+}
+
+/// An instant, and the monotonic time then.
+#[derive(Clone, Copy, Debug)]
+struct Anchor(Timestamp, Duration);
+
+impl Anchor {
+    fn at(self, passed: Duration) -> Timestamp {
+        self.0.after(passed.saturating_sub(self.1))
+    }
+}
+
+impl Anchors {
+    /// The time, where the wall clock shows `wall`.
+    fn follow(&mut self, wall: Timestamp, passed: Duration) -> Timestamp {
+        let Some(latest) = self.latest else {
+            self.latest = Some(Anchor(wall, passed));
+            return wall;
+        };
+        let steady = latest.at(passed);
+        let (ahead, behind) = (wall.since(steady), steady.since(wall));
+        if ahead > limits::CLOCK_JUMP_MAX {
+            tracing::warn!(?ahead, %wall, "the clock of the machine jumped forward: time follows it, and goes back with it if it is set right");
+            self.trusted.get_or_insert(latest);
+        } else if behind > limits::CLOCK_JUMP_MAX
+            && let Some(trusted) = self.trusted
+            && trusted.at(passed).since(wall) <= limits::CLOCK_JUMP_MAX
+        {
+            tracing::warn!(?behind, %wall, "the clock of the machine was wrong and is right again: time goes back with it");
+            let right = wall.max(trusted.at(passed));
+            *self = Self {
+                latest: Some(Anchor(right, passed)),
+                trusted: None,
+            };
+            return right;
+        } else if ahead.is_zero() {
+            return steady;
+        }
+        self.latest = Some(Anchor(wall, passed));
+        wall
+    }
+
+    /// Counts on from `seen`, the time of the last record of an earlier process, unless the clock of that process was wrong.
+    fn resume(&mut self, seen: Timestamp, wall: Timestamp, passed: Duration) {
+        let now = self.follow(wall, passed);
+        if now.since(seen) > limits::CLOCK_JUMP_MAX {
+            self.trusted.get_or_insert(Anchor(seen, passed));
+        } else if seen.since(now) <= limits::CLOCK_JUMP_MAX {
+            self.follow(seen, passed);
+        } else {
+            tracing::warn!(%seen, %now, "the store has times that are far ahead of the machine's clock, which was wrong then or is now: time follows the clock");
+        }
+    }
 }
 
 impl SteadyClock {
@@ -132,21 +199,14 @@ impl SteadyClock {
         Self {
             wall: Box::new(wall),
             passed: Box::new(passed),
-            anchor: Mutex::default(),
+            anchors: Mutex::default(),
         }
     }
 
-    /// The later one of `told` and the steady time; moves the anchor to `told` if that is later.
-    fn latest(&self, told: Timestamp, anchor: &mut Option<(Timestamp, Duration)>) -> Timestamp {
-        let passed = (self.passed)();
-        let steady = anchor.map(|(at, then)| at.after(passed.saturating_sub(then)));
-        match steady {
-            Some(steady) if steady >= told => steady,
-            _ => {
-                *anchor = Some((told, passed));
-                told
-            }
-        }
+    /// Both clocks are read under the lock, so that no caller gets an instant before one that another caller got.
+    fn with_both<T>(&self, use_them: impl FnOnce(&mut Anchors, Timestamp, Duration) -> T) -> T {
+        let mut anchors = self.anchors.lock().unwrap_or_else(PoisonError::into_inner);
+        use_them(&mut anchors, self.wall.now(), (self.passed)())
     }
 }
 
@@ -164,14 +224,11 @@ impl Default for SteadyClock {
 
 impl Clock for SteadyClock {
     fn now(&self) -> Timestamp {
-        // Both clocks are read under the lock, so that no caller gets an instant before one that another caller got.
-        let mut anchor = self.anchor.lock().unwrap_or_else(PoisonError::into_inner);
-        self.latest(self.wall.now(), &mut anchor)
+        self.with_both(Anchors::follow)
     }
 
     fn advance_to(&self, seen: Timestamp) {
-        let mut anchor = self.anchor.lock().unwrap_or_else(PoisonError::into_inner);
-        self.latest(seen, &mut anchor);
+        self.with_both(|anchors, wall, passed| anchors.resume(seen, wall, passed));
     }
 }
 
@@ -179,7 +236,7 @@ impl fmt::Debug for SteadyClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SteadyClock")
             .field("wall", &self.wall)
-            .field("anchor", &self.anchor)
+            .field("anchors", &self.anchors)
             .finish_non_exhaustive()
     }
 }
@@ -322,6 +379,34 @@ mod tests {
             4_600_007,
             "forward it is followed"
         );
+        assert_eq!(clock.now(), machine.now());
+    }
+
+    #[test]
+    fn a_clock_that_was_wrong_for_a_moment_is_followed_again_once_it_is_right() {
+        const YEARS: i64 = 250 * 365 * 86_400_000;
+        let machine = Machine::default();
+        machine.step(1_700_000_000_000);
+        let right = machine.now();
+        let was_wrong = |clock: &SteadyClock, passes| {
+            machine.step(YEARS);
+            assert_eq!(clock.now(), machine.now(), "forward it is followed");
+            machine.pass(passes);
+            machine.step(-YEARS);
+            clock.now()
+        };
+        let clock = machine.steady();
+        clock.now();
+        assert_eq!(was_wrong(&clock, 10), machine.now());
+        // From the start on, where the store was used before.
+        let clock = machine.steady();
+        machine.step(YEARS);
+        clock.advance_to(Timestamp(right.0 - 30 * 86_400_000));
+        machine.step(-YEARS);
+        assert_eq!(was_wrong(&clock, 10), machine.now());
+        // An earlier process stored what a wrong clock said.
+        let clock = machine.steady();
+        clock.advance_to(Timestamp(right.0 + YEARS));
         assert_eq!(clock.now(), machine.now());
     }
 

@@ -572,6 +572,8 @@ pub const TICK_RETRY_MIN: Duration = Duration::from_secs(1);
 pub const TICK_RETRY_MAX: Duration = Duration::from_secs(60);
 /// How often the clock is looked at while something will be due: it may be set, and the machine may sleep.
 pub const CLOCK_LOOK_EVERY: Duration = Duration::from_secs(10);
+/// A clock that is ahead by more than this may be wrong: time goes back with it once it is set right.
+pub const CLOCK_JUMP_MAX: Duration = Duration::from_secs(86_400);
 /// A secret of at least this length is covered where what it was given to repeats it; a shorter one could be a part of
 /// any text.
 pub const SECRET_COVERED_BYTES_MIN: usize = 8;

@@ -480,7 +480,7 @@ async fn go_on(store: &dyn Store, clock: &dyn Clock) {
         None => return,
     };
     let behind = told.since(clock.now());
-    if !behind.is_zero() {
+    if !behind.is_zero() && behind <= limits::CLOCK_JUMP_MAX {
         tracing::warn!(
             ?behind,
             "the clock was set back: time goes on from what is stored"

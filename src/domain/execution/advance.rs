@@ -30,9 +30,6 @@ impl Execution {
         token: &Token,
         submission: &Submission,
     ) -> DecideResult<Decision> {
-        token
-            .check_not_from_future(builder.row.at)
-            .map_err(|error| self.placed(error))?;
         match self.recognise(token) {
             Recognised::Open(position, step, visit) => {
                 self.check_life(builder.facts, token, builder.row.at)?;
@@ -73,6 +70,9 @@ impl Execution {
                     .into())
             }
             Recognised::Foreign => {
+                token
+                    .check_not_from_future(builder.row.at)
+                    .map_err(|error| self.placed(error))?;
                 let message = "Token mismatch: this execution never issued it";
                 Err(self
                     .refused(Code::TokenMismatch, &token.step_name, message)

@@ -192,8 +192,7 @@ impl Execution {
         now: Timestamp,
         ids: &dyn IdSource,
     ) -> Result<Decision> {
-        // The machine's clock may step back; the time of an execution does not.
-        let now = now.max(self.updated_at);
+        let now = self.time_at(now);
         let builder = TransitionBuilder::after(self, now, facts, ids);
         let decided = match command {
             Command::Advance { token, submission } => {
@@ -226,6 +225,15 @@ impl Execution {
         }
     }
 
+    /// The time of what happens at `now`. The machine's clock may step back; the time of an execution does not, save where
+    /// it last moved under a clock that was far ahead.
+    fn time_at(&self, now: Timestamp) -> Timestamp {
+        if self.updated_at.since(now) > limits::CLOCK_JUMP_MAX {
+            return now;
+        }
+        now.max(self.updated_at)
+    }
+
     fn decide_renewal(&self, mut builder: TransitionBuilder<'_>) -> Decision {
         let (now, ttl) = (builder.row.at, builder.facts.token_ttl);
         for visit_id in self.with_expired_token(ttl, now) {
@@ -249,7 +257,7 @@ impl Execution {
 
     /// Whether an open token has outlived `token_ttl` at `now`.
     pub fn has_expired_token(&self, token_ttl: Duration, now: Timestamp) -> bool {
-        let now = now.max(self.updated_at);
+        let now = self.time_at(now);
         !self.state.is_final() && self.with_expired_token(token_ttl, now).next().is_some()
     }
 

@@ -262,6 +262,54 @@ async fn a_clock_that_was_set_back_between_two_lives_delays_nothing_either() {
     assert!(log.passed() <= seconds(31), "{:?}", log.passed());
 }
 
+/// Finishes the open step, and says when that was.
+async fn finish_open_step(engine: &Engine) -> String {
+    let current = engine.current_step(&id()).await.expect("a step");
+    advance(engine, &current.continuation_token.expect("a token")).await;
+    engine.status_now("e").await.updated_at
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_was_wrong_for_a_moment_moves_no_later_time() {
+    let (right, wrong) = (seconds(0), seconds(250 * 365 * 86_400));
+    let wall = Arc::new(Mutex::new(right));
+    let set = |to| *wall.lock().expect("a clock") = to;
+    let store = Arc::new(Faulty::default());
+    let options = || on_steady(&store, steady(&wall), Activities::default());
+    let passed = TokioClock::starting_at(EPOCH);
+    let engine = Engine::new(options()).await.expect("an engine");
+    let after = |at: usize| at.checked_sub(1).map(|at| format!("s{at}"));
+    let steps = (0..6).map(|at| {
+        let agent = json!({ "agent": { "agent": "worker" } });
+        step(&format!("s{at}"), after(at).as_deref(), agent, json!({}))
+    });
+    let definition = defined(steps.collect(), json!({}));
+    begin(&engine, definition.clone(), json!({})).await;
+    set(wrong);
+    finish_open_step(&engine).await;
+    set(right);
+    tokio::time::sleep(seconds(10)).await;
+    // Its token was issued under the wrong clock.
+    assert_eq!(finish_open_step(&engine).await, passed.now().to_string());
+    begin_as(&engine, "later", definition, json!({})).await;
+    let later = engine.status_now("later").await;
+    assert_eq!(later.started_at, passed.now().to_string());
+    // The last record of this process has the time of a wrong clock.
+    set(wrong);
+    finish_open_step(&engine).await;
+    engine.stop().await.expect("a stop");
+    // The clock of the next process counts from here.
+    set(passed.now().since(EPOCH));
+    let engine = Engine::new(options()).await.expect("an engine");
+    assert_eq!(finish_open_step(&engine).await, passed.now().to_string());
+    let rows = history(&engine).await;
+    let names: Vec<_> = rows.iter().map(|row| row.step_name.to_string()).collect();
+    assert!(
+        names.is_sorted() || names.iter().rev().is_sorted(),
+        "{names:?}"
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_workflow_that_takes_too_long_fails_and_pauses_do_not_count() {
     let log = Log::new();
