@@ -79,7 +79,8 @@ struct Host {
     /// Whether a call may open the store.
     opens_itself: bool,
     engine: Mutex<Slot>,
-    opened: watch::Sender<bool>,
+    /// Whether the last try to open the store succeeded; nothing before the first one.
+    opened: watch::Sender<Option<bool>>,
     stopping: CancellationToken,
     changes: Notifier,
     environments: Environments,
@@ -147,7 +148,7 @@ impl App {
                 options,
                 opens_itself,
                 engine: Mutex::new(Slot::Closed { tried: None }),
-                opened: watch::Sender::new(false),
+                opened: watch::Sender::new(None),
                 stopping: CancellationToken::new(),
                 changes: Notifier::default(),
                 environments: Environments::default(),
@@ -286,7 +287,7 @@ impl App {
             .host
             .opened
             .subscribe()
-            .wait_for(|opened| *opened)
+            .wait_for(|opened| *opened == Some(true))
             .await;
     }
 

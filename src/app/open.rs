@@ -45,18 +45,20 @@ impl App {
 
     /// The engine, for programs that bring definitions of their own; opens the store as [`App::open`] does.
     pub async fn engine(&self) -> Result<Engine> {
-        let mut slot = self.host.engine.lock().await;
-        if !self.host.opens_itself && matches!(*slot, Slot::Closed { tried: None }) {
-            drop(slot);
-            self.owned().await?;
-            slot = self.host.engine.lock().await;
+        if !self.host.opens_itself {
+            self.tried().await;
         }
+        // An opening has the slot until its end, so who waits for it gets its outcome.
+        let mut slot = self.host.engine.lock().await;
         match &*slot {
             Slot::Open(engine) => Ok(engine.clone()),
             Slot::Closed {
                 tried: Some((at, error)),
             } if !self.host.opens_itself || self.is_recent(*at) => Err(error.clone()),
             Slot::Closed { .. } if self.host.opens_itself => self.fill(&mut slot, None).await,
+            Slot::Closed { .. } if !self.stopping().is_cancelled() => {
+                Err(super::busy(&self.config().data_dir))
+            }
             Slot::Closed { .. } | Slot::Stopped => Err(engine::stopping()),
         }
     }
@@ -67,16 +69,18 @@ impl App {
         now >= tried && now.since(tried) < limits::STORE_RETRY_EVERY
     }
 
-    /// Waits until this process owns its directory, or ends.
-    async fn owned(&self) -> Result<()> {
-        let owned = async {
+    /// Waits until this process has tried to own its directory and to open the store, or ends; for [`limits::OWNED_WITHIN`]
+    /// at most.
+    async fn tried(&self) {
+        let mut outcome = self.host.opened.subscribe();
+        let tried = async {
             tokio::select! {
-                () = self.opened() => {}
+                _ = outcome.wait_for(Option::is_some) => {}
                 () = self.stopping().cancelled() => {}
             }
         };
-        let owned = tokio::time::timeout(limits::OWNED_WITHIN, owned).await;
-        owned.map_err(|_| super::busy(&self.config().data_dir))
+        // The caller reads the outcome from the slot.
+        let _ = tokio::time::timeout(limits::OWNED_WITHIN, tried).await;
     }
 
     /// Takes note why this process does not own its directory: what calls are told until it does.
@@ -84,6 +88,7 @@ impl App {
         let mut slot = self.host.engine.lock().await;
         if let Slot::Closed { tried } = &mut *slot {
             *tried = Some((self.now(), error));
+            self.host.opened.send_replace(Some(false));
         }
     }
 
@@ -91,13 +96,14 @@ impl App {
         match self.begin_engine(owned).await {
             Ok(engine) => {
                 *slot = Slot::Open(engine.clone());
-                self.host.opened.send_replace(true);
+                self.host.opened.send_replace(Some(true));
                 Ok(engine)
             }
             Err(error) => {
                 *slot = Slot::Closed {
                     tried: Some((self.now(), error.clone())),
                 };
+                self.host.opened.send_replace(Some(false));
                 Err(error)
             }
         }

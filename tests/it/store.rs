@@ -12,6 +12,7 @@ mod histories;
 mod index;
 mod listing;
 mod lost;
+mod opening;
 mod redo;
 mod rewrite;
 mod tale;
