@@ -56,7 +56,7 @@ use crate::{
 };
 pub use crate::{
     engine::{Examination, Listener, Name, Notifier, Topic},
-    store::{FILE_NAME as STORE_FILE, OwnedDirectory, Reached},
+    store::{DAMAGED as STORE_DAMAGED, FILE_NAME as STORE_FILE, OwnedDirectory, Reached},
 };
 
 pub(crate) use crate::store::busy;

@@ -2,6 +2,7 @@
 
 mod catalogs;
 mod clients;
+mod copies;
 mod making;
 
 use std::{
@@ -133,6 +134,7 @@ async fn places(config: &Config) -> Vec<Finding> {
     let mut findings = vec![directory, socket(config, &owner)];
     findings.extend(of_owner(config, &owner));
     findings.push(store(config, &owner));
+    findings.extend(copies::copies(config));
     findings
 }
 

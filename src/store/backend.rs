@@ -33,8 +33,8 @@ const ROOM_BYTES: u64 = 1 << 20;
 pub enum Operation<'a> {
     /// Begin another file, with which everything else is done until it takes the place of the one before.
     Create,
-    /// Have the file system set blocks aside.
-    Reserve,
+    /// Have the file system set blocks aside for so many bytes.
+    Reserve(u64),
     /// Read from it.
     Read,
     /// Change the file's length to so many bytes.
@@ -208,11 +208,22 @@ impl Disk {
 
     /// Sets blocks aside for the whole file, and behind its end for `bytes` and for what redb will grow it
     /// by, so that a full disk is met here, where it harms nothing, and not by redb, which would have to be
-    /// opened again.
-    pub(super) fn reserve(&self, bytes: u64) -> io::Result<()> {
+    /// opened again. Answers false where there is room for `bytes` alone.
+    pub(super) fn reserve(&self, bytes: u64) -> io::Result<bool> {
         let length = self.bytes()?;
+        let end = length.saturating_add(bytes);
         let growth = length.min(limits::ROOM_AHEAD_BYTES_MAX) + ROOM_BYTES;
-        self.reserve_to(length.saturating_add(bytes).saturating_add(growth))
+        match self.reserve_to(end.saturating_add(growth)) {
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
+            reserved => return reserved.map(|()| true),
+        }
+        if self.room.load(Ordering::Acquire) >= length {
+            return self.set_aside_to(end).map(|()| false);
+        }
+        // redb may write into holes of the file. Blocks behind its end show that there is room, and are given back.
+        let given = self.set_aside(length, bytes);
+        self.release()?;
+        given.map(|()| false)
     }
 
     /// Gives back what was set aside behind the end of the file.
@@ -221,34 +232,43 @@ impl Disk {
     }
 
     fn reserve_to(&self, end: u64) -> io::Result<()> {
+        self.set_aside_to(end.checked_next_multiple_of(ROOM_BYTES).unwrap_or(end))
+    }
+
+    fn set_aside_to(&self, end: u64) -> io::Result<()> {
         let room = self.room.load(Ordering::Acquire);
-        if end <= room || !self.can_reserve.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        let end = end.next_multiple_of(ROOM_BYTES);
-        self.before(Operation::Reserve)?;
-        match set_blocks_aside(&self.file, room, end - room) {
-            Ok(()) => self.room.store(end, Ordering::Release),
-            Err(error @ (Errno::NOSPC | Errno::DQUOT)) => {
-                let lacking = NoRoom(self.lacking(end, error == Errno::NOSPC)?);
-                return Err(io::Error::new(io::ErrorKind::StorageFull, lacking));
-            }
-            Err(Errno::INTR) => {}
-            Err(_) => self.can_reserve.store(false, Ordering::Release),
+        if end > room && self.can_reserve.load(Ordering::Acquire) {
+            self.set_aside(room, end - room)?;
+            self.room.store(end, Ordering::Release);
         }
         Ok(())
     }
 
-    /// How much must be freed before the file can have blocks up to `end`. A quota does not say what it leaves.
-    fn lacking(&self, end: u64, counts_free: bool) -> io::Result<u64> {
+    /// Sets blocks aside for `bytes` from `offset` on; none where the file system says that it has fewer left.
+    fn set_aside(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        self.before(Operation::Reserve(bytes))?;
         let has = self.file.metadata()?.blocks() * 512;
-        let system = rustix::fs::fstatvfs(&self.file)?;
-        let free = if counts_free {
-            system.f_bavail * system.f_frsize
+        let needed = offset.saturating_add(bytes).saturating_sub(has).min(bytes);
+        let free = free_bytes(&self.file).unwrap_or(u64::MAX);
+        let given = if free < needed {
+            Err(Errno::NOSPC)
         } else {
-            0
+            rustix::io::retry_on_intr(|| set_blocks_aside(&self.file, offset, bytes))
         };
-        Ok(end.saturating_sub(has).saturating_sub(free).max(ROOM_BYTES))
+        match given {
+            Err(error @ (Errno::NOSPC | Errno::DQUOT)) => {
+                // A quota does not say what it leaves.
+                let free = if error == Errno::NOSPC { free } else { 0 };
+                let lacking = NoRoom(needed.saturating_sub(free).max(ROOM_BYTES));
+                return Err(io::Error::new(io::ErrorKind::StorageFull, lacking));
+            }
+            Ok(()) => {}
+            Err(_) => self.can_reserve.store(false, Ordering::Release),
+        }
+        Ok(())
     }
 
     fn before(&self, operation: Operation<'_>) -> io::Result<()> {
@@ -283,7 +303,11 @@ impl Disk {
         self.remember(bytes, length.saturating_sub(bytes))?;
         self.before(Operation::Resize(bytes))?;
         if bytes > length {
-            self.reserve_to(bytes)?;
+            match self.reserve_to(bytes) {
+                // The writer has made room for its batch already. The rest of the new length stays a hole.
+                Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
+                reserved => reserved?,
+            }
         } else {
             self.room.fetch_min(bytes, Ordering::AcqRel);
         }
@@ -308,6 +332,12 @@ impl Disk {
             .set_times(FileTimes::new().set_modified(modified))?;
         self.sync()
     }
+}
+
+/// What the file system has left for this user; `None` where it does not say.
+fn free_bytes(file: &File) -> Option<u64> {
+    let system = rustix::fs::fstatvfs(file).ok()?;
+    (system.f_blocks > 0).then(|| system.f_bavail * system.f_frsize)
 }
 
 #[cfg(target_os = "linux")]

@@ -42,7 +42,7 @@ pub(super) const REPLAY_FROM_KEY: &str = "replay_from";
 
 /// The entry of `meta.v1` that holds the name of the format. Until the first release each change of a record takes another
 /// name for this entry, and the one before joins those that an opening refuses.
-pub(super) const FORMAT_KEY: &str = "journal_format";
+pub(super) const FORMAT_KEY: &str = "file_format";
 
 /// The format of the file as a whole.
 pub(super) const FORMAT: &str = "midex-1";
@@ -56,6 +56,9 @@ pub(super) struct Ledger {
     pub(super) next_key: u64,
     /// Where the next opening would begin to look for rows that no snapshot covers.
     pub(super) scan_from: u64,
+    /// The room that is lacking to make durable what an opening has read of the redo log: it lies in memory alone, and the log
+    /// beside it.
+    pub(super) unfolded: Option<u64>,
 }
 
 /// What a caller asks of the writer, encoded.

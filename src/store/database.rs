@@ -10,24 +10,22 @@ use super::{
     fault::{fault, fault_at_opening, guarded, unusable},
     lock::Lock,
     options::Options,
-    paths::copy_aside,
+    paths::set_aside,
     record::damaged,
     recovery, redo,
     shared::Opened,
 };
 use crate::error::{Code, Error, Result};
 
-/// Room for each byte of a log that is put into the data file.
-const ROOM_PER_LOG_BYTE: u64 = 4;
-
 /// The entries that earlier builds wrote, before the first release.
-const UNRELEASED_KEYS: [&str; 6] = [
+const UNRELEASED_KEYS: [&str; 7] = [
     "format",
     "release_format",
     "released_format",
     "store_format",
     "state_format",
     "record_format",
+    "journal_format",
 ];
 
 /// Our tables, without the version that their names end with.
@@ -82,17 +80,34 @@ fn open_unguarded(
     // What fresh snapshots overwrite need not be kept: each of its transactions leaves a whole database.
     opened.disk.trust();
     if pending.is_awaited() {
-        let room = opened.disk.reserve(pending.bytes() * ROOM_PER_LOG_BYTE);
-        room.map_err(|error| unusable(path, &error))?;
-        pending.fold(&opened.database)?;
+        let has_room = make_room(&opened.disk, pending.room(), path)?;
+        pending.fold(&opened.database, has_room)?;
         ledger = recovery::survey(&opened.database)?;
+        if !has_room {
+            // The records can be read from memory. The writer makes them durable as soon as there is room.
+            ledger.unfolded = Some(pending.room());
+            return Ok((opened, ledger));
+        }
     }
     let room = recovery::checkpoint_bytes(&ledger);
     match opened.disk.reserve(room) {
-        Ok(()) => recovery::checkpoint_all(&opened.database, &mut ledger)?,
+        Ok(_) => recovery::checkpoint_all(&opened.database, &mut ledger)?,
         Err(error) => tracing::warn!(%error, "no room for fresh snapshots: they stay as they are"),
     }
     Ok((opened, ledger))
+}
+
+/// Whether the file system has room for what the log holds.
+fn make_room(disk: &Disk, bytes: u64, path: &Path) -> Result<bool> {
+    let refused = match disk.reserve(bytes) {
+        Ok(_) => return Ok(true),
+        Err(error) => unusable(path, &error),
+    };
+    if refused.code() != Code::StoreFull {
+        return Err(refused);
+    }
+    tracing::warn!(error = %refused, "the redo log is not put into the database, which can only be read until there is room");
+    Ok(false)
 }
 
 fn open_database(
@@ -191,18 +206,4 @@ fn unreleased(path: &Path) -> Error {
 fn too_new(what: &str) -> Error {
     let message = format!("the database was written by a later version: it has {what}");
     Error::new(Code::StoreTooNew, message)
-}
-
-/// Keeps a copy of a damaged file beside it: once, however often it is met.
-fn set_aside(path: &Path, error: Error) -> Error {
-    match copy_aside(path) {
-        Ok(copy) => {
-            tracing::error!(path = %path.display(), copy = %copy.display(), %error, "the database is damaged");
-            error.with("copy", copy.display().to_string())
-        }
-        Err(fault) => {
-            tracing::error!(path = %path.display(), %fault, %error, "the database is damaged, and cannot be copied");
-            error
-        }
-    }
 }

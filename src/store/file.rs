@@ -80,7 +80,9 @@ pub(super) fn open(path: &Path, lock: &Arc<Lock>, options: &Options) -> Result<(
             .identity()
             .map_err(|error| unusable(path, &error))?,
     );
-    redo::remove_leftover(path, options);
+    if ledger.unfolded.is_none() {
+        redo::remove_leftover(path, options);
+    }
     Ok((opened, ledger))
 }
 

@@ -349,7 +349,7 @@ mod tests {
     /// Opens what is in `directory` for reading, with rows that no snapshot covers.
     fn reopened(directory: &Path) -> Shared {
         let full = |operation: Operation<'_>| match operation {
-            Operation::Reserve => Err(io::ErrorKind::StorageFull.into()),
+            Operation::Reserve(_) => Err(io::ErrorKind::StorageFull.into()),
             _ => Ok(()),
         };
         let options = Options {

@@ -37,7 +37,7 @@ pub use self::{
     backend::{Hook, Operation},
     memory::MemoryStore,
     options::Options,
-    paths::FILE_NAME,
+    paths::{DAMAGED, FILE_NAME},
     redb_store::{Counts, OwnedDirectory, RedbStore},
 };
 use crate::{

@@ -26,6 +26,9 @@ const DRAFT: &str = ".new-";
 /// What a copy of a damaged one is called until it is whole.
 const COPY: &str = ".copy-";
 
+/// What follows the name of a damaged file in that of its copy.
+pub const DAMAGED: &str = ".damaged-";
+
 /// Creates `directory` and what is missing above it, and makes their names durable.
 pub(super) fn make_directory(directory: &Path) -> io::Result<()> {
     let missing: Vec<_> = directory
@@ -163,10 +166,26 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-pub(super) fn copy_aside(path: &Path) -> io::Result<PathBuf> {
+/// Keeps a copy of a damaged file beside it, and says in `error` where.
+pub(super) fn set_aside(path: &Path, error: Error) -> Error {
+    match copy_aside(path) {
+        Ok(copy) => {
+            tracing::error!(path = %path.display(), copy = %copy.display(), %error, "a file of the store is kept aside");
+            error.with("copy", copy.display().to_string())
+        }
+        Err(fault) => {
+            tracing::error!(path = %path.display(), %fault, %error, "a file of the store is damaged, and cannot be copied");
+            error
+        }
+    }
+}
+
+/// Copies the file at `path` beside it: once, however often its damage is met.
+fn copy_aside(path: &Path) -> io::Result<PathBuf> {
     let modified = fs::metadata(path)?.modified()?;
     let modified = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let copy = beside(path, ".damaged-", &modified.as_nanos().to_string());
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let copy = path.with_file_name(format!("{name}{DAMAGED}{}", modified.as_nanos()));
     if !copy.exists() {
         let draft = beside(path, COPY, &unique());
         let copied = fs::copy(path, &draft).and_then(|_| fs::rename(&draft, &copy));

@@ -28,6 +28,7 @@ pub(super) fn survey(database: &Database) -> Result<Ledger> {
         heads: DirtySet::default(),
         next_key: last_refusal.map_or(1, |(key, _)| key.value().saturating_add(1)),
         scan_from: 1,
+        unfolded: None,
     };
     if let Some((key, bytes)) = journal.last().map_err(fault)? {
         let replay_from = record::row_header(bytes.value())?.replay_from;

@@ -47,16 +47,19 @@ pub(super) struct Log {
     left: u64,
     /// The one that follows the data file.
     open: Option<(LogFile, LogId)>,
+    /// The room that the log of an earlier process needs in the data file, where it could not be put there yet.
+    unfolded: Option<u64>,
 }
 
 impl Log {
-    /// None yet, for the data file at `path`.
-    pub(super) fn new(path: &Path, options: &Options) -> Self {
+    /// None yet, for the data file at `path`, or that of an earlier process, which needs room for so many bytes.
+    pub(super) fn new(path: &Path, options: &Options, unfolded: Option<u64>) -> Self {
         Self {
             path: paths::redo_beside(path),
             options: options.clone(),
             left: options.redo_after,
             open: None,
+            unfolded,
         }
     }
 
@@ -74,22 +77,22 @@ impl Log {
         let (Some((file, id)), Some(body)) = (&mut self.open, changes.into_bytes()) else {
             return Ok(false);
         };
-        file.append(&record::seal(body, *id))?;
+        file.append(body, *id)?;
         Ok(file.is_there())
     }
 
     /// The log that is to follow the next commit to the data file: the same file under another id, a new one where it is time
     /// for that, or none.
     pub(super) fn next(&mut self) -> Option<Follows> {
+        if self.unfolded.is_some() {
+            return None;
+        }
         if self.open.is_none() && (self.left > 0 || self.options.redo_bytes == 0) {
             self.left = self.left.saturating_sub(1);
             return None;
         }
         match self.made() {
-            Ok(bytes) => Some(Follows {
-                id: LogId::random(),
-                bytes,
-            }),
+            Ok(follows) => Some(follows),
             Err(error) => {
                 tracing::warn!(path = %self.path.display(), %error, "no redo log for now: each batch is committed to the database itself");
                 self.left = limits::REDO_AFTER_COMMITS;
@@ -98,16 +101,18 @@ impl Log {
         }
     }
 
-    /// Makes the file, or its room; how long it is then.
-    fn made(&mut self) -> io::Result<u64> {
-        let most = self.options.redo_bytes;
+    /// Makes the file, or its room.
+    fn made(&mut self) -> io::Result<Follows> {
+        let (most, id) = (self.options.redo_bytes, LogId::random());
         if let Some((file, _)) = &mut self.open {
-            return file.grow(most).map(|()| file.bytes());
+            file.grow(most)?;
+            let bytes = file.bytes();
+            return Ok(Follows { id, bytes });
         }
         let bytes = limits::REDO_BYTES_MIN.min(most);
         let file = LogFile::begin(&self.path, self.options.hook.clone(), bytes)?;
-        self.open = Some((file, LogId::random()));
-        Ok(bytes)
+        self.open = Some((file, id));
+        Ok(Follows { id, bytes })
     }
 
     /// The data file was made durable, and says that it is followed by `next`.
@@ -118,12 +123,19 @@ impl Log {
         } else if let Some((file, _)) = self.open.take() {
             file.remove();
             self.left = self.options.redo_after;
+        } else if self.unfolded.take().is_some() {
+            file::remove(&self.path, self.options.hook.as_ref());
         }
+    }
+
+    /// The room that the data file needs for what the log of an earlier process holds.
+    pub(super) fn unfolded(&self) -> u64 {
+        self.unfolded.unwrap_or_default()
     }
 
     /// Whether the data file is not whole without it.
     pub(super) fn is_open(&self) -> bool {
-        self.open.is_some()
+        self.open.is_some() || self.unfolded.is_some()
     }
 }
 

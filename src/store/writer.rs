@@ -112,7 +112,7 @@ impl Writer {
         ledger: Ledger,
     ) -> Self {
         Self {
-            log: Log::new(&shared.path, &shared.options),
+            log: Log::new(&shared.path, &shared.options, ledger.unfolded),
             shared,
             lock,
             queue,
@@ -261,12 +261,15 @@ impl Writer {
     }
 
     fn write(&mut self, works: &mut [Write], refusals: Vec<Refusal>, room: u64) -> Result<Effects> {
-        if let Err(error) = self.make_room(works.len() + refusals.len(), room) {
-            self.shared.put_back(refusals);
-            return Err(error);
-        }
+        let is_ample = match self.make_room(works.len() + refusals.len(), room) {
+            Ok(is_ample) => is_ample,
+            Err(error) => {
+                self.shared.put_back(refusals);
+                return Err(error);
+            }
+        };
         let next_key = self.ledger.next_key;
-        let done = guarded(|| self.transact(works, &refusals));
+        let done = guarded(|| self.transact(works, &refusals, is_ample));
         match done {
             Ok(effects) => {
                 self.shared.publish(&effects);
@@ -292,16 +295,22 @@ impl Writer {
         stored.unwrap_or_default()
     }
 
-    fn make_room(&self, requests: usize, bytes: u64) -> Result<()> {
+    /// Makes room in the data file; false where there is hardly any left.
+    fn make_room(&self, requests: usize, bytes: u64) -> Result<bool> {
         let slot = self.shared.slot();
         let pages = requests as u64 * ROOM_PER_REQUEST_BYTES + ROOM_PER_COMMIT_BYTES;
         slot.opened()?
             .disk
-            .reserve(bytes + pages)
+            .reserve(bytes + pages + self.log.unfolded())
             .map_err(|error| unavailable(&self.shared.path, &error))
     }
 
-    fn transact(&mut self, works: &mut [Write], refusals: &[Refusal]) -> Result<Effects> {
+    fn transact(
+        &mut self,
+        works: &mut [Write],
+        refusals: &[Refusal],
+        is_ample: bool,
+    ) -> Result<Effects> {
         let slot = self.shared.slot();
         let opened = slot.opened()?;
         opened.disk.check_names_and_length(&self.shared.path)?;
@@ -319,7 +328,12 @@ impl Writer {
             &mut changes,
         )?;
         if effects.changed {
-            let logged = self.log.append(changes);
+            // While room is scarce, the room of a log is better used by the data file.
+            let logged = if is_ample {
+                self.log.append(changes)
+            } else {
+                Ok(false)
+            };
             if logged.map_err(|error| unavailable(&self.shared.path, &error))? {
                 // The log has it, and the data file gets it with all else that the log has by then.
                 transaction
@@ -327,7 +341,7 @@ impl Writer {
                     .map_err(fault)?;
                 transaction.commit().map_err(fault)?;
             } else {
-                let next = self.log.next();
+                let next = if is_ample { self.log.next() } else { None };
                 fold(transaction, &mut self.log, opened, next)?;
             }
             // Removed meanwhile it was stored nowhere.
@@ -371,8 +385,8 @@ impl Writer {
         match file::open(&self.shared.path, &self.lock, &self.shared.options) {
             Ok((opened, ledger)) => {
                 self.shared.take_heads(&ledger);
+                self.log = Log::new(&self.shared.path, &self.shared.options, ledger.unfolded);
                 self.ledger = ledger;
-                self.log = Log::new(&self.shared.path, &self.shared.options);
                 if let Some(indeterminate) = self.indeterminate.take()
                     && indeterminate.next_key == self.ledger.next_key
                 {
@@ -398,7 +412,7 @@ impl Writer {
                     tracing::error!(%error, "the database is not where it was");
                     return Ok(());
                 }
-                if self.log.is_open() {
+                if self.log.is_open() && opened.disk.reserve(self.log.unfolded()).is_ok() {
                     let transaction = opened.database.begin_write().map_err(fault)?;
                     fold(transaction, &mut self.log, &opened, None)?;
                 }

@@ -7,6 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use super::{
+    record::{self, PAGE_BYTES, RecordPlace},
+    state::LogId,
+};
 use crate::store::{
     backend::{Hook, Operation},
     identity::{self, Identity},
@@ -27,13 +31,16 @@ pub(super) struct LogFile {
     identity: Identity,
     hook: Option<Hook>,
     /// Where the next record goes.
-    end: u64,
+    end: RecordPlace,
+    /// How far records of earlier ids reach.
+    past: u64,
     /// How many bytes there are that need no room any more.
     bytes: u64,
 }
 
 impl LogFile {
-    /// A new one at `path`, under a name that is durable, with room for so many bytes.
+    /// A new one at `path`, under a name that is durable, with room for so many bytes. An empty record of no log lies at its
+    /// beginning, so a log of zeros is known to have lost something.
     pub(super) fn begin(path: &Path, hook: Option<Hook>, bytes: u64) -> io::Result<Self> {
         before(hook.as_ref(), Operation::CreateLog)?;
         let file = paths::create_new(path)?;
@@ -43,17 +50,16 @@ impl LogFile {
             file,
             identity,
             hook,
-            end: 0,
+            end: RecordPlace::default(),
+            past: 0,
             bytes: 0,
         };
-        let made = log.make_room(bytes).and_then(|()| log.sync_name());
+        let made = log
+            .make_room(bytes)
+            .and_then(|()| log.append(record::begin(), LogId::NONE))
+            .and_then(|()| sync_name(&log.path, log.hook.as_ref()));
         // What is left of it holds nothing, and the next opening removes it.
         made.inspect_err(|_| log.remove()).map(|()| log)
-    }
-
-    fn sync_name(&self) -> io::Result<()> {
-        self.before(Operation::SyncDirectory)?;
-        paths::sync_directory(self.path.parent().unwrap_or(&self.path))
     }
 
     /// Writes zeros up to the length of `bytes`: what is written over them later changes no length and needs no blocks.
@@ -82,7 +88,10 @@ impl LogFile {
             return Ok(());
         }
         match self.make_room(bytes) {
-            Err(error) if error.kind() == io::ErrorKind::StorageFull => Ok(()),
+            // The zeros that were written before the disk was full give their blocks back.
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+                self.file.set_len(self.bytes)
+            }
             made => made,
         }
     }
@@ -94,21 +103,28 @@ impl LogFile {
 
     /// How many of them are left.
     pub(super) fn left(&self) -> u64 {
-        self.bytes - self.end
+        self.bytes.saturating_sub(self.end.offset)
     }
 
-    /// Adds a record, and makes it durable.
-    pub(super) fn append(&mut self, record: &[u8]) -> io::Result<()> {
-        self.write(self.end, record)?;
+    /// Adds a record with this body, and makes it durable. Where older records lay behind it, a page of zeros is
+    /// written too: a reader that finds no record but other bytes there knows that a record was torn or damaged.
+    pub(super) fn append(&mut self, body: Vec<u8>, id: LogId) -> io::Result<()> {
+        let mut record = record::seal(body, id, self.end);
+        let end = self.end.after(record.len());
+        if end.offset < self.past {
+            record.resize(record.len() + PAGE_BYTES, 0);
+        }
+        self.write(self.end.offset, &record)?;
         self.before(Operation::SyncLog)?;
         self.file.sync_data()?;
-        self.end += record.len() as u64;
+        self.end = end;
         Ok(())
     }
 
     /// Goes on from the beginning.
     pub(super) fn rewind(&mut self) {
-        self.end = 0;
+        self.past = self.past.max(self.end.offset);
+        self.end = RecordPlace::default();
     }
 
     /// Whether nobody removed, replaced or cut it.
@@ -139,12 +155,20 @@ impl LogFile {
     }
 }
 
-/// Removes the log at `path`, which nobody needs. Where that fails the next opening tries again.
+/// Removes the log at `path`, which is not needed any more, and makes that durable. Where that fails the next opening tries
+/// again.
 pub(super) fn remove(path: &Path, hook: Option<&Hook>) {
-    let removed = before(hook, Operation::RemoveLog).and_then(|()| paths::remove(path));
+    let removed = before(hook, Operation::RemoveLog)
+        .and_then(|()| paths::remove(path))
+        .and_then(|()| sync_name(path, hook));
     if let Err(error) = removed {
         tracing::warn!(path = %path.display(), %error, "a redo log that is not needed any more cannot be removed");
     }
+}
+
+fn sync_name(path: &Path, hook: Option<&Hook>) -> io::Result<()> {
+    before(hook, Operation::SyncDirectory)?;
+    paths::sync_directory(path.parent().unwrap_or(path))
 }
 
 fn before(hook: Option<&Hook>, operation: Operation<'_>) -> io::Result<()> {

@@ -7,11 +7,11 @@ use std::{
     path::Path,
 };
 
-use redb::{Database, ReadTransaction, ReadableDatabase};
+use redb::{Database, Durability, ReadTransaction, ReadableDatabase};
 
 use super::{
-    record::{Found, HEADER_BYTES, PAGE_BYTES, look, padded},
-    state::{Follows, LogId, LogState, say},
+    record::{Found, HEADER_BYTES, PAGE_BYTES, RecordPlace, look, padded},
+    state::{Follows, LogState, say},
 };
 use crate::{
     error::{Code, Error, Result},
@@ -21,12 +21,18 @@ use crate::{
         changes::{self, Change},
         fault::{fault, unusable},
         options::Options,
-        paths::{check_regular, redo_beside},
+        paths::{check_regular, redo_beside, set_aside},
     },
 };
 
 /// What a file says that stands in the place of a log whose loss is accepted.
 const DROPPED: &[u8] = b"dropped";
+
+/// Room for each byte of a log that is put into the data file.
+const ROOM_PER_LOG_BYTE: u64 = 4;
+
+/// What a disk writes at once, at least: a record that was written at another place may begin at any such piece.
+const SECTOR_BYTES: usize = 512;
 
 /// What the log holds and the data file does not.
 #[derive(Debug, Default)]
@@ -49,8 +55,14 @@ pub(in crate::store) fn read(
 ) -> Result<Pending> {
     let transaction = database.begin_read().map_err(fault)?;
     let pending = check(&transaction, path, options);
-    let log = || redo_beside(path).display().to_string();
-    pending.map_err(|error| error.with("redo", log()))
+    let log = redo_beside(path);
+    pending.map_err(|error| {
+        let error = error.with("redo", log.display().to_string());
+        if error.code() == Code::StoreCorrupt && log.exists() {
+            return set_aside(&log, error);
+        }
+        error
+    })
 }
 
 fn check(transaction: &ReadTransaction, path: &Path, options: &Options) -> Result<Pending> {
@@ -59,14 +71,14 @@ fn check(transaction: &ReadTransaction, path: &Path, options: &Options) -> Resul
     let log = content(path, most, options)?;
     let Some(follows) = state.follows else {
         let log = log.unwrap_or_default();
-        return is_leftover(&log, state.folded, path).map(|()| Pending::default());
+        return is_leftover(&log, &state, path).map(|()| Pending::default());
     };
     let log = log.ok_or_else(|| missing(path))?;
     let bodies = if is_dropped(&log) {
         tracing::warn!(path = %path.display(), "the redo log was dropped: what was stored last is gone");
         Vec::new()
     } else {
-        bodies(&log, follows, state.folded, path)?
+        bodies(&log, follows, &state, path)?
     };
     // All of it is understood before anything is changed.
     for body in &bodies {
@@ -100,53 +112,56 @@ pub(in crate::store) fn refuse_orphan(path: &Path, options: &Options) -> Result<
 }
 
 /// A log that nobody waits for: empty, or one whose content the data file has.
-fn is_leftover(log: &[u8], folded: Option<LogId>, path: &Path) -> Result<()> {
+fn is_leftover(log: &[u8], state: &LogState, path: &Path) -> Result<()> {
     match look(log) {
         _ if is_dropped(log) => Ok(()),
         Found::Nothing => Ok(()),
-        Found::Record(id, _) if Some(id) == folded => Ok(()),
+        Found::Record(id, _) if state.knows(id) => Ok(()),
         found => Err(foreign(&found, path)),
     }
 }
 
-/// The bodies of the records of the log `id`. Behind the last one lies what was torn while it was written, or the past.
+/// The bodies of the records of the log that follows.
 fn bodies(
     log: &[u8],
-    follows: Follows,
-    folded: Option<LogId>,
+    Follows { id, bytes }: Follows,
+    state: &LogState,
     path: &Path,
 ) -> Result<Vec<Vec<u8>>> {
-    let Follows { id, bytes } = follows;
     let first = look(log);
-    let is_known = match first {
-        Found::Nothing => true,
-        Found::Record(first, _) => first == id || Some(first) == folded,
-        Found::Garbage | Found::TooNew(_) => false,
-    };
-    if is_known || first == Found::Garbage {
+    let is_known = matches!(first, Found::Record(first, _) if state.knows(first));
+    if is_known || matches!(first, Found::Nothing | Found::Garbage) {
         check_length(log, bytes, path)?;
     }
     if !is_known {
         return Err(foreign(&first, path));
     }
-    let mut bodies = Vec::new();
-    let mut rest = log;
-    while let Found::Record(of, Some(body)) = look(rest)
-        && of == id
+    let (mut bodies, mut end, mut rest) = (Vec::new(), RecordPlace::default(), log);
+    while let Found::Record(of, Some((place, body))) = look(rest)
+        && (of, place) == (id, end)
     {
         bodies.push(body.to_vec());
-        rest = rest
-            .get(padded(HEADER_BYTES + body.len())..)
-            .unwrap_or_default();
+        let record = padded(HEADER_BYTES + body.len());
+        end = end.after(record);
+        rest = rest.get(record..).unwrap_or_default();
     }
-    // Each record is durable before the next one is written: what is whole behind a gap proves a loss.
-    let is_later = |page: &[u8]| matches!(look(page), Found::Record(of, Some(_)) if of == id);
-    let mut pages = (0..rest.len()).step_by(PAGE_BYTES).skip(1);
-    if pages.any(|at| is_later(&rest[at..])) {
+    // Each record is durable before the next one is written: one that is whole behind a gap, or at another place, proves a loss.
+    let is_whole = |at: usize| matches!(look(&rest[at..]), Found::Record(of, Some(_)) if of == id);
+    if (0..rest.len()).step_by(SECTOR_BYTES).any(is_whole) {
         return Err(refused(
             path,
             "is damaged: a record before its last one cannot be read",
         ));
+    }
+    let is_untouched = match look(rest) {
+        // A whole record of another id is the past.
+        Found::Record(_, whole) => whole.is_some(),
+        _ => rest.iter().take(PAGE_BYTES).all(|byte| *byte == 0),
+    };
+    if !is_untouched {
+        // A torn record and a damaged one look alike, so a copy of the log is kept for the user.
+        let what = "ends with a record that cannot be read: the machine stopped while it was written, and then nothing is lost, or it was damaged";
+        let _ = set_aside(&redo_beside(path), refused(path, what));
     }
     Ok(bodies)
 }
@@ -195,7 +210,8 @@ fn foreign(found: &Found<'_>, path: &Path) -> Error {
             path,
             "belongs to another database, or to this one at another moment",
         ),
-        Found::Nothing | Found::Garbage => refused(path, "does not begin as a log does"),
+        Found::Nothing => refused(path, "is damaged: it lacks its first record"),
+        Found::Garbage => refused(path, "does not begin as a log does"),
     }
 }
 
@@ -228,15 +244,21 @@ impl Pending {
         self.is_awaited
     }
 
-    /// How much it holds.
-    pub(in crate::store) fn bytes(&self) -> u64 {
-        self.bodies.iter().map(|body| body.len() as u64).sum()
+    /// The room that it may need in the data file.
+    pub(in crate::store) fn room(&self) -> u64 {
+        let bytes = self.bodies.iter().map(|body| body.len() as u64);
+        bytes.sum::<u64>() * ROOM_PER_LOG_BYTE
     }
 
-    /// Puts it into the data file, which needs no log then.
-    pub(in crate::store) fn fold(&self, database: &Database) -> Result<()> {
+    /// Puts it into the data file, which needs no log then. Where that is not to be durable it is so in memory alone, until
+    /// the next commit that is.
+    pub(in crate::store) fn fold(&self, database: &Database, is_durable: bool) -> Result<()> {
         let mut transaction = database.begin_write().map_err(fault)?;
-        transaction.set_quick_repair(true);
+        transaction.set_quick_repair(is_durable);
+        if !is_durable {
+            let done = transaction.set_durability(Durability::None);
+            done.map_err(fault)?;
+        }
         let mut open = transaction.open_table(OPEN).map_err(fault)?;
         let mut executions = transaction.open_table(EXECUTIONS).map_err(fault)?;
         let mut journal = transaction.open_table(JOURNAL).map_err(fault)?;

@@ -1,7 +1,9 @@
 //! How records lie in the log: each begins at a page, for no page that was acknowledged is written again.
 //!
-//! A record is `midexlog`, the version `u8`, three bytes of nothing, the length of its body `u32`, the id of the log, the
-//! SHA-256 of all these and of the body, the body, and zeros up to the next page. Numbers are little-endian.
+//! A record is `midexlog`, the version `u8`, three bytes of nothing, the length of its body `u32`, the id of the log, its
+//! number in the log and its offset, each `u64`, the SHA-256 of all these and of the body, the body, and zeros up to the next
+//! page. Numbers are little-endian. The checksum covers number and offset, so a record that a disk wrote at the place of another
+//! one is not taken for it.
 
 use sha2::{Digest as _, Sha256};
 
@@ -11,12 +13,31 @@ use super::state::LogId;
 pub(super) const PAGE_BYTES: usize = 4096;
 
 /// Bytes before the body.
-pub(super) const HEADER_BYTES: usize = 64;
+pub(super) const HEADER_BYTES: usize = 80;
 
 const MAGIC: &[u8; 8] = b"midexlog";
 const VERSION: u8 = 1;
 /// Bytes of the header before the checksum.
-const SUMMED_BYTES: usize = 32;
+const SUMMED_BYTES: usize = 48;
+
+/// Where a record belongs in its log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct RecordPlace {
+    /// How many records are before it.
+    pub(super) number: u64,
+    /// How many bytes are before it.
+    pub(super) offset: u64,
+}
+
+impl RecordPlace {
+    /// The place behind a record of so many bytes.
+    pub(super) fn after(self, bytes: usize) -> Self {
+        Self {
+            number: self.number + 1,
+            offset: self.offset + bytes as u64,
+        }
+    }
+}
 
 /// How many bytes a record takes whose header and body have so many.
 pub(super) fn padded(bytes: usize) -> usize {
@@ -30,13 +51,15 @@ pub(super) fn begin() -> Vec<u8> {
     bytes
 }
 
-/// Makes a record of the log `id` out of the room for a header and the body behind it.
-pub(super) fn seal(mut bytes: Vec<u8>, id: LogId) -> Vec<u8> {
+/// Makes the record at `place` of the log `id` out of the room for a header and the body behind it.
+pub(super) fn seal(mut bytes: Vec<u8>, id: LogId, place: RecordPlace) -> Vec<u8> {
     let body_bytes = u32::try_from(bytes.len() - HEADER_BYTES).unwrap_or(u32::MAX);
     bytes[..8].copy_from_slice(MAGIC);
     bytes[8] = VERSION;
     bytes[12..16].copy_from_slice(&body_bytes.to_le_bytes());
-    bytes[16..SUMMED_BYTES].copy_from_slice(id.as_bytes());
+    bytes[16..32].copy_from_slice(id.as_bytes());
+    bytes[32..40].copy_from_slice(&place.number.to_le_bytes());
+    bytes[40..SUMMED_BYTES].copy_from_slice(&place.offset.to_le_bytes());
     let sum = sum(&bytes);
     bytes[SUMMED_BYTES..HEADER_BYTES].copy_from_slice(&sum);
     bytes.resize(padded(bytes.len()), 0);
@@ -59,15 +82,15 @@ pub(super) enum Found<'a> {
     Garbage,
     /// A record of a later version of midex.
     TooNew(u8),
-    /// A record of this log; its body, where it is whole.
-    Record(LogId, Option<&'a [u8]>),
+    /// A record of this log; where it is whole, its place and its body.
+    Record(LogId, Option<(RecordPlace, &'a [u8])>),
 }
 
 /// What `bytes` begin with.
 pub(super) fn look(bytes: &[u8]) -> Found<'_> {
     // A record may be torn within its first page, which a disk writes in smaller pieces.
     let header = &bytes[..bytes.len().min(HEADER_BYTES)];
-    if header.iter().all(|byte| *byte == 0) {
+    if header.iter().all(|byte| *byte == 0) || is_torn_beginning(header) {
         return Found::Nothing;
     }
     if header.len() < HEADER_BYTES || !header.starts_with(MAGIC) {
@@ -76,14 +99,31 @@ pub(super) fn look(bytes: &[u8]) -> Found<'_> {
     if header[8] != VERSION {
         return Found::TooNew(header[8]);
     }
-    let number = |at: usize| header[at..].first_chunk().copied().map(u32::from_le_bytes);
-    let id = header[16..].first_chunk().copied().unwrap_or_default();
-    let body_bytes = number(12).and_then(|bytes| usize::try_from(bytes).ok());
+    let number = |at: usize| u64::from_le_bytes(field(header, at));
+    let body_bytes = usize::try_from(u32::from_le_bytes(field(header, 12))).ok();
     let end = body_bytes.and_then(|bytes| bytes.checked_add(HEADER_BYTES));
     let record = end.and_then(|end| bytes.get(..end));
     let whole = record.filter(|record| sum(record) == record[SUMMED_BYTES..HEADER_BYTES]);
+    let place = RecordPlace {
+        number: number(32),
+        offset: number(40),
+    };
     Found::Record(
-        LogId::from_bytes(id),
-        whole.map(|record| &record[HEADER_BYTES..]),
+        LogId::from_bytes(field(header, 16)),
+        whole.map(|record| (place, &record[HEADER_BYTES..])),
     )
+}
+
+/// Whether the record that a file begins with was torn while it was written over zeros.
+fn is_torn_beginning(header: &[u8]) -> bool {
+    if header.first() != MAGIC.first() || header.last() != Some(&0) {
+        return false;
+    }
+    let whole = seal(begin(), LogId::NONE, RecordPlace::default());
+    let written = header.iter().zip(&whole).take_while(|(is, was)| is == was);
+    header.iter().skip(written.count()).all(|byte| *byte == 0)
+}
+
+fn field<const BYTES: usize>(header: &[u8], at: usize) -> [u8; BYTES] {
+    header[at..].first_chunk().copied().unwrap_or([0; BYTES])
 }

@@ -433,7 +433,7 @@ fn of_stores() -> Vec<Code> {
     ));
     let formats = [
         ("format", &b"\x03"[..], Code::StoreFormat),
-        ("journal_format", b"midex-2", Code::StoreTooNew),
+        ("file_format", b"midex-2", Code::StoreTooNew),
     ];
     for (key, format, code) in formats {
         met.extend(of_a_directory(|data| write_format(data, key, format), code));

@@ -183,7 +183,7 @@ async fn a_later_format_is_refused() {
     edit(&path, |transaction| {
         let mut meta = transaction.open_table(META).unwrap();
         let later = b"midex-2".as_slice();
-        meta.insert("journal_format", later).unwrap();
+        meta.insert("file_format", later).unwrap();
     });
     let error = refused(&path, Code::StoreTooNew);
     assert!(error.message().contains("`midex-2`"), "{error:?}");
@@ -199,11 +199,12 @@ async fn a_file_of_a_build_before_the_first_release_is_refused() {
         ("store_format", b"midex-1", true),
         ("state_format", b"midex-1", true),
         ("record_format", b"midex-1", true),
+        ("journal_format", b"midex-1", true),
     ] {
         let (_directory, path) = stored(5).await;
         edit(&path, |transaction| {
             let mut meta = transaction.open_table(META).unwrap();
-            meta.remove("journal_format").unwrap();
+            meta.remove("file_format").unwrap();
             meta.insert(key, format).unwrap();
             if !has_index {
                 let open = TableDefinition::<&str, Option<i64>>::new("open.v1");
@@ -224,7 +225,7 @@ async fn a_file_of_a_build_before_the_first_release_is_refused() {
     let (_directory, path) = stored(5).await;
     edit(&path, |transaction| {
         let mut meta = transaction.open_table(META).unwrap();
-        meta.remove("journal_format").unwrap();
+        meta.remove("file_format").unwrap();
     });
     refused(&path, Code::StoreCorrupt);
 }
@@ -237,7 +238,7 @@ async fn a_file_of_an_earlier_build_that_crashed_is_left_as_it_is_too() {
     let transaction = database.begin_write().unwrap();
     {
         let mut meta = transaction.open_table(META).unwrap();
-        meta.remove("journal_format").unwrap();
+        meta.remove("file_format").unwrap();
         meta.insert("format", [3].as_slice()).unwrap();
     }
     transaction.commit().unwrap();

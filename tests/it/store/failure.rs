@@ -134,7 +134,7 @@ async fn a_store_that_stays_broken_comes_back_with_its_disk() {
     let directory = tempfile::tempdir().unwrap();
     let saboteur = Saboteur::default();
     // All but setting blocks aside: where that fails the batch is refused, and nothing is broken.
-    let all = |operation: Operation<'_>| !matches!(operation, Operation::Reserve);
+    let all = |operation: Operation<'_>| !matches!(operation, Operation::Reserve(_));
     let store = open(
         directory.path(),
         saboteur.hook(all, io::ErrorKind::Other),
@@ -224,7 +224,7 @@ async fn a_full_disk_changes_nothing_and_is_met_before_the_database() {
     let hook = {
         let full = Arc::clone(&full);
         Hook::new(move |operation| {
-            if operation == Operation::Reserve && full.load(Ordering::SeqCst) {
+            if matches!(operation, Operation::Reserve(_)) && full.load(Ordering::SeqCst) {
                 return Err(io::ErrorKind::StorageFull.into());
             }
             Ok(())

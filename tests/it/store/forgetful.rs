@@ -154,7 +154,7 @@ impl Disk {
             }
             Operation::SyncLog => self.redo.image().flush(|| true),
             Operation::RemoveLog => self.redo.later.push(None),
-            Operation::Read | Operation::Reserve => {}
+            Operation::Read | Operation::Reserve(_) => {}
         }
         Ok(())
     }

@@ -47,7 +47,7 @@ async fn the_bytes_of_a_record_do_not_change() {
     store.close().await.unwrap();
     let path = directory.path().join("executions.redb");
     let meta = |key: &str| stored::<&str>(&path, "meta.v1", key);
-    assert_eq!(meta("journal_format"), hex(b"midex-1"));
+    assert_eq!(meta("file_format"), hex(b"midex-1"));
     assert_eq!(
         super::index::index(directory.path()),
         ["one".to_owned()].into()

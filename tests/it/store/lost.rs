@@ -188,7 +188,7 @@ async fn a_file_that_is_removed_during_a_commit_acknowledges_nothing() {
 #[tokio::test]
 async fn another_file_is_not_opened_after_a_failure() {
     let saboteur = Saboteur::default();
-    let all = |operation: Operation<'_>| !matches!(operation, Operation::Reserve);
+    let all = |operation: Operation<'_>| !matches!(operation, Operation::Reserve(_));
     let options = Options {
         hook: Some(saboteur.hook(all, io::ErrorKind::Other)),
         ..Options::default()

@@ -245,7 +245,8 @@ async fn each_step_may_fail() {
                 if syncs(operation) && !failed.swap(true, Ordering::SeqCst) {
                     return Err(io::ErrorKind::Other.into());
                 }
-                let counts = failed.load(Ordering::SeqCst) && operation != Operation::Reserve;
+                let counts =
+                    failed.load(Ordering::SeqCst) && !matches!(operation, Operation::Reserve(_));
                 if counts && count.fetch_add(1, Ordering::SeqCst) == at {
                     return Err(io::ErrorKind::Other.into());
                 }

@@ -83,6 +83,14 @@ impl Tale {
         }
     }
 
+    /// One whose ids are others than those of an earlier process.
+    pub(crate) fn seeded(name: &str, steps: usize, seed: u64) -> Self {
+        Self {
+            ids: SeededIds::new(seed),
+            ..Self::new(name, steps)
+        }
+    }
+
     /// The same at the same place, to go on in another store.
     pub(crate) fn again(&self) -> Self {
         Self {
