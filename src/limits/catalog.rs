@@ -6,6 +6,8 @@ use std::time::Duration;
 limits! {
 /// Largest OpenAPI document that is read, as it lies in a file or comes from a server, unpacked.
 pub const DOCUMENT_BYTES_MAX: usize = 32 << 20;
+/// Documents in files that are read at once; those past it wait.
+pub const DOCUMENTS_READ_MAX: usize = 4;
 /// Catalogs of one server, and those that one workflow may require.
 pub const CATALOGS_MAX: usize = 200;
 /// Longest id of a catalog, which is the name of a directory.
@@ -114,6 +116,8 @@ pub const CALL_REDIRECTS_MAX: usize = 3;
 pub const CALL_RETRY_AFTER_MAX: Duration = Duration::from_secs(60 * 60);
 /// Connections to one host that are kept though nobody calls it.
 pub const CALL_IDLE_CONNECTIONS_MAX: usize = 64;
+/// Values of an answer that is JSON, and of all pages of a list. A value takes some 100 bytes of memory, however short it is.
+pub const CALL_ANSWER_VALUES_MAX: usize = 500_000;
 /// Pages of a list where `paginate` does not say how many.
 pub const CALL_PAGES: u32 = 10;
 /// The most pages of a list.

@@ -13,14 +13,17 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 
-use crate::{domain::document::oversized_integer, limits};
+use crate::{
+    domain::document::{count_values, oversized_integer},
+    limits,
+};
 
 /// What was read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Frame {
     /// A whole line, without its end.
     Line(Vec<u8>),
-    /// A line longer than [`limits::FRAME_BYTES_MAX`]: its beginning.
+    /// A line longer than [`limits::FRAME_BYTES_MAX`], or of more than [`limits::FRAME_VALUES_MAX`] values: its beginning.
     Oversized(Vec<u8>),
     /// The end of input.
     End,
@@ -69,15 +72,22 @@ impl<R: AsyncBufRead + Unpin> Frames<R> {
             let consumed = part.len() + usize::from(end.is_some());
             self.input.consume(consumed);
             if end.is_some() {
-                let line = std::mem::take(&mut self.line);
-                return Ok(if std::mem::take(&mut self.oversized) {
-                    Frame::Oversized(line)
-                } else {
-                    Frame::Line(line)
-                });
+                let mut line = std::mem::take(&mut self.line);
+                let is_oversized = std::mem::take(&mut self.oversized);
+                if is_oversized || has_too_many_values(&line) {
+                    line.truncate(limits::FRAME_ID_WITHIN_BYTES);
+                    return Ok(Frame::Oversized(line));
+                }
+                return Ok(Frame::Line(line));
             }
         }
     }
+}
+
+/// Whether a message holds more values than memory is given to.
+pub(super) fn has_too_many_values(message: &[u8]) -> bool {
+    // So many take more bytes than most messages have.
+    message.len() > limits::FRAME_VALUES_MAX && count_values(message) > limits::FRAME_VALUES_MAX
 }
 
 /// A call of a tool, as most messages are. rmcp tries one kind of message after the other on a copy.
@@ -166,8 +176,9 @@ fn unreadable(error: &serde_json::Error) -> String {
 /// The answer to an oversized frame.
 pub(super) fn refuse_oversized(beginning: &[u8]) -> TxJsonRpcMessage<RoleServer> {
     let message = format!(
-        "the frame exceeds the limit of {} bytes",
-        limits::FRAME_BYTES_MAX
+        "the frame exceeds the limit of {} bytes, or of {} values",
+        limits::FRAME_BYTES_MAX,
+        limits::FRAME_VALUES_MAX
     );
     JsonRpcMessage::error(
         ErrorData::invalid_request(message, None),
@@ -259,6 +270,19 @@ mod tests {
             Frame::Line(b"last".to_vec()),
         ];
         assert_eq!(frames, expected);
+    }
+
+    #[test]
+    fn a_frame_has_as_many_values_as_memory_is_given_to() {
+        let list = |values: usize| format!("[{}0]", "1,".repeat(values - 2));
+        assert!(!has_too_many_values(
+            list(limits::FRAME_VALUES_MAX).as_bytes()
+        ));
+        assert!(has_too_many_values(
+            list(limits::FRAME_VALUES_MAX + 1).as_bytes()
+        ));
+        let text = format!("[{:?}]", "1,".repeat(limits::FRAME_VALUES_MAX));
+        assert!(!has_too_many_values(text.as_bytes()), "one text");
     }
 
     #[test]

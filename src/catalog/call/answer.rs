@@ -175,7 +175,7 @@ pub(super) async fn success(response: &mut Response, mask: &Mask) -> Result<Answ
     Ok(Answer {
         status: response.status().as_u16(),
         headers: kept.collect(),
-        payload: Payload::of(headers, bytes, mask),
+        payload: Payload::of(headers, bytes, mask)?,
         name: mask.text(&name).into_owned(),
         pages: 1,
         notes: Vec::new(),
@@ -188,7 +188,8 @@ pub(super) async fn failure(response: &mut Response, what: &str, mask: &Mask) ->
         .await
         .unwrap_or_default();
     let status = response.status().as_u16();
-    let payload = Payload::of(response.headers(), bytes, mask).into_value();
+    let payload = Payload::of(response.headers(), bytes, mask);
+    let payload = payload.unwrap_or(Payload::Empty).into_value();
     let said = WORDS
         .iter()
         .find_map(|pointer| payload.pointer(pointer)?.as_str());

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::{Answer, Call, Page, Payload, client::Fault, secret::has_reference};
 use crate::{
     catalog::operation::{Operation, Pagination},
-    domain::{Digest, execution::OperationFailure},
+    domain::{Digest, document::count_values, execution::OperationFailure},
     limits, uri,
 };
 
@@ -43,6 +43,8 @@ pub(super) struct Turn {
     pages: u32,
     items: usize,
     bytes: usize,
+    #[serde(default)]
+    values: usize,
     /// Digests of what was seen: cursors, URLs, pages.
     seen: BTreeSet<String>,
     next: Option<Next>,
@@ -156,16 +158,20 @@ impl Turn {
             );
         }
         for item in items {
-            let bytes = self.bytes + item.to_string().len();
+            let text = item.to_string();
+            let bytes = self.bytes + text.len();
+            let values = self.values + count_values(text.as_bytes());
             if self.items == limits::CALL_ITEMS_MAX {
                 let why = format!("a list may have {} items", limits::CALL_ITEMS_MAX);
                 return (taken, Some(why));
             }
-            if bytes > limits::CALL_ITEMS_BYTES_MAX {
-                let why = format!("a list may have {} bytes", limits::CALL_ITEMS_BYTES_MAX);
+            if bytes > limits::CALL_ITEMS_BYTES_MAX || values > limits::CALL_ANSWER_VALUES_MAX {
+                let (bytes, values) =
+                    (limits::CALL_ITEMS_BYTES_MAX, limits::CALL_ANSWER_VALUES_MAX);
+                let why = format!("a list may have {bytes} bytes and {values} values");
                 return (taken, Some(why));
             }
-            self.bytes = bytes;
+            (self.bytes, self.values) = (bytes, values);
             self.items += 1;
             taken.push(item.clone());
         }

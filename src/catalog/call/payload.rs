@@ -7,9 +7,9 @@ use reqwest::{
 };
 use serde_json::{Value, json};
 
-use super::write::is_json;
+use super::{client::Fault, write::is_json};
 use crate::{
-    domain::{Mask, truncate::length},
+    domain::{Mask, document::count_values, truncate::length},
     limits, uri,
 };
 
@@ -75,20 +75,31 @@ impl Payload {
         }
     }
 
-    pub(super) fn of(headers: &HeaderMap, bytes: Vec<u8>, mask: &Mask) -> Self {
+    /// Reads the body of an answer with these headers.
+    ///
+    /// # Errors
+    /// [`Fault::TooLarge`] where it is JSON of more values than memory is given to.
+    pub(super) fn of(headers: &HeaderMap, bytes: Vec<u8>, mask: &Mask) -> Result<Self, Fault> {
         if bytes.is_empty() {
-            return Self::Empty;
+            return Ok(Self::Empty);
         }
         let media_type = text_of(headers, &CONTENT_TYPE).unwrap_or_default();
         let media_type = mask.text(bare(&media_type)).into_owned();
-        if (is_json(&media_type) || media_type.is_empty())
+        let (is_json, most) = (is_json(&media_type), limits::CALL_ANSWER_VALUES_MAX);
+        let fits = count_values(&bytes) <= most;
+        if is_json && !fits {
+            let message = format!("an answer may hold {most} values, and this one has more");
+            return Err(Fault::TooLarge(message));
+        }
+        if fits
+            && (is_json || media_type.is_empty())
             && let Ok(mut value) = serde_json::from_slice(&bytes)
         {
             mask.value(&mut value);
-            return Self::Json(value);
+            return Ok(Self::Json(value));
         }
         let bytes = mask.bytes(&bytes).unwrap_or(bytes);
-        match String::from_utf8(bytes) {
+        Ok(match String::from_utf8(bytes) {
             Ok(text) if !text.contains('\0') => Self::Text(text),
             Ok(text) => Self::Bytes {
                 media_type,
@@ -98,7 +109,7 @@ impl Payload {
                 media_type,
                 bytes: error.into_bytes(),
             },
-        }
+        })
     }
 }
 
@@ -169,10 +180,24 @@ fn unquoted(value: &str) -> String {
 mod tests {
     use super::*;
 
-    fn of(media_type: &'static str, bytes: &[u8]) -> Payload {
+    fn read(media_type: &'static str, bytes: &[u8]) -> Result<Payload, Fault> {
         let headers = [(CONTENT_TYPE, media_type.parse().expect("a value"))];
         let headers = HeaderMap::from_iter(headers);
         Payload::of(&headers, bytes.to_vec(), &Mask::default())
+    }
+
+    fn of(media_type: &'static str, bytes: &[u8]) -> Payload {
+        read(media_type, bytes).unwrap_or_else(|_| panic!("few values"))
+    }
+
+    #[test]
+    fn an_answer_has_as_many_values_as_memory_is_given_to() {
+        let list = |values: usize| format!("[{}0]", "1,".repeat(values - 2)).into_bytes();
+        let most = limits::CALL_ANSWER_VALUES_MAX;
+        assert!(read("application/json", &list(most)).is_ok());
+        let refused = read("application/json", &list(most + 1));
+        assert!(matches!(refused, Err(Fault::TooLarge(_))));
+        assert!(read("text/csv", &list(most + 1)).is_ok());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde_saphyr::{
     options::{DuplicateKeyPolicy, MergeKeyPolicy},
 };
 
-use crate::{error::Violation, limits};
+use crate::{domain::document::count_values, error::Violation, limits};
 
 /// Why a text cannot be read. In a box, for it is large beside a value.
 type Faulty = Box<Violation>;
@@ -50,8 +50,7 @@ fn text_of(bytes: &[u8]) -> Result<&str, Faulty> {
 }
 
 fn json(text: &str) -> Result<Value, Faulty> {
-    // Each value but the first has one of these before it; those in texts count too.
-    let values = text.bytes().filter(|byte| b",[{".contains(byte)).count();
+    let values = count_values(text.as_bytes());
     let most = limits::DOCUMENT_NODES_MAX;
     if values > most {
         let message = format!(

@@ -209,6 +209,9 @@ impl<H: ServerHandler> Endpoint<H> {
     ) -> Result<Admitted, Refused> {
         let (mut parts, body) = request.into_parts();
         let (body, bytes) = match body::read(body, &self.room, connection).await? {
+            Sent::Whole(body, _) if frame::has_too_many_values(&body) => {
+                return Err(oversized(&body));
+            }
             Sent::Whole(body, bytes) => (body, bytes),
             Sent::Oversized(beginning) => return Err(oversized(&beginning)),
         };
@@ -379,7 +382,8 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 fn oversized(beginning: &[u8]) -> Refused {
-    let limit = format!("{} bytes in one message", limits::FRAME_BYTES_MAX);
+    let (bytes, values) = (limits::FRAME_BYTES_MAX, limits::FRAME_VALUES_MAX);
+    let limit = format!("{bytes} bytes, or {values} values, in one message");
     let message = format!("the body exceeds the limit of {limit}");
     Refused::from(Error::limit(limit).with_message(message)).of(frame::early_id(beginning))
 }
