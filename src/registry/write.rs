@@ -25,7 +25,7 @@ use crate::{
 pub struct Save {
     /// The text, and how it is written.
     pub manifest: Manifest,
-    /// Whether it may replace a file that the caller has not seen.
+    /// Whether it may replace a file that the caller has not seen, as that was when the save began.
     pub overwrite: bool,
     /// The version of the file that it may replace.
     pub expected_version: Option<String>,
@@ -104,10 +104,11 @@ pub fn save(definitions: &Definitions, target: &Directory, save: &Save) -> Resul
         refuse_replacing(id, registry.workflow(id), &target.path, save)?;
     }
     fs::create_dir_all(&target.path).map_err(|error| unusable(&target.path, error))?;
+    let seen = Room::open(definitions, target)?.held(id)?;
     let room = Room::locked(definitions, target)?;
     let held = room.held(id)?;
     let path = match &held {
-        Some(held) => replace(held, id, save)?,
+        Some(held) => replace(held, seen.as_ref(), id, save)?,
         None => create(&room, id, save)?,
     };
     let registry = definitions.written();
@@ -126,12 +127,14 @@ pub fn save(definitions: &Definitions, target: &Directory, save: &Save) -> Resul
 }
 
 /// Puts the text in the place of the file that has its id. With another format that file goes: an id has one.
-fn replace(held: &Held, id: &str, save: &Save) -> Result<PathBuf> {
-    match &save.expected_version {
+/// A save that names no version replaces what was `seen` when it began.
+fn replace(held: &Held, seen: Option<&Held>, id: &str, save: &Save) -> Result<PathBuf> {
+    let seen = seen.filter(|_| save.overwrite).map(Held::version);
+    match save.expected_version.as_ref().or(seen.as_ref()) {
         Some(expected) if *expected != held.version() => {
             return Err(refusal::version(id, expected, Some(held)));
         }
-        None if !save.overwrite => return Err(refusal::exists(id, held)),
+        None => return Err(refusal::exists(id, held)),
         _ => {}
     }
     let bytes = save.manifest.text.as_bytes();

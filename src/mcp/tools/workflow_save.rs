@@ -20,7 +20,7 @@ pub(super) fn spec() -> ToolSpec {
     let properties = json!({
         "manifest": manifest_schema(),
         "format": format_schema(),
-        "overwrite": { "type": "boolean", "default": false, "description": "Replaces a file that you have not read" },
+        "overwrite": { "type": "boolean", "default": false, "description": "Replaces a file that you have not read, unless another save changes it meanwhile" },
         "expected_version": version_schema()
     });
     let output = json!({

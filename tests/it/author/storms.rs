@@ -6,6 +6,7 @@ use std::{
     os::unix::fs::{PermissionsExt, chown},
     path::Path,
     process::Command,
+    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -39,6 +40,43 @@ fn answer_to(server: &mut Server, call: u64) -> Value {
             return line["result"]["structuredContent"].clone();
         }
     }
+}
+
+/// Two windows replace one file at once, neither of which has read it: the one that comes second is told.
+#[test]
+fn of_two_windows_that_overwrite_one_file_at_once_the_second_is_refused() {
+    let project = Project::new(&[]);
+    let (mut one, mut two) = (project.serve(), project.serve());
+    let first = one.done("workflow.save", json!({ "manifest": TRIAGE }));
+    // Both begin while another writer has the directory.
+    let lock = fs::File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(project.path(FILE).with_file_name(".midex.lock"))
+        .unwrap();
+    lock.lock().unwrap();
+    let calls = [(&mut one, "one"), (&mut two, "two")].map(|(client, line)| {
+        let manifest = holding(&[line.to_owned()]);
+        let arguments = json!({ "manifest": manifest, "overwrite": true });
+        let call = client.post(
+            "tools/call",
+            json!({ "name": "workflow.save", "arguments": arguments }),
+        );
+        (client, call)
+    });
+    // A lock of this kind tells nobody who waits for it.
+    std::thread::sleep(Duration::from_millis(500));
+    lock.unlock().unwrap();
+    let mut answers = calls.map(|(client, call)| answer_to(client, call)).to_vec();
+    answers.sort_by_key(|answer| answer["success"] != true);
+    assert_eq!(
+        answers[0]["replaced_version"], first["version"],
+        "{answers:?}"
+    );
+    assert_eq!(answers[1]["error_code"], "VERSION_CONFLICT", "{answers:?}");
+    let after = one.done("workflow.get", json!({ "workflow_id": "triage" }));
+    assert_eq!(after["version"], answers[0]["version"]);
 }
 
 /// Two clients each add a line of their own to what they read, as often as it takes.
