@@ -88,6 +88,8 @@ struct Host {
     /// Those of callers, shared by all that have the same directories.
     definitions: StdMutex<Vec<(Directories, Weak<Definitions>)>>,
     large_reads: Semaphore,
+    /// Turns to read the documents of catalogs from files.
+    document_reads: Arc<Semaphore>,
     /// The user's catalogs, where the program brings no operations of its own.
     catalogs: Option<Arc<Catalogs>>,
 }
@@ -155,6 +157,7 @@ impl App {
                 workflows: Arc::new(OfProjects::new(definitions.clone())),
                 definitions: StdMutex::new(known),
                 large_reads: Semaphore::new(limits::LARGE_READS_MAX),
+                document_reads: Arc::new(Semaphore::new(limits::DOCUMENTS_READ_MAX)),
                 catalogs,
             }),
             definitions,

@@ -2,11 +2,12 @@
 //! a link for example, changes nothing: everything is done relative to what was opened, and no link in it is followed.
 
 mod follower;
+mod regular;
 
 use std::{
     ffi::{OsStr, OsString},
     fs::{File, Metadata},
-    io::{self, Read, Write},
+    io::{self, Write},
     os::{
         fd::{AsFd, OwnedFd},
         unix::{
@@ -27,7 +28,10 @@ use rustix::{
     process::Pid,
 };
 
-pub(crate) use self::follower::Follower;
+pub(crate) use self::{
+    follower::Follower,
+    regular::{kind_of_other, open_regular, read_regular, read_within},
+};
 use crate::limits;
 
 /// What to do with an existing file.
@@ -150,9 +154,7 @@ impl Folder {
         if !metadata.is_file() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let mut bytes = Vec::new();
-        file.take(max + 1).read_to_end(&mut bytes)?;
-        Ok(Some((bytes, metadata)))
+        Ok(Some((read_within(file, max)?, metadata)))
     }
 
     /// Writes a file: all of `bytes` are on disk before they have the name. The file keeps the owner and the rights of the

@@ -16,6 +16,7 @@ use crate::{
     },
     domain::{Definition, check::Operations},
     error::{Code, Error, Result, plain},
+    folder::read_regular,
     limits,
     registry::{Definitions, user_dir},
 };
@@ -195,8 +196,19 @@ impl App {
             SourceType::Path => {
                 let (path, roots) = (self.project_dir.join(source), self.import_roots());
                 let by = self.by;
-                let read = tokio::task::spawn_blocking(move || read(&path, by, &roots)).await;
-                read.map_err(|error| Error::internal("reading a document panicked").because(error))?
+                // A file system that answers nothing keeps these threads, and no others, from their work.
+                let turns = self.host.document_reads.clone();
+                let reading = async move {
+                    let turn = turns.acquire_owned().await;
+                    let read = move || (read(&path, by, &roots), turn).0;
+                    tokio::task::spawn_blocking(read).await
+                };
+                let read = tokio::time::timeout(2 * limits::FILE_READ_WITHIN, reading).await;
+                let late = format!("{source} could not be read in time");
+                let late = |_| Error::new(Code::FileUnusable, late).with("path", source);
+                let panicked =
+                    |error| Error::internal("reading a document panicked").because(error);
+                read.map_err(late)?.map_err(panicked)?
             }
         }
     }
@@ -271,14 +283,14 @@ fn read(path: &Path, by: By, roots: &[PathBuf]) -> Result<(String, Arc<[u8]>)> {
             Error::new(Code::SourceRefused, message).with("path", path.display().to_string())
         );
     }
-    let length = real.metadata().map_err(unusable)?.len();
-    if length > limits::DOCUMENT_BYTES_MAX as u64 {
+    let max = limits::DOCUMENT_BYTES_MAX as u64;
+    let (bytes, metadata) = read_regular(&real, max).map_err(unusable)?;
+    let length = metadata.len().max(bytes.len() as u64);
+    if length > max {
+        let path = path.display();
         return Err(Error::limit(format!(
-            "{} has {length} bytes, a document may have {}",
-            path.display(),
-            limits::DOCUMENT_BYTES_MAX
+            "{path} has {length} bytes, a document may have {max}"
         )));
     }
-    let bytes = std::fs::read(&real).map_err(unusable)?;
     Ok((real.display().to_string(), bytes.into()))
 }

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     domain::Digest,
     error::{Code, Error, Result, plain},
-    folder::{Existing, Folder, Stamp, WriteLock},
+    folder::{Existing, Folder, Stamp, WriteLock, open_regular, read_regular},
     limits,
 };
 
@@ -198,8 +198,8 @@ fn put(new: &Path, path: &Path) -> io::Result<()> {
 }
 
 fn open(path: &Path) -> io::Result<Book> {
-    let file = File::open(path)?;
-    let length = file.metadata()?.len();
+    let (file, metadata) = open_regular(path)?;
+    let length = metadata.len();
     Book::open(
         length,
         Box::new(move |at, into| file.read_exact_at(into, at)),
@@ -235,15 +235,8 @@ pub(super) fn first(refused: &Inspection) -> String {
 }
 
 pub(super) fn read_bytes(path: &Path, max: usize) -> Result<Vec<u8>, String> {
-    use io::Read as _;
-    let read = || {
-        let mut bytes = Vec::new();
-        let file = File::open(path)?;
-        file.take(max as u64 + 1).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    let bytes =
-        read().map_err(|error: io::Error| format!("{}: {}", path.display(), plain(&error)))?;
+    let read = read_regular(path, max as u64);
+    let (bytes, _) = read.map_err(|error| format!("{}: {}", path.display(), plain(&error)))?;
     if bytes.len() > max {
         return Err(format!("{} is larger than {max} bytes", path.display()));
     }

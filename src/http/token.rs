@@ -1,12 +1,13 @@
 //! The bearer token that lets clients in.
 
-use std::{fs, io::Read, os::unix::fs::PermissionsExt, path::Path};
+use std::{io::Read, os::unix::fs::PermissionsExt, path::Path};
 
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::{
     error::{Code, Error, Result},
+    folder::open_regular,
     limits,
 };
 
@@ -47,17 +48,13 @@ impl BearerToken {
         let unusable = |what: &str| {
             Error::new(Code::FileUnusable, format!("{shown} {what}")).with("path", shown.clone())
         };
-        let file = fs::File::open(path).map_err(|error| {
+        let (file, metadata) = open_regular(path).map_err(|error| {
             unusable("cannot be read")
                 .with_action("Write a token into it: `(umask 077; openssl rand -hex 32 > {path})`")
                 .because(error)
         })?;
         let unreadable = |error| unusable("cannot be read").because(error);
         // Of the file that was opened, whatever the path leads to by now.
-        let metadata = file.metadata().map_err(unreadable)?;
-        if !metadata.is_file() {
-            return Err(unusable("is no file"));
-        }
         if metadata.permissions().mode() & 0o077 != 0 {
             return Err(unusable("can be read by others, so its token is no secret")
                 .with_action("Run `chmod 600 {path}`"));

@@ -26,6 +26,7 @@ mod logs;
 mod mcp;
 mod model;
 mod names;
+mod pipes;
 mod reads;
 mod registry;
 mod relay;

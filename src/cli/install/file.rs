@@ -2,14 +2,14 @@
 
 use std::{
     fs::{self, File, Metadata},
-    io::{self, Read, Write},
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 
 use super::Fault;
 use crate::{
     error::{Code, Error, Result, plain},
-    folder::{Existing, Folder},
+    folder::{Existing, Folder, read_regular},
     limits,
 };
 
@@ -32,11 +32,11 @@ impl HostFile {
     /// Reads a file of at most [`limits::HOST_FILE_BYTES_MAX`]. One that is not there says nothing.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let real = real(path)?;
-        let before = bytes(&real).map_err(|error| unusable(path, &error))?;
+        let before = bytes(&real).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidInput => invalid(path, "is no regular file"),
+            _ => unusable(path, &error),
+        })?;
         let before = match before {
-            Some((_, metadata)) if !metadata.is_file() => {
-                return Err(invalid(path, "is no regular file"));
-            }
             Some((bytes, _)) if bytes.len() as u64 > limits::HOST_FILE_BYTES_MAX => {
                 let most = limits::HOST_FILE_BYTES_MAX >> 20;
                 return Err(invalid(path, &format!("is larger than {most} MiB")));
@@ -152,16 +152,10 @@ fn real(path: &Path) -> Result<PathBuf> {
 
 /// The bytes, as far as the limit and one beyond; none of what is no regular file, for a pipe would be waited for.
 fn bytes(path: &Path) -> io::Result<Option<(Vec<u8>, Metadata)>> {
-    let metadata = match fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        metadata => metadata?,
-    };
-    let mut bytes = Vec::new();
-    if metadata.is_file() {
-        let most = limits::HOST_FILE_BYTES_MAX + 1;
-        File::open(path)?.take(most).read_to_end(&mut bytes)?;
+    match read_regular(path, limits::HOST_FILE_BYTES_MAX) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        read => read.map(Some),
     }
-    Ok(Some((bytes, metadata)))
 }
 
 fn invalid(path: &Path, says: &str) -> Error {

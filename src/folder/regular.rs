@@ -1,0 +1,72 @@
+//! Reads files that a client, a project or a user names: regular files alone, within a size and a time. What else may have
+//! such a name, a pipe for example, is refused once it is open, and nothing is waited for.
+
+use std::{
+    fs::{self, File, Metadata},
+    io::{self, Read},
+    os::unix::fs::FileTypeExt,
+    path::Path,
+    time::Instant,
+};
+
+use rustix::fs::{Mode, OFlags};
+
+use crate::limits;
+
+/// Opens a regular file for reading; links are followed.
+///
+/// # Errors
+/// `InvalidInput` where it is anything else.
+pub(crate) fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
+    // A pipe is opened at once, whether it has a writer or not.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file: File = rustix::fs::open(path, flags, Mode::empty())?.into();
+    let metadata = file.metadata()?;
+    match kind_of_other(metadata.file_type()) {
+        Some(what) => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("it is {what}, not a file"),
+        )),
+        None => Ok((file, metadata)),
+    }
+}
+
+/// Reads a regular file as far as `max` bytes and one beyond.
+///
+/// # Errors
+/// As [`open_regular`] and [`read_within`].
+pub(crate) fn read_regular(path: &Path, max: u64) -> io::Result<(Vec<u8>, Metadata)> {
+    let (file, metadata) = open_regular(path)?;
+    Ok((read_within(file, max)?, metadata))
+}
+
+/// Reads an open file as far as `max` bytes and one beyond: a file may grow while it is read.
+///
+/// # Errors
+/// `TimedOut` where that takes longer than [`limits::FILE_READ_WITHIN`].
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the time that a file system takes is that of the machine's own clock"
+)]
+pub(crate) fn read_within(file: File, max: u64) -> io::Result<Vec<u8>> {
+    const PORTION: u64 = 1 << 20;
+    let (mut bytes, mut file) = (Vec::new(), file.take(max.saturating_add(1)));
+    let began = Instant::now();
+    while file.by_ref().take(PORTION).read_to_end(&mut bytes)? > 0 {
+        if began.elapsed() > limits::FILE_READ_WITHIN {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+    }
+    Ok(bytes)
+}
+
+/// What an entry of a directory is, where it is no regular file.
+pub(crate) fn kind_of_other(kind: fs::FileType) -> Option<&'static str> {
+    Some(match () {
+        () if kind.is_file() => return None,
+        () if kind.is_dir() => "a directory",
+        () if kind.is_fifo() => "a pipe",
+        () if kind.is_socket() => "a socket",
+        () => "a device",
+    })
+}
