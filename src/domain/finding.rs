@@ -10,7 +10,7 @@ use serde::Serialize;
 use self::edit::{Change, Manner};
 pub(crate) use self::place::first_line_end;
 pub use self::{
-    place::Place,
+    place::{LineTable, Place},
     rule::{Rule, Severity},
 };
 use super::nearest::{is_sure, nearest};
@@ -285,16 +285,19 @@ impl Finding {
 
     /// Computes the exact place and the edits from the text of the file. There are no edits if the text is not written as
     /// expected: an edit never guesses.
-    pub fn locate(&mut self, text: &str) {
+    pub fn locate(&mut self, lines: &LineTable<'_>) {
         if let Some(part) = self.part.take()
-            && let Some((start, end)) = part.span(text)
+            && let Some((start, end)) = part.span(lines.text())
         {
-            let place = Place::of(text, start, end);
+            let place = lines.place(start, end);
             (self.line, self.column) = (place.line, place.column);
             (self.start, self.end) = (place.start, place.end);
         }
-        let changes = std::mem::take(&mut self.changes);
-        let edits: Option<Vec<_>> = changes.iter().map(|change| change.edits(text)).collect();
+        let mut changes = std::mem::take(&mut self.changes);
+        if changes.len() > limits::FINDING_EDITS_MAX {
+            changes = vec![Change::ByHand];
+        }
+        let edits: Option<Vec<_>> = changes.iter().map(|change| change.edits(lines)).collect();
         self.edits
             .extend(edits.unwrap_or_default().into_iter().flatten());
     }
@@ -337,9 +340,20 @@ pub fn errors(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
     findings.iter().filter(|finding| !finding.is_warning())
 }
 
+/// Whether one more of these findings may be listed in the end. Past it none is worth a search for what was meant.
+pub fn has_room(findings: &[Finding]) -> bool {
+    findings.len() < limits::FINDINGS_WORDED_MAX
+}
+
 /// Whether a definition with these findings cannot be used.
 pub fn is_broken(findings: &[Finding]) -> bool {
     errors(findings).next().is_some()
+}
+
+/// Where a finding stands among those of its file; that more are not listed is said last.
+pub fn position(finding: &Finding) -> (bool, usize, usize) {
+    let is_rest = finding.rule == Rule::TooManyFindings;
+    (is_rest, finding.line, finding.column)
 }
 
 /// Puts findings in the order of the file and lists at most [`limits::FINDINGS_MAX`] of them, warnings only where errors
@@ -378,7 +392,7 @@ mod tests {
         for (of, at, edits) in [(0, 0, 1), (0, 1, 0), (1, 0, 0)] {
             let finding = Finding::new(Rule::UnknownKey, "", place(of), "x");
             let mut finding = finding.replace(place(at), "old", Some("new"));
-            finding.locate("old");
+            finding.locate(&LineTable::of("old"));
             assert_eq!(finding.edits.len(), edits, "{of} {at}");
         }
     }

@@ -18,13 +18,24 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     } else {
         wanted.len() / 3 + 1
     };
-    known
-        .into_iter()
-        .filter(|known| *known != name && known.chars().count().abs_diff(wanted.len()) <= far)
-        .map(|known| (distance(&wanted, &fold(known)), known))
-        .filter(|(distance, known)| *distance <= far && *distance < known.chars().count())
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, known)| known)
+    let (mut most, mut nearest) = (far, None);
+    for known in known {
+        let letters = known.chars().count();
+        if known == name || letters.abs_diff(wanted.len()) > far {
+            continue;
+        }
+        if let Some(distance) = distance_within(&wanted, &fold(known), most)
+            && distance < letters
+        {
+            nearest = Some(known);
+            // Of two that are as similar the first is meant.
+            match distance.checked_sub(1) {
+                Some(less) => most = less,
+                None => break,
+            }
+        }
+    }
+    nearest
 }
 
 /// The suggestion of the one of `known` that is most similar to `name`.
@@ -46,22 +57,37 @@ pub fn fold(text: &str) -> Vec<char> {
         .collect()
 }
 
-/// The Damerau-Levenshtein distance: insertions, deletions, replacements and swaps of neighbours.
-fn distance(a: &[char], b: &[char]) -> usize {
-    // Row 0 and column 0 are the distances from and to the empty word.
-    let row = |i: usize| -> Vec<usize> { (i..=i + b.len()).collect() };
-    let mut rows: Vec<_> = (0..=a.len()).map(row).collect();
-    for i in 1..=a.len() {
-        for j in 1..=b.len() {
-            let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut least = replaced.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                least = least.min(rows[i - 2][j - 2] + 1);
-            }
-            rows[i][j] = least;
-        }
+/// The Damerau-Levenshtein distance, where it is at most `most`: insertions, deletions, replacements and swaps of neighbours.
+/// Words that differ more are told apart after some letters.
+fn distance_within(a: &[char], b: &[char], most: usize) -> Option<usize> {
+    const FAR: usize = usize::MAX / 2;
+    if a.len().abs_diff(b.len()) > most {
+        return None;
     }
-    rows[a.len()][b.len()]
+    // The rows of the matrix before the last, the last, and the one that is made. Row 0 is the distances from the empty word.
+    let mut before = vec![FAR; b.len() + 1];
+    let mut last: Vec<_> = (0..=b.len()).collect();
+    let mut row = before.clone();
+    for i in 1..=a.len() {
+        row.fill(FAR);
+        row[0] = i;
+        // Farther from the diagonal all are more than `most`.
+        let columns = i.saturating_sub(most).max(1)..=(i + most).min(b.len());
+        for j in columns {
+            let replaced = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut least = replaced.min(last[j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                least = least.min(before[j - 2] + 1);
+            }
+            row[j] = least;
+        }
+        if row.iter().chain(&last).all(|distance| *distance > most) {
+            return None;
+        }
+        std::mem::swap(&mut before, &mut last);
+        std::mem::swap(&mut last, &mut row);
+    }
+    last.pop().filter(|distance| *distance <= most)
 }
 
 #[cfg(test)]

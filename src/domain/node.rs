@@ -8,6 +8,7 @@ use super::{
     document::type_name,
     finding::{Finding, Place, Rule},
 };
+use crate::limits;
 
 /// Something that stands in a document: the value, its path (`steps[2].agent`) and its place.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,8 +47,13 @@ pub enum Content {
     Map(Vec<Entry>),
 }
 
-/// The path of what stands under `key` of the mapping at `path`.
+/// The path of what stands under `key` of the mapping at `path`. A long key is cut: it would stand in the path of everything
+/// below it.
 pub fn join(path: &str, key: &str) -> String {
+    let key = match key.len() {
+        0..=limits::PATH_KEY_BYTES_MAX => key,
+        _ => &key[..key.floor_char_boundary(limits::PATH_KEY_BYTES_MAX)],
+    };
     if path.is_empty() {
         key.to_owned()
     } else {
@@ -99,7 +105,11 @@ impl Node {
 
     /// The type, as a message names it.
     pub fn kind(&self) -> &'static str {
-        type_name(&self.to_json())
+        match &self.content {
+            Content::List(_) => type_name(&Value::Array(Vec::new())),
+            Content::Map(_) => type_name(&Value::Object(Map::new())),
+            _ => type_name(&self.to_json()),
+        }
     }
 
     /// The text, where it is one.

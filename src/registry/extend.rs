@@ -1,5 +1,7 @@
 //! Checks workflows together with those that they extend.
 
+use std::cell::OnceCell;
+
 use super::{files::File, read};
 use crate::{
     domain::{
@@ -7,7 +9,7 @@ use crate::{
         definition::Workflow,
         document::Digest,
         draft::{Form, WorkflowDraft},
-        finding::{Finding, Rule, errors, is_broken},
+        finding::{Finding, Rule, errors, has_room, is_broken},
         grammar::EXTENDS,
         inherit::{self, Merged},
         node::Node,
@@ -147,6 +149,7 @@ fn whole(
     used: &mut Vec<Used>,
 ) -> (Option<Workflow>, Vec<Finding>) {
     let (workflow, mut findings) = check::workflow(draft, beside.known);
+    let names = OnceCell::new();
     for field in draft.children() {
         let Some(name) = field.value.text().filter(|name| !name.is_empty()) else {
             continue;
@@ -157,14 +160,15 @@ fn whole(
             meant: Meant::Child(is_there),
         });
         if !is_there {
-            let names = beside.bases.names();
             let message =
                 format!("no workflow has the name `{name}`: the step fails when it begins");
             let finding = field.value_finding(Rule::UnknownWorkflow, message);
             let finding =
                 finding.suggest("write the name of one that `midex list` shows".to_owned());
-            let names = names.iter().map(String::as_str);
-            findings.push(finding.did_you_mean(field.value.place, name, names));
+            let names = names.get_or_init(|| beside.bases.names()).iter();
+            let names = names.map(String::as_str).filter(|_| has_room(&findings));
+            let finding = finding.did_you_mean(field.value.place, name, names);
+            findings.push(finding);
         }
     }
     (workflow, findings)

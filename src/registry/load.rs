@@ -13,7 +13,7 @@ use super::{
 use crate::domain::{
     check,
     definition::{Persona, Workflow},
-    finding::{Finding, Place, Rule, arrange, is_broken},
+    finding::{Finding, LineTable, Place, Rule, arrange, is_broken, position},
 };
 
 /// The result of loading a file.
@@ -97,10 +97,15 @@ fn loaded<D, T>(
             (named, value, findings)
         }
     };
-    for finding in &mut findings {
-        finding.locate(&file.text);
-    }
     findings = arrange(findings);
+    if !findings.is_empty() {
+        let lines = LineTable::of(&file.text);
+        for finding in &mut findings {
+            finding.locate(&lines);
+        }
+        // A finding may lie some lines below the beginning of its value.
+        findings.sort_by_key(position);
+    }
     Loaded {
         name: named
             .as_ref()
@@ -126,7 +131,7 @@ pub(super) fn refuse_duplicates<T>(level: &mut [Loaded<T>]) {
             let finding = Finding::new(Rule::DuplicateName, "name", place, message)
                 .suggest("give each file a name of its own".to_owned());
             loaded.findings.push(finding);
-            loaded.findings = arrange(std::mem::take(&mut loaded.findings));
+            loaded.findings.sort_by_key(position);
             loaded.value = None;
         } else {
             first.insert(loaded.name.clone(), path);

@@ -9,7 +9,7 @@ mod values;
 use crate::domain::{
     check::unknown_key,
     draft::Form,
-    finding::{Finding, Rule},
+    finding::{Finding, Rule, has_room},
     grammar::{
         self, Record, STEP, Shape,
         foreign::{self, Counterpart},
@@ -43,9 +43,17 @@ pub(super) fn recover(found: &mut Vec<Finding>, document: &Node, form: Form) -> 
     root
 }
 
+/// Whether a mapping has more keys than any of a definition: each would be looked for among all.
+fn is_large(entries: &[Entry]) -> bool {
+    entries.len() > crate::limits::KEYS_RECOVERED_MAX
+}
+
 impl Recovery<'_> {
     /// Rewrites the keys of a mapping, then their values.
     fn record(&mut self, entries: &mut Vec<Entry>, path: &str, record: &'static Record) {
+        if is_large(entries) {
+            return;
+        }
         let is_step = record.what == STEP.what;
         if is_step {
             self.agent_as_a_mapping(entries, path);
@@ -189,6 +197,9 @@ impl Recovery<'_> {
 
     /// Corrects a key that is a slip of a known one.
     fn near(&mut self, site: &mut Site<'_>) {
+        if !has_room(self.found) {
+            return;
+        }
         let entry = site.entry();
         let near = nearest(&entry.key, site.known.keys.iter().map(|key| key.name));
         if let Some(near) = near.filter(|near| site.is_free(near)) {

@@ -1,6 +1,6 @@
 //! The sections `## step: ID` of a Markdown body: the instructions of a step.
 
-use crate::domain::{draft::Section, finding::Place, node::At};
+use crate::domain::{draft::Section, finding::LineTable, node::At};
 
 /// A block of fenced code: its character, and how many of them open it.
 type Fence = (char, usize);
@@ -8,6 +8,7 @@ type Fence = (char, usize);
 /// The sections of the body that begins at byte `body` of `text`. Each ends where the next heading of its level or above
 /// begins; code is never a heading.
 pub(super) fn sections(text: &str, body: usize) -> Vec<Section> {
+    let lines = LineTable::of(text);
     let mut sections: Vec<(At<String>, usize, usize)> = Vec::new();
     let mut fence: Option<Fence> = None;
     let mut inside = false;
@@ -24,7 +25,7 @@ pub(super) fn sections(text: &str, body: usize) -> Vec<Section> {
         } else if let Some((level, title)) = heading(line)
             && level <= 2
         {
-            let step = step(level, title).map(|id| named(text, start + offset_in(line, id), id));
+            let step = step(level, title).map(|id| named(&lines, start + offset_in(line, id), id));
             inside = step.is_some();
             sections.extend(step.map(|step| (step, end, end)));
             continue;
@@ -34,29 +35,29 @@ pub(super) fn sections(text: &str, body: usize) -> Vec<Section> {
         }
     }
     let made = |(step, from, until): (At<String>, usize, usize)| Section {
-        text: below(text, from, until, &step),
+        text: below(&lines, from, until, &step),
         step,
     };
     sections.into_iter().map(made).collect()
 }
 
 /// The text between two bytes, without the empty lines around it.
-fn below(text: &str, from: usize, until: usize, step: &At<String>) -> At<String> {
-    let whole = &text[from..until];
+fn below(lines: &LineTable<'_>, from: usize, until: usize, step: &At<String>) -> At<String> {
+    let whole = &lines.text()[from..until];
     let said = whole.trim_start_matches(['\r', '\n']);
     let start = until - said.len();
     At {
         value: said.trim_end().replace("\r\n", "\n"),
         path: step.path.clone(),
-        place: Place::of(text, start, until),
+        place: lines.place(start, until),
     }
 }
 
-fn named(text: &str, start: usize, id: &str) -> At<String> {
+fn named(lines: &LineTable<'_>, start: usize, id: &str) -> At<String> {
     At {
         value: id.to_owned(),
         path: format!("## step: {id}"),
-        place: Place::of(text, start, start + id.len()),
+        place: lines.place(start, start + id.len()),
     }
 }
 

@@ -40,11 +40,13 @@ pub(super) fn explain(
 }
 
 fn mended(text: &str, changes: &[Change]) -> String {
-    let mut text = text.to_owned();
-    for (start, old, new) in changes.iter().rev() {
-        text.replace_range(*start..start + old.len(), new);
+    let (mut all, mut from) = (String::with_capacity(text.len()), 0);
+    for (start, old, new) in changes {
+        all.push_str(&text[from..*start]);
+        all.push_str(new);
+        from = start + old.len();
     }
-    text
+    all + &text[from..]
 }
 
 /// Three backticks around the whole.

@@ -11,6 +11,7 @@ mod commands;
 mod directories;
 mod extends;
 mod findings;
+mod growth;
 mod loading;
 mod manifests;
 mod operations;

@@ -271,7 +271,7 @@ pub(super) fn finding(
                 known => format!("there are {}", first_of(known)),
             };
             let finding = site.about(rule, reference, message).suggest(hint);
-            Some(site.meant(finding, reference, &name, known.iter().copied()))
+            Some(site.meant(&[], finding, reference, &name, known.iter().copied()))
         }
         Answer::NoIndex(place) => {
             let name = inside(reference, step, *place)?.key().into_owned();

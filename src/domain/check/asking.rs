@@ -2,7 +2,7 @@
 
 use super::super::{
     draft::{RawField, StepDraft, WorkflowDraft},
-    finding::{Finding, Rule},
+    finding::{Finding, Rule, has_room},
     node::{Content, Entry, Node},
 };
 
@@ -28,7 +28,7 @@ fn properties(found: &mut Vec<Finding>, declared: &[Entry], field: &RawField) {
         let path = format!("{}.properties[{at}]", field.path);
         let input = declared.iter().find(|input| input.key == name);
         found.extend(match input {
-            None => Some(undeclared(declared, node, name, path)),
+            None => Some(undeclared(declared, node, name, path, has_room(found))),
             // Values out of a text may well correct what was given.
             Some(input) if field.key.name == "input" => {
                 never_asked(&input.value, node, name, path.clone())
@@ -39,13 +39,20 @@ fn properties(found: &mut Vec<Finding>, declared: &[Entry], field: &RawField) {
     }
 }
 
-fn undeclared(declared: &[Entry], node: &Node, name: &str, path: String) -> Finding {
+fn undeclared(
+    declared: &[Entry],
+    node: &Node,
+    name: &str,
+    path: String,
+    has_room: bool,
+) -> Finding {
     let message = if declared.is_empty() {
         format!("no input is called `{name}`: the workflow declares none")
     } else {
         format!("no input is called `{name}`")
     };
-    let known = declared.iter().map(|input| input.key.as_str());
+    let known = declared.iter().filter(|_| has_room);
+    let known = known.map(|input| input.key.as_str());
     Finding::new(Rule::UnknownReference, path, node.place, message)
         .did_you_mean(node.place, name, known)
 }

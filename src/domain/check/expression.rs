@@ -9,13 +9,13 @@ use std::{
 use super::super::{
     draft::{RawField, StepDraft, WorkflowDraft},
     expression::{Expression, ExpressionFault, FaultKind, Reference, Root, Segment, Template},
-    finding::{Finding, Rule},
+    finding::{Finding, Rule, has_room},
     grammar::{self, Shape, is_template},
     node::Node,
 };
 use super::{
     answer::{self, Answer},
-    commands::Calls,
+    commands::{Calls, first_of},
     doubt::Uses,
     fault,
     flow::{Flow, is_conditional},
@@ -292,7 +292,8 @@ impl<'d> Checker<'_, '_, 'd> {
                 let finding = site.about(Rule::UncertainReference, reference, message);
                 let finding = finding.suggest(hint);
                 let known = unknown.known.iter().copied();
-                self.found.push(site.meant(finding, reference, name, known));
+                self.found
+                    .push(site.meant(self.found, finding, reference, name, known));
             }
         }
     }
@@ -373,12 +374,17 @@ impl<'d> Checker<'_, '_, 'd> {
         unknown: &Unknown<'_>,
         message: String,
     ) {
-        let all = unknown.known.join(", ");
+        let all = first_of(&unknown.known);
         let all = (!all.is_empty()).then(|| format!("there are {all}"));
         let finding = site.about(Rule::UnknownReference, reference, message);
         let known = unknown.known.iter().copied();
-        self.found
-            .push(site.meant(finding.suggest(all), reference, &unknown.name, known));
+        self.found.push(site.meant(
+            self.found,
+            finding.suggest(all),
+            reference,
+            &unknown.name,
+            known,
+        ));
     }
 
     fn reference(&mut self, site: &Site<'_>, scope: Scope<'_>, reference: &Reference) {
@@ -431,7 +437,7 @@ impl<'d> Checker<'_, '_, 'd> {
         let message = format!("no input is called `{name}`");
         let finding = site.about(Rule::UnknownReference, reference, message);
         self.found
-            .push(site.meant(finding, reference, &name, known.iter().copied()));
+            .push(site.meant(self.found, finding, reference, &name, known.iter().copied()));
     }
 
     fn remembered(&mut self, site: &Site<'_>, reference: &Reference) {
@@ -449,7 +455,7 @@ impl<'d> Checker<'_, '_, 'd> {
         let finding = site.about(Rule::UnknownReference, reference, message);
         let known = known.iter().copied();
         self.found
-            .push(site.meant(finding.suggest(hint), reference, &name, known));
+            .push(site.meant(self.found, finding.suggest(hint), reference, &name, known));
     }
 
     /// Warns of a secret that the configuration does not name: it has no value when the step is entered.
@@ -465,7 +471,7 @@ impl<'d> Checker<'_, '_, 'd> {
         let finding = site.about(Rule::UnknownSecret, reference, message);
         let known = known.iter().map(String::as_str);
         self.found
-            .push(site.meant(finding.suggest(hint), reference, &name, known));
+            .push(site.meant(self.found, finding.suggest(hint), reference, &name, known));
     }
 
     fn output(&mut self, site: &Site<'_>, scope: Scope<'_>, reference: &Reference, id: &str) {
@@ -473,7 +479,7 @@ impl<'d> Checker<'_, '_, 'd> {
             let message = format!("no step has the id `{id}`");
             let finding = site.about(Rule::UnknownReference, reference, message);
             self.found
-                .push(site.meant(finding, reference, id, self.flow.ids()));
+                .push(site.meant(self.found, finding, reference, id, self.flow.ids()));
             return;
         };
         match scope.owner {
@@ -496,15 +502,14 @@ impl<'d> Checker<'_, '_, 'd> {
         own: Own,
     ) {
         let is_own = first == position;
-        if is_own && own == Own::Latest || self.flow.waits(position, first) {
+        if is_own && own == Own::Latest {
             return;
         }
-        if !is_own && !self.flow.waits(first, position) {
-            self.flow.add(first, position);
+        let order = self.flow.put_before(first, position, has_room(self.found));
+        let Some(is_loop) = order else {
             return;
-        }
-        let is_loop = own != Own::Never && self.flow.leads(first, position);
-        let finding = if is_loop {
+        };
+        let finding = if is_loop && own != Own::Never {
             self.forgotten(site, reference, (first, position))
         } else {
             let (first, then) = (self.flow.id(first), self.flow.id(position));

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::{
     draft::{RawField, StepDraft},
-    finding::{Finding, Place, Rule},
+    finding::{Finding, Place, Rule, has_room},
     grammar,
     node::Node,
 };
@@ -21,6 +21,8 @@ pub(super) struct Flow<'a> {
     before: Vec<Vec<Before<'a>>>,
     /// The jumps of each step.
     jumps: Vec<Vec<usize>>,
+    /// What [`Flow::put_before`] answered for these pairs.
+    orders: BTreeMap<(usize, usize), Option<bool>>,
 }
 
 /// A jump that a step states.
@@ -50,13 +52,17 @@ impl<'a> Flow<'a> {
                 let position = ids.get(jump.to).copied();
                 let crosses = position.filter(|to| steps[*to].is_provision != step.is_provision);
                 found.extend(crosses.map(|_| across(&jump)));
-                found.extend(position.is_none().then(|| nowhere(&jump, &ids)).flatten());
+                if position.is_none() {
+                    let has_room = has_room(found);
+                    found.extend(nowhere(&jump, &ids, has_room));
+                }
                 position.filter(|_| !jump.words.contains(&jump.to))
             };
             jumps.filter_map(target).collect()
         };
         Self {
             jumps: steps.iter().map(&mut targets).collect(),
+            orders: BTreeMap::new(),
             steps,
             ids,
             before,
@@ -97,16 +103,35 @@ impl<'a> Flow<'a> {
     /// Whether `then` depends on `first`, directly or not.
     pub(super) fn waits(&self, then: usize, first: usize) -> bool {
         let is_direct = |before: &Before<'_>| before.position == first;
-        if self.before[then].iter().any(is_direct) {
-            return true;
+        let (mut open, mut seen) = (vec![then], vec![false; self.steps.len()]);
+        while let Some(at) = open.pop() {
+            if self.before[at].iter().any(is_direct) {
+                return true;
+            }
+            for before in &self.before[at] {
+                if !std::mem::replace(&mut seen[before.position], true) {
+                    open.push(before.position);
+                }
+            }
         }
-        let before = |at: usize| {
-            self.before[at]
-                .iter()
-                .map(|before| before.position)
-                .collect()
-        };
-        reached(before(then), before).contains(&first)
+        false
+    }
+
+    /// Makes `then` depend on `first`, whose output it refers to. Where it cannot, the answer is whether control may lead back
+    /// to `then`. A list may refer to one output thousands of times.
+    pub(super) fn put_before(&mut self, first: usize, then: usize, has_room: bool) -> Option<bool> {
+        if let Some(order) = self.orders.get(&(first, then)) {
+            return *order;
+        }
+        let is_before = self.waits(then, first);
+        let is_free = !is_before && first != then && !self.waits(first, then);
+        if is_free {
+            self.add(first, then);
+        }
+        let is_loop = || has_room && self.leads(first, then);
+        let order = (!is_before && !is_free).then(is_loop);
+        self.orders.insert((first, then), order);
+        order
     }
 
     /// The steps that may have been done before the step is entered first.
@@ -298,13 +323,16 @@ fn arms(branch: &RawField) -> Vec<Jump<'_>> {
 }
 
 /// The finding for a jump to no step. An ill-formed id has a finding already.
-fn nowhere(jump: &Jump<'_>, ids: &BTreeMap<&str, usize>) -> Option<Finding> {
+fn nowhere(jump: &Jump<'_>, ids: &BTreeMap<&str, usize>, has_room: bool) -> Option<Finding> {
     if jump.words.contains(&jump.to) || super::super::id::StepId::parse(jump.to).is_err() {
         return None;
     }
     let known = ids.keys().copied().chain(jump.words.iter().copied());
     let message = format!("no step has the id `{}`", jump.to);
     let finding = Finding::new(Rule::UnknownStep, &jump.path, jump.place, message);
+    if !has_room {
+        return Some(finding);
+    }
     Some(meant(finding, &jump.path, jump.place, jump.to, known))
 }
 

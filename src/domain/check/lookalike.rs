@@ -20,6 +20,9 @@ pub(super) struct Lookalike {
 /// How other languages put an expression into a text: how it opens and closes.
 const BRACES: [(&str, &str); 2] = [("{{", "}}"), ("${", "}")];
 
+/// How far the end of such an expression is looked for: a text may open thousands of braces and close none.
+const EXPRESSION_ALIKE_BYTES_MAX: usize = 1000;
+
 /// Every part of `text` that could be an expression; `names` stand for an item.
 pub(super) fn parts(text: &str, names: &[&str]) -> Vec<Lookalike> {
     let trimmed = text.trim();
@@ -70,12 +73,13 @@ fn braced(
     (open, close): (&str, &str),
     names: &[&str],
 ) -> Option<Lookalike> {
-    let start = brace + 1 - open.find('{')? - 1;
+    let start = brace.checked_sub(open.find('{')?)?;
     let inside = start + open.len();
     if !text.get(start..)?.starts_with(open) {
         return None;
     }
-    let end = inside + text.get(inside..)?.find(close)?;
+    let within = text.floor_char_boundary(inside + EXPRESSION_ALIKE_BYTES_MAX);
+    let end = inside + text.get(inside..within)?.find(close)?;
     alike(text[inside..end].trim(), (start, end + close.len()), names)
 }
 

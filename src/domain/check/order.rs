@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::{
     definition::reach,
     draft::{Form, StepDraft},
-    finding::{Finding, Place, Rule},
+    finding::{Finding, Place, Rule, has_room},
     node::{At, Content},
 };
 use crate::limits;
@@ -95,7 +95,10 @@ fn stated<'a>(
     let mut seen = BTreeSet::new();
     for at in list {
         match positions.get(at.value.as_str()) {
-            None => found.push(unknown(at, position, positions)),
+            None => {
+                let meant = has_room(found).then_some((position, positions));
+                found.push(unknown(at, meant));
+            }
             Some(&before) if before == position => {
                 let message = format!("`{}` depends on itself", at.value);
                 found.push(at.finding(Rule::SelfDependency, message));
@@ -121,14 +124,15 @@ fn stated<'a>(
     edges
 }
 
-fn unknown(at: &At<String>, position: usize, positions: &BTreeMap<&str, usize>) -> Finding {
-    let others = positions.iter().filter(|(_, other)| **other != position);
+/// The finding for a dependency on no step, with the step beside the one at this position that may be meant.
+fn unknown(at: &At<String>, meant: Option<(usize, &BTreeMap<&str, usize>)>) -> Finding {
     let message = format!("no step has the id `{}`", at.value);
-    at.finding(Rule::UnknownDependency, message).did_you_mean(
-        at.place,
-        &at.value,
-        others.map(|(id, _)| *id),
-    )
+    let finding = at.finding(Rule::UnknownDependency, message);
+    let Some((position, positions)) = meant else {
+        return finding;
+    };
+    let others = positions.iter().filter(|(_, other)| **other != position);
+    finding.did_you_mean(at.place, &at.value, others.map(|(id, _)| *id))
 }
 
 /// One finding for each way back that closes a cycle.

@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use super::super::{
     draft::{RawField, Section, StepDraft},
-    finding::{Finding, Rule},
+    finding::{Finding, Rule, has_room},
     grammar,
     node::{Content, Node},
 };
@@ -17,15 +17,20 @@ pub(super) fn with_instructions<'a>(
 ) -> Cow<'a, [StepDraft]> {
     let mut steps = Cow::Borrowed(steps);
     let mut given: BTreeMap<&str, usize> = BTreeMap::new();
+    let ids = steps.iter().enumerate().rev();
+    let ids = ids.filter_map(|(position, step)| Some((step.id.clone()?.value, position)));
+    // Of two steps with one id the first has the section.
+    let ids: BTreeMap<String, usize> = ids.collect();
     for section in sections {
         let at = &section.step;
-        let is_it = |step: &StepDraft| step.id.as_ref().is_some_and(|id| id.value == at.value);
-        let Some(position) = steps.iter().position(is_it) else {
-            let ids = steps.iter().filter_map(|step| step.id.as_ref());
+        let Some(position) = ids.get(&at.value).copied() else {
             let message = format!("no step has the id `{}`", at.value);
-            let finding = at.finding(Rule::UnknownSection, message);
-            let ids = ids.map(|id| id.value.as_str());
-            found.push(finding.did_you_mean(at.place, &at.value, ids));
+            let mut finding = at.finding(Rule::UnknownSection, message);
+            if has_room(found) {
+                let known = ids.keys().map(String::as_str);
+                finding = finding.did_you_mean(at.place, &at.value, known);
+            }
+            found.push(finding);
             continue;
         };
         let instructions = steps[position].field("instructions");

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 pub(super) use self::text::meant;
 use self::text::{TextNode, last};
 use super::super::{
-    finding::{Finding, Place, Rule},
+    finding::{Finding, Place, Rule, has_room},
     grammar::{self, Key, Record, Shape, is_template},
     nearest::{did_you_mean, nearest},
     node::{Content, Entry, Node, join},
@@ -305,13 +305,13 @@ fn list(found: &mut Vec<Finding>, node: &Node, path: &str, (of, min, max): (&Sha
         return found.push(wrong_type(node, path, expected));
     };
     amount(found, node, path, (items.len(), min, max));
+    let mut names = HashSet::new();
     for (at, item) in items.iter().enumerate() {
         let path = format!("{path}[{at}]");
         let name = item
             .text()
             .filter(|_| matches!(of, Shape::Name(_) | Shape::Id(_)));
-        let is_it = |before: &Node| name.is_some() && before.text() == name;
-        if items[..at].iter().any(is_it) {
+        if name.is_some_and(|name| !names.insert(name)) {
             let message = format!("`{}` is named twice", name.unwrap_or_default());
             found.push(item.finding(Rule::DuplicateValue, &path, message));
         }
@@ -378,7 +378,8 @@ fn keys(found: &mut Vec<Finding>, node: &Node, path: &str, record: &Record, excu
         let path = join(path, &entry.key);
         match record.key(&entry.key) {
             None if record.is_open => {}
-            None => found.push(unknown(entry, path, record, &there)),
+            None if has_room(found) => found.push(unknown(entry, path, record, &there)),
+            None => found.push(unknown_key(record.what, entry, path)),
             Some(key) if key.is_planned() => found.extend(not_supported(key, &path, entry.place)),
             Some(key) => conform(found, &entry.value, &path, &key.shape),
         }

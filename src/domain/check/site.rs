@@ -2,7 +2,7 @@
 
 use super::super::{
     expression::Reference,
-    finding::{Finding, Place, Rule},
+    finding::{Finding, Place, Rule, has_room},
     grammar::{Record, Shape, is_template},
     nearest::{is_sure, nearest},
     node::{Content, Node, join},
@@ -29,15 +29,17 @@ impl Site<'_> {
         )
     }
 
-    /// Suggests the nearest of `known` for `name`, which stands in the reference.
+    /// Suggests the nearest of `known` for `name`, which stands in the reference; `found` is what was found before.
     pub(super) fn meant<'k>(
         &self,
+        found: &[Finding],
         finding: Finding,
         reference: &Reference,
         name: &str,
         known: impl Iterator<Item = &'k str>,
     ) -> Finding {
-        let Some(near) = nearest(name, known) else {
+        let near = has_room(found).then(|| nearest(name, known)).flatten();
+        let Some(near) = near else {
             return finding;
         };
         let finding = finding.suggest(format!("did you mean `{near}`?"));

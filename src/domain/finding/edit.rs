@@ -1,7 +1,7 @@
 //! Turns a change of a value into an edit of the text. The value may be written plainly, in quotes or in a block; there is an
 //! edit only if exactly that value is found in the text.
 
-use super::place::{Place, line_start};
+use super::place::{LineTable, Place, line_start};
 use crate::error::Edit;
 
 /// A change, before its place in the text is known.
@@ -110,9 +110,10 @@ impl Change {
     }
 
     /// The edits of `text`; `None` if they are not safe.
-    pub(super) fn edits(&self, text: &str) -> Option<Vec<Edit>> {
+    pub(super) fn edits(&self, lines: &LineTable<'_>) -> Option<Vec<Edit>> {
+        let text = lines.text();
         Some(match self {
-            Self::Part(part) => vec![part.edit(text)?],
+            Self::Part(part) => vec![part.edit(lines)?],
             Self::Around {
                 place,
                 value,
@@ -121,8 +122,8 @@ impl Change {
             } => {
                 let (start, end) = on_one_line(text, *place, value.as_deref())?;
                 vec![
-                    edit(text, (start, start), before.clone()),
-                    edit(text, (end, end), after.clone()),
+                    edit(lines, (start, start), before.clone()),
+                    edit(lines, (end, end), after.clone()),
                 ]
             }
             Self::Cut { entry, next, end } => {
@@ -130,20 +131,20 @@ impl Change {
                     Some(next) => (entry.start, *next),
                     None => line_of(text, entry.start, *end)?,
                 };
-                vec![edit(text, bounds, String::new())]
+                vec![edit(lines, bounds, String::new())]
             }
             Self::ByHand => return None,
             Self::Raw { start, old, new } => {
                 let end = start + old.len();
                 let found = text.get(*start..end)? == old;
-                found.then(|| vec![edit(text, (*start, end), new.clone())])?
+                found.then(|| vec![edit(lines, (*start, end), new.clone())])?
             }
         })
     }
 }
 
-fn edit(text: &str, (start, end): (usize, usize), new_text: String) -> Edit {
-    let (from, to) = (Place::of(text, start, start), Place::of(text, end, end));
+fn edit(lines: &LineTable<'_>, (start, end): (usize, usize), new_text: String) -> Edit {
+    let (from, to) = (lines.place(start, start), lines.place(end, end));
     Edit {
         line: from.line,
         column: from.column,
@@ -181,7 +182,8 @@ fn line_of(text: &str, start: usize, end: usize) -> Option<(usize, usize)> {
 }
 
 impl Part {
-    fn edit(&self, text: &str) -> Option<Edit> {
+    fn edit(&self, lines: &LineTable<'_>) -> Option<Edit> {
+        let text = lines.text();
         let (start, end, new_text) = match &self.manner {
             Manner::Item => self.as_item(text)?,
             Manner::Key(key) => self.as_key(text, key)?,
@@ -192,7 +194,7 @@ impl Part {
                 (start - quotes, end + quotes, self.fitting(&writing)?)
             }
         };
-        Some(edit(text, (start, end), new_text))
+        Some(edit(lines, (start, end), new_text))
     }
 
     /// A new line above the item at the place, if the item begins its line.

@@ -26,14 +26,44 @@ impl Place {
         origin: 0,
     };
 
-    /// The place of the bytes `start..end` of `text`, cut at the end of their first line.
+    /// The place of the bytes `start..end` of `text`, cut at the end of their first line. It reads the text from its beginning:
+    /// a [`LineTable`] finds many places of one text.
     pub fn of(text: &str, start: usize, end: usize) -> Self {
-        let start = text.floor_char_boundary(start.min(text.len()));
+        LineTable::of(text).place(start, end)
+    }
+}
+
+/// A text with the beginnings of its lines, so that a place is found without reading the text from its beginning.
+#[derive(Debug)]
+pub struct LineTable<'a> {
+    text: &'a str,
+    starts: Vec<usize>,
+}
+
+impl<'a> LineTable<'a> {
+    /// Reads the text once.
+    pub fn of(text: &'a str) -> Self {
+        let after_breaks = text.match_indices('\n').map(|(at, _)| at + 1);
         Self {
-            line: text[..start].matches('\n').count() + 1,
-            column: text[line_start(text, start)..start].chars().count() + 1,
+            text,
+            starts: [0].into_iter().chain(after_breaks).collect(),
+        }
+    }
+
+    /// The text that the table is of.
+    pub fn text(&self) -> &'a str {
+        self.text
+    }
+
+    /// The place of the bytes `start..end`, cut at the end of their first line.
+    pub fn place(&self, start: usize, end: usize) -> Place {
+        let start = self.text.floor_char_boundary(start.min(self.text.len()));
+        let line = self.starts.partition_point(|first| *first <= start);
+        Place {
+            line,
+            column: self.text[self.starts[line - 1]..start].chars().count() + 1,
             start,
-            end: first_line_end(text, start, end),
+            end: first_line_end(self.text, start, end),
             origin: 0,
         }
     }

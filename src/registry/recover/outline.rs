@@ -1,7 +1,7 @@
 //! Recovery of documents with another outline: all of it below one key, inputs as a list or a schema, steps under their ids.
 
 use super::{
-    Recovery,
+    Recovery, is_large,
     values::{entry, mapping, position, read},
 };
 use crate::domain::{
@@ -22,7 +22,8 @@ impl Recovery<'_> {
         let Content::Map(below) = &entries[at].value.content else {
             return;
         };
-        if !below.iter().any(|entry| record.key(&entry.key).is_some()) {
+        let is_outline = below.iter().any(|entry| record.key(&entry.key).is_some());
+        if !is_outline || is_large(below) {
             return;
         }
         let name = below

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Recovery;
+use super::{Recovery, is_large};
 use crate::domain::{
     check::{unknown_key, wrong_type},
     finding::{Finding, Place, Rule},
@@ -24,6 +24,9 @@ impl Recovery<'_> {
         let Content::Map(below) = &entries[at].value.content else {
             return;
         };
+        if is_large(below) {
+            return;
+        }
         let is_name = |entry: &&Entry| ["name", "id"].contains(&entry.key.as_str());
         let Some(name) = below
             .iter()
