@@ -237,18 +237,14 @@ impl App {
 
     /// What an execution of this workflow would follow now.
     async fn definition(&self, name: &str) -> Result<Arc<Definition>> {
-        let name = name.to_owned();
-        self.look_into_files(move |definitions| definitions.definition(&name))
-            .await?
+        self.definitions.find(name).await
     }
 
     async fn look_into_files<T: Send + 'static>(
         &self,
         look: impl FnOnce(&Definitions) -> T + Send + 'static,
     ) -> Result<T> {
-        let definitions = self.definitions.clone();
-        let looked = tokio::task::spawn_blocking(move || look(&definitions)).await;
-        looked.map_err(|error| Error::internal("loading the definitions panicked").because(error))
+        self.definitions.look(look).await
     }
 
     /// The definitions, live.
@@ -315,7 +311,7 @@ impl App {
         inputs: Option<Value>,
         project: Option<String>,
     ) -> Result<Advanced> {
-        self.definitions.loaded().meets_requirements(&definition)?;
+        self.definitions.meets_requirements(&definition)?;
         if self.host.catalogs.is_some() && definition.calls().next().is_some() {
             // What its user has just changed of a catalog counts.
             self.catalog_set().await?;

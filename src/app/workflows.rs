@@ -6,11 +6,7 @@ use std::{
 };
 
 use crate::{
-    catalog::BoxFuture,
-    domain::Definition,
-    engine::Workflows,
-    error::{Error, Result},
-    registry::Definitions,
+    catalog::BoxFuture, domain::Definition, engine::Workflows, error::Result, registry::Definitions,
 };
 
 /// The definitions of projects, as their callers have them.
@@ -50,17 +46,11 @@ impl Workflows for OfProjects {
         project: Option<&'a str>,
         name: &'a str,
     ) -> BoxFuture<'a, Result<Arc<Definition>>> {
-        let (definitions, name) = (self.of(project), name.to_owned());
+        let definitions = self.of(project);
         Box::pin(async move {
-            let look = move || {
-                let definition = definitions.definition(&name)?;
-                definitions.loaded().meets_requirements(&definition)?;
-                Ok(definition)
-            };
-            let looked = tokio::task::spawn_blocking(look).await;
-            looked.map_err(|error| {
-                Error::internal("loading the definitions panicked").because(error)
-            })?
+            let definition = definitions.find(name).await?;
+            definitions.meets_requirements(&definition)?;
+            Ok(definition)
         })
     }
 }

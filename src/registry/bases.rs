@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, cell::OnceCell, collections::HashMap};
 
-use super::{Registry, Source, cache::Cache, extend::Bases, files::File, read};
+use super::{Directory, Registry, Source, cache::Cache, extend::Bases, files::File, read};
 use crate::domain::definition::Definition;
 
 impl Bases for Registry {
@@ -21,7 +21,7 @@ impl Bases for Registry {
 
 /// Files that are loaded or checked together, those of each directory by themselves, the nearest first.
 pub(super) struct Levels<'a> {
-    files: Cow<'a, [(Source, Vec<File>)]>,
+    files: Cow<'a, [(Directory, Vec<File>)]>,
     /// What is known of files that did not change.
     cache: Option<&'a Cache<Definition>>,
     /// The name of each file by its place in the levels, made when it is asked for first: most workflows extend nothing.
@@ -30,7 +30,7 @@ pub(super) struct Levels<'a> {
 
 impl<'a> Levels<'a> {
     pub(super) fn new(
-        files: Cow<'a, [(Source, Vec<File>)]>,
+        files: Cow<'a, [(Directory, Vec<File>)]>,
         cache: Option<&'a Cache<Definition>>,
     ) -> Self {
         Self {
@@ -103,7 +103,7 @@ impl<'a, F: Fn() -> Vec<File>> Nearer<'a, F> {
     }
 
     fn files(&self) -> &Levels<'a> {
-        let levels = || vec![(Source::Flag, (self.read)())];
+        let levels = || vec![(Directory::new(Source::Flag), (self.read)())];
         self.files
             .get_or_init(|| Levels::new(Cow::Owned(levels()), None))
     }

@@ -21,8 +21,13 @@ impl<T> Default for Cache<T> {
 impl<T> Cache<T> {
     /// The result for the file at this path, where it looks as it did when it was read. It is not opened.
     pub(super) fn unchanged(&self, path: &Path) -> Option<&Loaded<Arc<T>>> {
-        let loaded = self.0.get(path)?;
+        let loaded = self.at(path)?;
         loaded.file.looks_unchanged().then_some(loaded)
+    }
+
+    /// The result for the file at this path as it was read.
+    pub(super) fn at(&self, path: &Path) -> Option<&Loaded<Arc<T>>> {
+        self.0.get(path)
     }
 
     /// Whether its files can be told from later ones by the same stamps as in `other`.

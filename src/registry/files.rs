@@ -8,25 +8,21 @@ use std::{
     collections::HashSet,
     ffi::{OsStr, OsString},
     fs, io,
-    io::Read,
-    os::{
-        fd::OwnedFd,
-        unix::{ffi::OsStrExt, fs::FileTypeExt},
-    },
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
     time::SystemTime,
 };
 
 use rustix::fs::{Dir, Mode, OFlags, openat};
 
-use super::Directory;
+use super::source::{Directory, unreadable};
 use crate::{
     domain::{
         document::Digest,
         finding::{Finding, Place, Rule},
     },
-    error::{Code, Error, Result, plain},
-    folder::Stamp,
+    error::{Code, Error, Result},
+    folder::{Stamp, kind_of_other, open_regular, read_within},
     limits,
 };
 
@@ -46,7 +42,7 @@ pub(crate) struct File {
 }
 
 impl File {
-    fn trouble(path: PathBuf, finding: Finding) -> Self {
+    pub(super) fn trouble(path: PathBuf, finding: Finding) -> Self {
         Self {
             trouble: Some(finding),
             ..Self::of(path, String::new())
@@ -142,32 +138,34 @@ pub(super) fn is_hidden(name: &OsStr) -> bool {
     name.as_bytes().starts_with(b"_") || name.as_bytes().starts_with(b".")
 }
 
-/// Every definition file below `root` with one of `extensions`, sorted by path.
-pub(super) fn read_directory(root: &Path, extensions: &[&str]) -> Vec<File> {
-    let opened = Root::open(root);
-    let opened = match opened {
-        Ok(opened) => opened,
-        Err(error) => return vec![File::trouble(root.to_owned(), unreadable(&error))],
+/// Every definition file in a directory with one of `extensions`, sorted by path, within the limits of one source.
+pub(super) fn read_directory(directory: &Directory, extensions: &[&str]) -> Vec<File> {
+    let root = match Root::open(directory) {
+        Ok(root) => root,
+        Err(finding) => return vec![File::trouble(directory.path.clone(), *finding)],
     };
-    let real_root = opened.real.clone();
+    let real_root = root.real.clone();
     let mut walk = Walk {
         extensions,
         // A link back to the root leads nowhere new.
         seen: HashSet::from([real_root.clone()]),
-        root: opened,
+        root,
         entries: 0,
+        bytes: 0,
         files: Vec::new(),
         full: false,
     };
-    walk.directory(root, &real_root, 0);
+    walk.directory(&directory.path, &real_root, 0);
     if walk.full {
         let message = format!(
-            "the directory holds more than {} definition files or {} entries; the rest is not read",
+            "the directory holds more than {} definition files, {} bytes of them or {} entries; the rest is not read",
             limits::DEFINITION_FILES_MAX,
+            limits::DEFINITION_SOURCE_BYTES_MAX,
             limits::DEFINITION_ENTRIES_MAX
         );
         let finding = Finding::of_file(Rule::TooManyFiles, message);
-        walk.files.push(File::trouble(root.to_owned(), finding));
+        walk.files
+            .push(File::trouble(directory.path.clone(), finding));
     }
     walk.files
 }
@@ -179,10 +177,12 @@ pub(super) struct Root {
 }
 
 impl Root {
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
-        let real = fs::canonicalize(path)?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = rustix::fs::open(&real, flags, Mode::empty())?;
+    pub(super) fn open(directory: &Directory) -> Result<Self, Box<Finding>> {
+        let real = directory.real_path()?;
+        // No link takes the place of the directory between its check and its opening.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = rustix::fs::open(&real, flags, Mode::empty());
+        let directory = opened.map_err(|error| unreadable(&error.into()))?;
         Ok(Self { real, directory })
     }
 
@@ -210,6 +210,8 @@ struct Walk<'a> {
     /// Real paths that were met: links may lead to one file or directory twice.
     seen: HashSet<PathBuf>,
     entries: usize,
+    /// Bytes of the files that were read.
+    bytes: u64,
     files: Vec<File>,
     full: bool,
 }
@@ -276,7 +278,10 @@ impl Walk<'_> {
         }
         match fs::canonicalize(&path) {
             Ok(real) if !real.starts_with(&self.root.real) => {
-                let message = "the symbolic link leaves the directory of definitions";
+                let message = format!(
+                    "the symbolic link leaves the directory of definitions: it leads to {}",
+                    real.display()
+                );
                 let finding = Finding::of_file(Rule::OutsideDirectory, message)
                     .suggest("copy the file here, or name its directory".to_owned());
                 self.files.push(File::trouble(path, finding));
@@ -293,8 +298,10 @@ impl Walk<'_> {
             Ok(_) if self.files.len() >= limits::DEFINITION_FILES_MAX => self.full = true,
             Ok(real) => {
                 let opened = self.root.below(&real);
-                let max = limits::DEFINITION_BYTES_MAX;
-                self.files.push(read_opened(path, opened, max));
+                let file = read_opened(path, opened, limits::DEFINITION_BYTES_MAX);
+                self.bytes += file.text.len() as u64;
+                self.full = self.bytes > limits::DEFINITION_SOURCE_BYTES_MAX;
+                self.files.push(file);
             }
             Err(error) => self.files.push(File::trouble(path, unreadable(&error))),
         }
@@ -304,8 +311,9 @@ impl Walk<'_> {
 /// Reads a file again that [`read_directory`] found in one of `directories`, with the same care; `None` if it is gone or
 /// outside of its directory now.
 pub(super) fn read_again(directories: &[Directory], path: &Path) -> Option<File> {
-    let mut roots = directories.iter().map(|directory| &directory.path);
-    let root = Root::open(roots.find(|root| path.starts_with(root))?).ok()?;
+    let mut directories = directories.iter();
+    let directory = directories.find(|directory| path.starts_with(&directory.path))?;
+    let root = Root::open(directory).ok()?;
     let opened = root.below(&fs::canonicalize(path).ok()?).ok()?;
     let max = limits::DEFINITION_BYTES_MAX;
     Some(read_opened(path.to_owned(), Ok(opened), max))
@@ -315,10 +323,7 @@ pub(super) fn read_again(directories: &[Directory], path: &Path) -> Option<File>
 pub(crate) fn read(path: &Path, max: u64) -> File {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_file() => {
-            // A pipe that has taken its place since is not waited for.
-            let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-            let opened = rustix::fs::open(path, flags, Mode::empty());
-            let opened = opened.map(Into::into).map_err(Into::into);
+            let opened = open_regular(path).map(|(file, _)| file);
             read_opened(path.to_owned(), opened, max)
         }
         Ok(metadata) => {
@@ -334,20 +339,17 @@ pub(crate) fn read(path: &Path, max: u64) -> File {
     reason = "held against what the file system says by the machine's own clock"
 )]
 fn read_opened(path: PathBuf, opened: io::Result<fs::File>, max: u64) -> File {
-    let mut bytes = Vec::new();
     let now = SystemTime::now();
     let read = opened.and_then(|file| {
         let metadata = file.metadata()?;
-        if metadata.is_file() && metadata.len() <= max {
-            // The file may grow meanwhile: the limit holds for what is read.
-            file.take(max + 1).read_to_end(&mut bytes)?;
-        }
-        Ok(metadata)
+        let is_read = metadata.is_file() && metadata.len() <= max;
+        let bytes = is_read.then(|| read_within(file, max)).transpose()?;
+        Ok((metadata, bytes.unwrap_or_default()))
     });
     match read {
         Err(error) => File::trouble(path, unreadable(&error)),
-        Ok(metadata) if !metadata.is_file() => File::trouble(path, not_a_file()),
-        Ok(metadata) => match too_large(metadata.len().max(bytes.len() as u64), max) {
+        Ok((metadata, _)) if !metadata.is_file() => File::trouble(path, not_a_file()),
+        Ok((metadata, bytes)) => match too_large(metadata.len().max(bytes.len() as u64), max) {
             Some(finding) => File::trouble(path, finding),
             None => File {
                 stamp: Stamp::settled(&metadata, now),
@@ -364,20 +366,13 @@ fn too_large(bytes: u64, max: u64) -> Option<Finding> {
 
 /// The finding for an entry that is no file; it is never opened.
 fn oddity(kind: fs::FileType, is_named_like_one: bool) -> Option<Finding> {
-    let what = if kind.is_file() {
-        return None;
-    } else if kind.is_dir() {
+    let what = kind_of_other(kind)?;
+    if kind.is_dir() {
         let message = "this is a directory with the name of a definition file";
         let finding = Finding::of_file(Rule::Unreadable, message);
         let advice = "give it a name without extension; the definitions in it are read";
         return is_named_like_one.then(|| finding.suggest(advice.to_owned()));
-    } else if kind.is_fifo() {
-        "a pipe"
-    } else if kind.is_socket() {
-        "a socket"
-    } else {
-        "a device"
-    };
+    }
     let message = format!("this is {what}, not a file");
     let finding = Finding::of_file(Rule::Unreadable, message);
     Some(finding.suggest("remove it, or put a file in its place".to_owned()))
@@ -402,9 +397,4 @@ fn text(path: PathBuf, bytes: Vec<u8>) -> File {
         trouble: Some(finding),
         ..File::of(path, text)
     }
-}
-
-fn unreadable(error: &io::Error) -> Finding {
-    let message = format!("it cannot be read: {}", plain(error));
-    Finding::of_file(Rule::Unreadable, message)
 }

@@ -4,6 +4,7 @@ use std::{
     borrow::Cow,
     collections::{BTreeMap, HashSet},
     sync::Arc,
+    time::Instant,
 };
 
 use super::{
@@ -17,10 +18,13 @@ use super::{
     load::{self, Loaded},
     markdown, shipped,
 };
-use crate::domain::{
-    check::{Agent, Agents, Known},
-    definition::{Definition, Persona, Workflow},
-    finding::{Finding, Rule},
+use crate::{
+    domain::{
+        check::{Agent, Agents, Known},
+        definition::{Definition, Persona, Workflow},
+        finding::{Finding, Rule},
+    },
+    limits,
 };
 
 /// What the load before came to, if there was one.
@@ -60,16 +64,17 @@ pub(super) fn workflows(
 }
 
 fn collection<T>(
-    levels: &[(Source, Vec<File>)],
+    levels: &[(Directory, Vec<File>)],
     (previous, cached): (Previous<'_, T>, Previous<'_, T>),
     valid: impl Fn(&Loaded<Arc<T>>) -> bool,
     load: impl Fn(File) -> Loaded<Arc<T>>,
 ) -> Collection<T> {
     let empty = Cache::default();
     let mut loader = CachedLoader::new(cached.map_or(&empty, |before| &before.cache));
-    let mut read = |file| loader.read(file, &valid, &load);
+    let mut read = |file: &File| loader.read(file, &valid, &load);
     let levels = levels.iter();
-    let levels = levels.map(|(source, files)| (*source, files.iter().map(&mut read).collect()));
+    let levels = levels
+        .map(|(directory, files)| (directory.source, within_limits(directory, files, &mut read)));
     let levels = levels.collect();
     let mut last_good = previous.map_or_else(LastGood::default, Collection::last_good);
     let (shown, hidden) = first_of_each_name(levels, &mut last_good);
@@ -89,20 +94,57 @@ fn collection<T>(
     }
 }
 
+/// The results for the files of one directory, as far as they are within its limits: what a repository holds neither fills
+/// the memory of the process nor keeps a command waiting.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long a check takes is told by the machine's own clock"
+)]
+fn within_limits<T>(
+    directory: &Directory,
+    files: &[File],
+    mut read: impl FnMut(&File) -> Loaded<Arc<T>>,
+) -> Vec<Loaded<Arc<T>>> {
+    let (began, mut values) = (Instant::now(), 0);
+    let (most, within) = (
+        limits::DEFINITION_SOURCE_VALUES_MAX,
+        limits::DEFINITION_SOURCE_WITHIN,
+    );
+    let mut level = Vec::new();
+    for (at, file) in files.iter().enumerate() {
+        let past = if values > most {
+            format!("hold more than {most} values together")
+        } else if began.elapsed() > within {
+            format!("take longer than {} s to be checked", within.as_secs())
+        } else {
+            let loaded = read(file);
+            values += loaded.values;
+            level.push(loaded);
+            continue;
+        };
+        let rest = files.len() - at;
+        let message = format!("the definitions here {past}: {rest} more files are not used");
+        let finding = Finding::of_file(Rule::LimitExceeded, message);
+        level.push(read(&File::trouble(directory.path.clone(), finding)));
+        break;
+    }
+    level
+}
+
 /// The files of every directory, nearest first, and those that are part of midex last.
 pub(super) fn levels(
     directories: &[Directory],
     extensions: &'static [&'static str],
     shipped: &'static [(&'static str, &'static str)],
-) -> impl Iterator<Item = (Source, Vec<File>)> {
+) -> impl Iterator<Item = (Directory, Vec<File>)> {
     directories
         .iter()
         .map(move |directory| {
-            let mut files = files::read_directory(&directory.path, extensions);
+            let mut files = files::read_directory(directory, extensions);
             files.retain(|file| !is_readme(file));
-            (directory.source, files)
+            (directory.clone(), files)
         })
-        .chain([(Source::Shipped, shipped::files(shipped))])
+        .chain([(Directory::new(Source::Shipped), shipped::files(shipped))])
 }
 
 /// A `README.md` may lie among the definitions; only front matter makes it one.

@@ -3,16 +3,18 @@
 use std::{
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, mpsc},
+    thread,
 };
 
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
-use super::{Places, Registry, difference, stamps::Stamps};
+use super::{Places, Registry, difference, names, stamps::Stamps};
 use crate::{
-    domain::{check::Abilities, definition::Definition},
-    error::Result,
+    domain::{check::Abilities, definition::Definition, id::AgentName},
+    error::{Error, Result},
     folder::Follower,
+    limits,
 };
 
 /// The registry as it stands. It is loaded for the first caller that asks for it, anew where a caller asks for the current one
@@ -44,6 +46,8 @@ impl Definitions {
                 abilities: Mutex::new(abilities),
                 loaded: RwLock::default(),
                 seen: Mutex::default(),
+                looks: Arc::new(Semaphore::new(limits::DEFINITIONS_LOOKS_MAX)),
+                outside: Mutex::default(),
                 version: watch::Sender::new(0),
             }),
             follower: Follower::default(),
@@ -71,10 +75,63 @@ impl Definitions {
     /// # Errors
     /// `WORKFLOW_NOT_FOUND`, `WORKFLOW_VALIDATION_FAILED`.
     pub fn definition(&self, name: &str) -> Result<Arc<Definition>> {
-        match self.loaded().definition_now(name) {
-            Some(definition) => Ok(definition),
-            None => self.current().definition(name),
+        self.definition_soon(name)
+            .unwrap_or_else(|| self.current().definition(name))
+    }
+
+    /// The same where that needs no long load of the project's files; else `None`, soon.
+    pub(crate) fn definition_soon(&self, name: &str) -> Option<Result<Arc<Definition>>> {
+        let known = self.live.known();
+        if let Some(definition) = known.and_then(|known| known.definition_now(name)) {
+            return Some(Ok(definition));
         }
+        if let Some(current) = self.live.awaited() {
+            return Some(current.definition(name));
+        }
+        // A workflow that the project has no part in does not wait for the project's files.
+        self.live.outside_project(name).map(Ok)
+    }
+
+    /// Works with the definitions off the workers of the runtime. Callers past [`limits::DEFINITIONS_LOOKS_MAX`] wait without
+    /// a thread, so that a project whose files take long keeps no threads from all others.
+    ///
+    /// # Errors
+    /// The work panicked.
+    pub(crate) async fn look<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Result<T> {
+        let (turn, all) = (self.live.looks.clone().acquire_owned().await, self.clone());
+        off_the_workers(move || {
+            let _turn = turn;
+            work(&all)
+        })
+        .await
+    }
+
+    /// [`Definitions::definition`] off the workers of the runtime.
+    ///
+    /// # Errors
+    /// As that, or the load panicked.
+    pub(crate) async fn find(self: &Arc<Self>, name: &str) -> Result<Arc<Definition>> {
+        let (all, named, name) = (self.clone(), name.to_owned(), name.to_owned());
+        // This is no long work, so it waits for no turn.
+        let soon = off_the_workers(move || all.definition_soon(&named)).await?;
+        match soon {
+            Some(definition) => definition,
+            None => {
+                self.look(move |all| all.current().definition(&name))
+                    .await?
+            }
+        }
+    }
+
+    /// Whether every catalog is there that a definition requires.
+    ///
+    /// # Errors
+    /// `CATALOG_MISSING` with the call that imports it.
+    pub(crate) fn meets_requirements(&self, definition: &Definition) -> Result<()> {
+        super::meets_requirements(&self.live.abilities(), definition)
     }
 
     /// The registry with what was just written.
@@ -120,6 +177,13 @@ impl Definitions {
     }
 }
 
+async fn off_the_workers<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T> {
+    let worked = tokio::task::spawn_blocking(work).await;
+    worked.map_err(|error| Error::internal("loading the definitions panicked").because(error))
+}
+
 struct Live {
     places: Places,
     abilities: Mutex<Abilities>,
@@ -128,6 +192,10 @@ struct Live {
     /// Held during a load: there is one at a time. None before the first.
     seen: Mutex<Option<Seen>>,
     version: watch::Sender<u64>,
+    /// Turns of the threads that look at the files for callers.
+    looks: Arc<Semaphore>,
+    /// The definitions of all sources but the project's, once a caller was not to wait for those.
+    outside: Mutex<Option<Registry>>,
 }
 
 /// How the files looked when the last load began.
@@ -155,6 +223,41 @@ impl Live {
         let mut seen = self.lock();
         self.catch_up(&mut seen);
         self.last()
+    }
+
+    /// The registry with every change up to now, where that is there in [`limits::DEFINITIONS_AWAITED`].
+    fn awaited(self: &Arc<Self>) -> Option<Arc<Registry>> {
+        let turn = self.looks.clone().try_acquire_owned().ok()?;
+        let (live, (loaded, wait)) = (self.clone(), mpsc::sync_channel(1));
+        let load = move || {
+            let _turn = turn;
+            // Nobody may wait for it any more.
+            let _ = loaded.send(live.current());
+        };
+        let thread = thread::Builder::new().name("midex-definitions-load".to_owned());
+        thread.spawn(load).ok()?;
+        wait.recv_timeout(limits::DEFINITIONS_AWAITED).ok()
+    }
+
+    /// The definition of a workflow that no file of the project has a part in: neither its name, nor those of its agents and
+    /// of the workflows that it extends.
+    fn outside_project(&self, name: &str) -> Option<Arc<Definition>> {
+        let all = self.places.sources();
+        let sources = all.clone().without_project();
+        let mut outside = self.outside.lock().unwrap_or_else(PoisonError::into_inner);
+        let abilities = self.abilities().clone();
+        let registry = Registry::load_after(&sources, &abilities, outside.as_ref());
+        let definition = registry.definition(name);
+        let bases = registry.bases_of(name);
+        *outside = Some(registry);
+        drop(outside);
+        let definition = definition.ok()?;
+        let bases = bases.iter().map(String::as_str).chain([name]);
+        let agents = definition.personas.keys().map(AgentName::as_str);
+        let is_of_project =
+            names::may_define_in_project(&all.workflows, &bases.collect::<Vec<_>>())
+                || names::may_define_in_project(&all.agents, &agents.collect::<Vec<_>>());
+        (!is_of_project).then_some(definition)
     }
 
     /// What was loaded last, while `seen` is held.

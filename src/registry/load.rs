@@ -31,6 +31,8 @@ pub(super) struct Loaded<T> {
     pub(super) findings: Vec<Finding>,
     /// The names of the workflows that it extends, with what they meant.
     pub(super) used: Vec<Used>,
+    /// How many values the definition holds, with what it inherits: a long text counts as several.
+    pub(super) values: usize,
 }
 
 impl<T> Loaded<T> {
@@ -43,6 +45,7 @@ impl<T> Loaded<T> {
             value: self.value.map(make),
             findings: self.findings,
             used: self.used,
+            values: self.values,
         }
     }
 }
@@ -51,7 +54,7 @@ impl<T> Loaded<T> {
 pub(super) fn workflow(file: File, beside: Beside<'_>) -> Loaded<Workflow> {
     let draft = read::draft(&file);
     let is_shipped = shipped::is_of_midex(&file.path);
-    let mut used = Vec::new();
+    let (mut used, mut values) = (Vec::new(), 0);
     let mut loaded = loaded(file, draft, |draft| {
         let name = read::workflow_name(&draft);
         let own = name
@@ -60,9 +63,10 @@ pub(super) fn workflow(file: File, beside: Beside<'_>) -> Loaded<Workflow> {
             .unwrap_or_default();
         let checked = extend::check(draft, &[own], beside);
         used = checked.used;
+        values = checked.document.size();
         (name, (checked.workflow, checked.findings))
     });
-    loaded.used = used;
+    (loaded.used, loaded.values) = (used, values);
     if is_shipped {
         // That its user has not the catalog of a workflow that comes with midex is nothing to mend.
         loaded
@@ -114,6 +118,7 @@ fn loaded<D, T>(
         value: value.filter(|_| !is_broken(&findings)),
         findings,
         used: Vec::new(),
+        values: file.text.len() / 64,
         file,
     }
 }

@@ -17,6 +17,7 @@ mod live;
 mod load;
 mod manifest;
 mod markdown;
+mod names;
 mod read;
 mod recover;
 mod schema;
@@ -188,26 +189,12 @@ impl Registry {
         entry.value.clone().ok_or_else(|| invalid(entry))
     }
 
-    /// Whether every catalog is there that a definition requires.
-    ///
-    /// # Errors
-    /// `CATALOG_MISSING` with the call that imports it.
-    pub(crate) fn meets_requirements(&self, definition: &Definition) -> Result<()> {
-        let Some(commands) = self.abilities.commands() else {
-            return Ok(());
-        };
-        let workflow = &definition.workflow;
-        let missing = workflow.requires.iter().find(|one| !commands.meets(one));
-        let Some(missing) = missing else {
-            return Ok(());
-        };
-        let message = format!(
-            "workflow '{}' requires a catalog of {missing}, which is not here",
-            workflow.name
-        );
-        Err(Error::new(Code::CatalogMissing, message)
-            .with("workflow", workflow.name.as_str())
-            .with("import", missing.import_call()))
+    /// The names of the workflows that the one of this name extends, one above the other.
+    fn bases_of(&self, name: &str) -> Vec<String> {
+        let path = self.workflow(name).and_then(|entry| entry.path.as_ref());
+        let loaded = path.and_then(|path| self.workflows.cache.at(path));
+        let used = loaded.map_or(&[][..], |loaded| &loaded.used);
+        used.iter().map(|used| used.name.clone()).collect()
     }
 
     /// The definition for a start of this workflow, parsed anew if the text of its file has changed. `None` if a reload is
@@ -273,6 +260,24 @@ impl Registry {
         let is_near = error.context("nearest").is_some();
         error.with_next(if is_near { NEAREST_ID } else { IDS })
     }
+}
+
+fn meets_requirements(abilities: &Abilities, definition: &Definition) -> Result<()> {
+    let Some(commands) = abilities.commands() else {
+        return Ok(());
+    };
+    let workflow = &definition.workflow;
+    let missing = workflow.requires.iter().find(|one| !commands.meets(one));
+    let Some(missing) = missing else {
+        return Ok(());
+    };
+    let message = format!(
+        "workflow '{}' requires a catalog of {missing}, which is not here",
+        workflow.name
+    );
+    Err(Error::new(Code::CatalogMissing, message)
+        .with("workflow", workflow.name.as_str())
+        .with("import", missing.import_call()))
 }
 
 /// The same call for the workflow that may have been meant.

@@ -1,12 +1,17 @@
 //! The sources of definitions, nearest first.
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
 use etcetera::{BaseStrategy, choose_base_strategy};
 use serde::Serialize;
+
+use crate::{
+    domain::finding::{Finding, Rule},
+    error::plain,
+};
 
 /// Whose a definition is. A nearer one hides a farther one of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -43,6 +48,39 @@ pub struct Directory {
     pub path: PathBuf,
 }
 
+impl Directory {
+    /// What stands for the directory of files that come from elsewhere.
+    pub(super) fn new(source: Source) -> Self {
+        let path = PathBuf::new();
+        Self { source, path }
+    }
+
+    /// Where it lies, links resolved.
+    ///
+    /// # Errors
+    /// It cannot be read; or it is one of the project's, and a link leads out of the project: a cloned repository makes no files
+    /// of its user definitions.
+    pub(super) fn real_path(&self) -> Result<PathBuf, Box<Finding>> {
+        let real = |path: &Path| fs::canonicalize(path).map_err(|error| unreadable(&error));
+        let found = real(&self.path)?;
+        let project = self
+            .path
+            .parent()
+            .filter(|_| self.source == Source::Project);
+        if let Some(project) = project
+            && !found.starts_with(real(project)?)
+        {
+            let message = format!(
+                "the symbolic link leads out of the project, to {}: it is not followed",
+                found.display()
+            );
+            let finding = Finding::of_file(Rule::OutsideDirectory, message);
+            return Err(finding.suggest("copy the files here".to_owned()).into());
+        }
+        Ok(found)
+    }
+}
+
 /// The directories that definitions are read from, nearest first. The shipped ones follow always.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sources {
@@ -53,6 +91,14 @@ pub struct Sources {
 }
 
 impl Sources {
+    /// All but those of the project.
+    pub(super) fn without_project(mut self) -> Self {
+        for directories in [&mut self.workflows, &mut self.agents] {
+            directories.retain(|directory| directory.source != Source::Project);
+        }
+        self
+    }
+
     /// The directories of the command line, then the project's, then the user's. Of those that are
     /// only looked for, the ones that do not exist are left out; one that was named and does not
     /// exist stays, and becomes a finding.
@@ -101,8 +147,9 @@ impl Places {
     }
 
     /// Every directory that may be there one day.
-    pub(super) fn candidates(&self) -> impl Iterator<Item = PathBuf> {
-        self.workflows().chain(self.agents()).map(|(_, path)| path)
+    pub(super) fn candidates(&self) -> impl Iterator<Item = Directory> {
+        let all = self.workflows().chain(self.agents());
+        all.map(|(source, path)| Directory { source, path })
     }
 
     fn workflows(&self) -> impl Iterator<Item = (Source, PathBuf)> {
@@ -139,13 +186,21 @@ fn distinct(directories: impl Iterator<Item = (Source, PathBuf)>) -> Vec<Directo
     let mut seen = Vec::new();
     let mut kept = Vec::new();
     for (source, path) in directories {
-        let real = fs::canonicalize(&path).ok();
+        let directory = Directory { source, path };
+        // A link of the project to the user's own directory does not stand for that.
+        let real = directory.real_path().ok();
         let met = real.as_ref().is_some_and(|real| seen.contains(real));
-        if met || (source != Source::Flag && !path.is_dir()) {
+        if met || (source != Source::Flag && !directory.path.is_dir()) {
             continue;
         }
         seen.extend(real);
-        kept.push(Directory { source, path });
+        kept.push(directory);
     }
     kept
+}
+
+/// That something cannot be read.
+pub(super) fn unreadable(error: &io::Error) -> Finding {
+    let message = format!("it cannot be read: {}", plain(error));
+    Finding::of_file(Rule::Unreadable, message)
 }

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::files;
+use super::{Directory, files};
 use crate::{folder::Stamp, limits};
 
 /// The stamps of all files and directories that a load would look at, by path. Nothing stands where nothing is.
@@ -14,27 +14,40 @@ use crate::{folder::Stamp, limits};
 pub(super) struct Stamps(BTreeMap<PathBuf, Option<Stamp>>);
 
 impl Stamps {
-    /// Looks at these directories and what lies in them; links are followed.
-    pub(super) fn of(directories: impl Iterator<Item = PathBuf>) -> Self {
-        let mut waiting: Vec<_> = directories.map(|path| (path, 0)).collect();
+    /// Looks at these directories and what lies in them. A link out of a directory is not followed, as no load follows it.
+    pub(super) fn of(directories: impl Iterator<Item = Directory>) -> Self {
         let mut stamps = BTreeMap::new();
         // A link may lead back to a directory above it.
         let mut seen = HashSet::new();
-        while let Some((path, depth)) = waiting.pop() {
-            let metadata = fs::metadata(&path).ok();
-            let is_directory = metadata.as_ref().is_some_and(Metadata::is_dir);
-            let stamp = metadata.as_ref().map(Stamp::of);
-            if is_directory
-                && depth <= limits::DEFINITION_DIRECTORY_DEPTH_MAX
-                && stamps.len() + waiting.len() < limits::DEFINITION_STAMPS_MAX
-                && seen.insert(stamp.as_ref().map(Stamp::file))
-            {
-                waiting.extend(entries(&path).map(|path| (path, depth + 1)));
+        for directory in directories {
+            let root = directory.real_path().ok();
+            let mut waiting = vec![(directory.path, 0)];
+            while let Some((path, depth)) = waiting.pop() {
+                let metadata = metadata(&path, root.as_deref());
+                let is_directory = metadata.as_ref().is_some_and(Metadata::is_dir);
+                let stamp = metadata.as_ref().map(Stamp::of);
+                if is_directory
+                    && depth <= limits::DEFINITION_DIRECTORY_DEPTH_MAX
+                    && stamps.len() + waiting.len() < limits::DEFINITION_STAMPS_MAX
+                    && seen.insert(stamp.as_ref().map(Stamp::file))
+                {
+                    waiting.extend(entries(&path).map(|path| (path, depth + 1)));
+                }
+                stamps.insert(path, stamp);
             }
-            stamps.insert(path, stamp);
         }
         Self(stamps)
     }
+}
+
+/// What is known of the file at this path; of the link itself where it leads out of `root`.
+fn metadata(path: &Path, root: Option<&Path>) -> Option<Metadata> {
+    let own = fs::symlink_metadata(path).ok()?;
+    let is_inside = |real: PathBuf| root.is_some_and(|root| real.starts_with(root));
+    if own.is_symlink() && fs::canonicalize(path).is_ok_and(is_inside) {
+        return fs::metadata(path).ok();
+    }
+    Some(own)
 }
 
 fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
@@ -53,13 +66,19 @@ fn may_define(entry: &DirEntry) -> bool {
 mod tests {
     use std::os::unix::fs::symlink;
 
-    use super::*;
+    use super::{super::Source, *};
 
     #[test]
     fn only_what_may_define_something_is_looked_at_and_a_link_back_has_an_end() {
         let root = tempfile::tempdir().unwrap();
         let path = |name: &str| root.path().join(name);
-        let look = || Stamps::of([path("workflows"), path("agents")].into_iter());
+        let look = || {
+            let all = ["workflows", "agents"].map(|name| Directory {
+                source: Source::Project,
+                path: path(name),
+            });
+            Stamps::of(all.into_iter())
+        };
         let nothing = look();
         assert_eq!(nothing.0.len(), 2);
         fs::create_dir_all(path("workflows/deep/_hidden")).unwrap();

@@ -9,7 +9,7 @@ use std::{
 use serde::Serialize;
 
 use super::{
-    Registry,
+    Directory, Registry, Source,
     bases::{Levels, Nearer},
     extend::{Bases, Beside},
     files::{self, File, is_definition_file},
@@ -120,14 +120,14 @@ fn siblings(path: &Path) -> Vec<File> {
         here if here.is_empty() => Path::new("."),
         _ => parent,
     });
-    let files = directory.map(|directory| directory_files(directory, files::EXTENSIONS));
+    let files = directory.map(|path| directory_files(Source::Flag, path, files::EXTENSIONS));
     let mut files = files.unwrap_or_default();
     files.retain(|file| kind(&file.path, &file.text) == Kind::Workflow);
     files
 }
 
 fn add_agents(agents: &mut Agents, directory: &Path) {
-    for loaded in personas(directory_files(directory, &["md"])) {
+    for loaded in personas(directory_files(Source::Project, directory, &["md"])) {
         let state = state(&loaded);
         agents.insert(loaded.name, state);
     }
@@ -199,15 +199,15 @@ fn group(path: &Path) -> Result<Vec<Group>> {
     if parts.iter().any(|part| part.is_dir()) {
         let parts = parts.iter().filter(|part| part.is_dir());
         return Ok(parts
-            .map(|part| directory_group(part, &real.join("agents")))
+            .map(|part| directory_group((Source::Project, part), &real.join("agents")))
             .collect());
     }
     let agents = agents_beside(&real.join("any")).unwrap_or_default();
-    Ok(vec![directory_group(path, &agents)])
+    Ok(vec![directory_group((Source::Flag, path), &agents)])
 }
 
-fn directory_group(path: &Path, agents: &Path) -> Group {
-    let files = directory_files(path, files::EXTENSIONS).into_iter();
+fn directory_group((source, path): (Source, &Path), agents: &Path) -> Group {
+    let files = directory_files(source, path, files::EXTENSIONS).into_iter();
     Group {
         files: files
             .map(|file| (kind(&file.path, &file.text), file))
@@ -218,8 +218,9 @@ fn directory_group(path: &Path, agents: &Path) -> Group {
     }
 }
 
-fn directory_files(path: &Path, extensions: &[&str]) -> Vec<File> {
-    let mut files = files::read_directory(path, extensions);
+fn directory_files(source: Source, path: &Path, extensions: &[&str]) -> Vec<File> {
+    let path = path.to_owned();
+    let mut files = files::read_directory(&Directory { source, path }, extensions);
     files.retain(|file| !is_readme(file));
     files
 }

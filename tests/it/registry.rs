@@ -12,6 +12,7 @@ mod directories;
 mod extends;
 mod findings;
 mod growth;
+mod hostile;
 mod loading;
 mod manifests;
 mod operations;

@@ -50,11 +50,13 @@ impl Room {
         let real = fs::canonicalize(&target.path).map_err(|error| unusable(&target.path, error))?;
         let is_target = |one: &&Directory| fs::canonicalize(&one.path).is_ok_and(|it| it == real);
         let mut known = registry.sources().workflows.iter();
-        let directory = known.find(is_target).unwrap_or(target).path.clone();
+        let directory = known.find(is_target).unwrap_or(target);
+        let root = Root::open(directory)
+            .map_err(|finding| unusable(&directory.path, io::Error::other(finding.message)))?;
         Ok(Self {
-            root: Root::open(&directory).map_err(|error| unusable(&directory, error))?,
+            root,
+            directory: directory.path.clone(),
             registry,
-            directory,
             _lock: None,
         })
     }
