@@ -90,6 +90,8 @@ impl BearerToken {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     const TOKEN: &str = "0123456789abcdef0123456789abcdef";
