@@ -64,9 +64,9 @@ fn distance_within(a: &[char], b: &[char], most: usize) -> Option<usize> {
     if a.len().abs_diff(b.len()) > most {
         return None;
     }
-    // The rows of the matrix before the last, the last, and the one that is made. Row 0 is the distances from the empty word.
+    // The two rows of the matrix above the one that is made. Row 0 is the distances from the empty word.
     let mut before = vec![FAR; b.len() + 1];
-    let mut last: Vec<_> = (0..=b.len()).collect();
+    let mut above: Vec<_> = (0..=b.len()).collect();
     let mut row = before.clone();
     for i in 1..=a.len() {
         row.fill(FAR);
@@ -74,20 +74,20 @@ fn distance_within(a: &[char], b: &[char], most: usize) -> Option<usize> {
         // Farther from the diagonal all are more than `most`.
         let columns = i.saturating_sub(most).max(1)..=(i + most).min(b.len());
         for j in columns {
-            let replaced = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut least = replaced.min(last[j] + 1).min(row[j - 1] + 1);
+            let replaced = above[j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut least = replaced.min(above[j] + 1).min(row[j - 1] + 1);
             if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
                 least = least.min(before[j - 2] + 1);
             }
             row[j] = least;
         }
-        if row.iter().chain(&last).all(|distance| *distance > most) {
+        if row.iter().chain(&above).all(|distance| *distance > most) {
             return None;
         }
-        std::mem::swap(&mut before, &mut last);
-        std::mem::swap(&mut last, &mut row);
+        std::mem::swap(&mut before, &mut above);
+        std::mem::swap(&mut above, &mut row);
     }
-    last.pop().filter(|distance| *distance <= most)
+    above.pop().filter(|distance| *distance <= most)
 }
 
 #[cfg(test)]

@@ -61,7 +61,8 @@ impl Directory {
     /// It cannot be read; or it is one of the project's, and a link leads out of the project: a cloned repository makes no files
     /// of its user definitions.
     pub(super) fn real_path(&self) -> Result<PathBuf, Box<Finding>> {
-        let real = |path: &Path| fs::canonicalize(path).map_err(|error| unreadable(&error));
+        let real =
+            |path: &Path| fs::canonicalize(path).map_err(|error| Box::new(unreadable(&error)));
         let found = real(&self.path)?;
         let project = self
             .path

@@ -1,4 +1,8 @@
 //! A pipe in place of a file, which never ends: it is refused at once, wherever a client or a user may name a file.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "how long others wait is told by the machine's own clock"
+)]
 
 use std::{
     path::Path,

@@ -44,6 +44,10 @@ fn answer_to(server: &mut Server, call: u64) -> Value {
 
 /// Two windows replace one file at once, neither of which has read it: the one that comes second is told.
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a lock of this kind tells nobody who waits for it"
+)]
 fn of_two_windows_that_overwrite_one_file_at_once_the_second_is_refused() {
     let project = Project::new(&[]);
     let (mut one, mut two) = (project.serve(), project.serve());
@@ -65,7 +69,7 @@ fn of_two_windows_that_overwrite_one_file_at_once_the_second_is_refused() {
         );
         (client, call)
     });
-    // A lock of this kind tells nobody who waits for it.
+    // So long both have read the file and wait.
     std::thread::sleep(Duration::from_millis(500));
     lock.unlock().unwrap();
     let mut answers = calls.map(|(client, call)| answer_to(client, call)).to_vec();
