@@ -11,7 +11,7 @@ use redb::{Database, Durability, ReadTransaction, ReadableDatabase};
 
 use super::{
     record::{Found, HEADER_BYTES, PAGE_BYTES, RecordPlace, look, padded},
-    state::{Follows, LogState, say},
+    state::{Follows, LogId, LogState, say},
 };
 use crate::{
     error::{Code, Error, Result},
@@ -96,7 +96,8 @@ fn check(transaction: &ReadTransaction, path: &Path, options: &Options) -> Resul
 /// `STORE_CORRUPT`; `FILE_UNUSABLE` where it cannot be read.
 pub(in crate::store) fn refuse_orphan(path: &Path, options: &Options) -> Result<()> {
     let log = content(path, 0, options)?.unwrap_or_default();
-    if is_dropped(&log) || look(&log) == Found::Nothing {
+    let is_empty = matches!(look(&log), Found::Nothing | Found::Record(LogId::NONE, _));
+    if is_dropped(&log) || is_empty {
         return Ok(());
     }
     let log = redo_beside(path);

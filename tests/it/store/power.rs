@@ -187,9 +187,10 @@ impl Disk {
         let is_kill = dice.roll(3) == 0;
         [DATA, REDO].map(|name| {
             let names = &self.names[name];
-            let at = match is_kill {
-                true => names.len() - 1,
-                false => usize::try_from(dice.roll(names.len() as u64)).unwrap(),
+            let at = if is_kill {
+                names.len() - 1
+            } else {
+                usize::try_from(dice.roll(names.len() as u64)).unwrap()
             };
             let cut = if is_kill { Cut::Kill } else { Cut::any(dice) };
             names[at].map(|file| self.files[file].left(cut, dice))

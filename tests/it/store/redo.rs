@@ -305,10 +305,7 @@ async fn what_was_torn_at_the_end_is_dropped_and_what_is_damaged_before_it_is_re
     // The first one, in the pieces in which a disk writes a page; what lay there before was the record of an empty log.
     let (directory_of_one, tale) = crashed(2).await;
     let one = fs::read(redo(directory_of_one.path())).unwrap();
-    let mut before = vec![0; PAGE];
-    before[..9].copy_from_slice(b"midexlog\x01");
-    let sum = Sha256::digest(&before[..48]);
-    before[48..80].copy_from_slice(&sum);
+    let before = empty_log();
     for torn in [0..512, 512..PAGE, 512..1024, 0..20, 0..70] {
         let mut bytes = one.clone();
         bytes[torn.clone()].copy_from_slice(&before[torn.clone()]);
@@ -411,6 +408,27 @@ async fn a_log_without_its_file_is_refused() {
     fs::remove_dir(redo(directory.path())).unwrap();
     fs::rename(log, redo(directory.path())).unwrap();
     is_whole(directory.path(), &mut tale).await;
+}
+
+/// The page that a log begins with before it has records.
+fn empty_log() -> Vec<u8> {
+    let mut page = vec![0; PAGE];
+    page[..9].copy_from_slice(b"midexlog\x01");
+    let sum = Sha256::digest(&page[..48]);
+    page[48..80].copy_from_slice(&sum);
+    page
+}
+
+#[tokio::test]
+async fn an_empty_log_without_its_file_is_removed() {
+    for bytes in [PAGE, 1000, 50, 5, 0] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut log = vec![0; 2 * PAGE];
+        log[..bytes].copy_from_slice(&empty_log()[..bytes]);
+        fs::write(redo(directory.path()), log).unwrap();
+        drop(RedbStore::open(directory.path(), Options::default()).unwrap());
+        assert!(!redo(directory.path()).exists(), "{bytes}");
+    }
 }
 
 /// The first record of a log, with another version, or with another body.
