@@ -32,6 +32,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         execution_id: None,
         project: None,
         inputs,
+        lookup: None,
     };
 
     let mut out = std::io::stdout().lock();

@@ -9,13 +9,7 @@ mod options;
 mod workflows;
 mod write;
 
-use std::{
-    collections::BTreeSet,
-    fmt,
-    path::Path,
-    sync::{Arc, Mutex as StdMutex, Weak},
-    time::Duration,
-};
+use std::{collections::BTreeSet, fmt, path::Path, sync::Arc, time::Duration};
 
 use serde_json::Value;
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
@@ -33,14 +27,14 @@ pub use self::{
 use self::{
     list::{ALL_PROJECTS, OPEN},
     open::Slot,
-    workflows::OfProjects,
+    workflows::DefinitionCache,
 };
 use crate::{
     catalog::{By, Catalogs},
     clock::{Clock, IdSource, Timestamp},
-    config::{Authoring, Config, Directories},
+    config::{Authoring, Config},
     domain::{
-        Change, Command, Definition, ExecutionId, Lifecycle, PauseReason, State, StepId,
+        Change, Command, Definition, ExecutionId, Lifecycle, Lookup, PauseReason, State, StepId,
         execution::Submission,
         nearest::nearest,
         telemetry::EventType,
@@ -67,6 +61,7 @@ pub(crate) use crate::store::busy;
 pub struct App {
     host: Arc<Host>,
     definitions: Arc<Definitions>,
+    lookup: Arc<Lookup>,
     project_dir: Arc<Path>,
     authoring: Option<Arc<Authoring>>,
     environment: Arc<Environment>,
@@ -84,9 +79,7 @@ struct Host {
     stopping: CancellationToken,
     changes: Notifier,
     environments: Environments,
-    workflows: Arc<OfProjects>,
-    /// Those of callers, shared by all that have the same directories.
-    definitions: StdMutex<Vec<(Directories, Weak<Definitions>)>>,
+    definitions: Arc<DefinitionCache>,
     large_reads: Semaphore,
     /// Turns to read the documents of catalogs from files.
     document_reads: Arc<Semaphore>,
@@ -141,7 +134,8 @@ impl App {
         let catalogs = options.catalogs();
         let abilities = options.abilities(catalogs.as_deref());
         let definitions = Arc::new(config.definitions(&abilities));
-        let known = vec![(config.directories(), Arc::downgrade(&definitions))];
+        let cache = DefinitionCache::new(config.directories(), definitions.clone());
+        let lookup = Arc::new(cache.lookup(config.directories()));
         let project_dir = config.project_dir.as_path().into();
         let authoring = config.authoring().map(Arc::new);
         let environment = Arc::new(config.environment());
@@ -154,13 +148,13 @@ impl App {
                 stopping: CancellationToken::new(),
                 changes: Notifier::default(),
                 environments: Environments::default(),
-                workflows: Arc::new(OfProjects::new(definitions.clone())),
-                definitions: StdMutex::new(known),
+                definitions: Arc::new(cache),
                 large_reads: Semaphore::new(limits::LARGE_READS_MAX),
                 document_reads: Arc::new(Semaphore::new(limits::DOCUMENTS_READ_MAX)),
                 catalogs,
             }),
             definitions,
+            lookup,
             project_dir,
             authoring,
             environment,
@@ -173,9 +167,11 @@ impl App {
     /// same directories share their definitions.
     #[must_use]
     pub fn for_caller(&self, caller: &Config, environment: Environment) -> Self {
+        let directories = caller.directories();
         Self {
             host: self.host.clone(),
-            definitions: self.definitions_of(caller),
+            definitions: self.host.definitions.of(&directories),
+            lookup: Arc::new(self.host.definitions.lookup(directories)),
             project_dir: caller.project_dir.as_path().into(),
             authoring: caller.authoring().map(Arc::new),
             environment: Arc::new(environment),
@@ -196,24 +192,8 @@ impl App {
     /// What the caller allowed is what executions of its project see from now on.
     fn claimed(self) -> Self {
         let environments = &self.host.environments;
-        let project = self.project();
-        environments.set(&project, self.environment.clone());
-        self.host.workflows.set(&project, self.definitions.clone());
+        environments.set(&self.project(), self.environment.clone());
         self
-    }
-
-    fn definitions_of(&self, caller: &Config) -> Arc<Definitions> {
-        let directories = caller.directories();
-        let mut known = self.host.definitions.lock();
-        let known = known.as_mut().unwrap_or_else(|poisoned| poisoned.get_mut());
-        known.retain(|(_, definitions)| definitions.strong_count() > 0);
-        let found = known.iter().find(|(of, _)| *of == directories);
-        if let Some(definitions) = found.and_then(|(_, definitions)| definitions.upgrade()) {
-            return definitions;
-        }
-        let definitions = Arc::new(caller.definitions(&self.definitions.abilities()));
-        known.push((directories, Arc::downgrade(&definitions)));
-        definitions
     }
 
     /// What it was told.
@@ -330,6 +310,7 @@ impl App {
             execution_id,
             project: Some(project),
             inputs,
+            lookup: Some((*self.lookup).clone()),
         };
         self.engine().await?.start(request).await
     }

@@ -13,7 +13,10 @@ use etcetera::BaseStrategy;
 pub use self::authoring::{AuthorTo, Authoring, RegistryDir};
 use crate::{
     catalog::{self, Catalogs, call::Sources},
-    domain::check::{self, Abilities},
+    domain::{
+        Directories,
+        check::{self, Abilities},
+    },
     engine::Secrets,
     error::{Code, Error, Result},
     limits,
@@ -62,19 +65,6 @@ pub struct Config {
     /// What catalogs may be imported from besides the project and the user's directory: directories, and `HOST:PORT` of
     /// servers that are not public.
     pub import_from: Vec<String>,
-}
-
-/// Where a configuration has definitions, but for the user's own and the shipped ones, which all have.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Directories {
-    /// The project.
-    pub project_dir: PathBuf,
-    /// What comes before it, for workflows.
-    pub workflows_dir: Option<PathBuf>,
-    /// The same for agents.
-    pub agents_dir: Option<PathBuf>,
-    /// What comes between that and the project.
-    pub registry_dir: Option<PathBuf>,
 }
 
 impl Config {
@@ -127,11 +117,13 @@ impl Config {
 
     /// Where this configuration has definitions.
     pub fn directories(&self) -> Directories {
+        // An execution may outlive the working directory that a relative path begins at.
+        let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
         Directories {
-            project_dir: self.project_dir.clone(),
-            workflows_dir: self.workflows_dir.clone(),
-            agents_dir: self.agents_dir.clone(),
-            registry_dir: self.registry_dir.as_ref().map(|dir| dir.path.clone()),
+            project_dir: absolute(&self.project_dir),
+            workflows_dir: self.workflows_dir.as_ref().map(absolute),
+            agents_dir: self.agents_dir.as_ref().map(absolute),
+            registry_dir: self.registry_dir.as_ref().map(|dir| absolute(&dir.path)),
         }
     }
 
@@ -162,10 +154,31 @@ impl Config {
     fn places(&self) -> Places {
         let (workflows, agents) = (self.workflows_dir.as_deref(), self.agents_dir.as_deref());
         Places {
-            registry: self.directories().registry_dir,
+            registry: self.registry_dir.as_ref().map(|dir| dir.path.clone()),
             ..Places::new(workflows, agents, &self.project_dir)
         }
     }
+}
+
+/// The places of definitions that these directories mean, with those of the user who runs this.
+pub(crate) fn places(directories: &Directories) -> Places {
+    let workflows = directories.workflows_dir.as_deref();
+    let agents = directories.agents_dir.as_deref();
+    Places {
+        registry: directories.registry_dir.clone(),
+        ..Places::new(workflows, agents, &directories.project_dir)
+    }
+}
+
+/// The machine and the user that paths belong to: the machine by its id, else by its name.
+pub(crate) fn account() -> String {
+    let machine = ["/etc/machine-id", "/proc/sys/kernel/hostname"]
+        .iter()
+        .filter_map(|path| std::fs::read_to_string(path).ok())
+        .map(|text| text.trim().to_owned())
+        .find(|text| !text.is_empty())
+        .unwrap_or_default();
+    format!("{machine} {}", rustix::process::geteuid().as_raw())
 }
 
 /// The names that an environment variable lists.

@@ -364,6 +364,9 @@ pub const HISTORY_OUTPUT_BYTES_MAX: usize = 8 << 20;
 /// Projects whose allowed environment is known at once; past it one of them sees none until its next client comes.
 pub const ENVIRONMENTS_MAX: usize = 1024;
 
+/// Sets of definitions that are kept loaded for executions that look up workflows while no caller has them.
+pub const DEFINITIONS_KEPT_MAX: usize = 8;
+
 /// How long a call waits until its process owns the data directory.
 pub const OWNED_WITHIN: Duration = Duration::from_secs(10);
 /// The longest pause of a process that could not open the store, where nobody calls.

@@ -42,6 +42,7 @@ pub(crate) fn engine() -> Round {
             execution_id: None,
             project: None,
             inputs: None,
+            lookup: None,
         };
         runtime.block_on(async {
             let mut last = engine.start(request).await.expect("a start");

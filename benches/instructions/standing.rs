@@ -71,6 +71,7 @@ impl Standing {
             inputs,
             defaults: DefaultSources::default(),
             parent: None,
+            lookup: None,
         };
         let facts = Facts::new(&definition, limits::TOKEN_TTL);
         let last = Execution::start(facts, start, NOW, &ids).expect("a start");

@@ -8,7 +8,7 @@ use std::{
 
 use midex::{
     catalog::BoxFuture,
-    domain::Definition,
+    domain::{Definition, Lookup},
     engine::{Options, Workflows},
     error::Result,
 };
@@ -31,7 +31,7 @@ struct Only(Arc<Definition>);
 impl Workflows for Only {
     fn find<'a>(
         &'a self,
-        _: Option<&'a str>,
+        _: Option<&'a Lookup>,
         _: &'a str,
     ) -> BoxFuture<'a, Result<Arc<Definition>>> {
         Box::pin(std::future::ready(Ok(self.0.clone())))

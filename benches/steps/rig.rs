@@ -114,6 +114,7 @@ impl Load {
             execution_id: None,
             project: None,
             inputs: Some(self.inputs.clone()),
+            lookup: None,
         };
         engine.start(request).await.expect("a start")
     }

@@ -18,7 +18,7 @@ use crate::{
     error::{Code, Error, Result, plain},
     folder::read_regular,
     limits,
-    registry::{Definitions, user_dir},
+    registry::user_dir,
 };
 
 /// Where a document lies.
@@ -147,7 +147,7 @@ impl App {
             return;
         };
         let set = catalogs.loaded();
-        let all = self.all_definitions();
+        let all = self.host.definitions.all();
         let check = move || {
             for definitions in all {
                 let operations = Operations::now(set.clone());
@@ -166,15 +166,6 @@ impl App {
                 "what waits for a catalog could not be looked for"
             );
         }
-    }
-
-    fn all_definitions(&self) -> Vec<Arc<Definitions>> {
-        let mut known = self.host.definitions.lock();
-        let known = known.as_mut().unwrap_or_else(|poisoned| poisoned.get_mut());
-        known
-            .iter()
-            .filter_map(|(_, definitions)| definitions.upgrade())
-            .collect()
     }
 
     /// The text of a document, and what it is called: the absolute path, or the URL.

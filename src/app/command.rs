@@ -106,6 +106,7 @@ impl App {
             execution_id: None,
             project: Some(self.commands_project()),
             inputs: Some(inputs),
+            lookup: None,
         };
         let started = self.engine().await?.start(request).await?;
         self.driven(&started.execution_id, longest).await

@@ -142,7 +142,7 @@ impl App {
             command_flags: self.command_flags().into(),
             environments: self.host.environments.clone(),
             secrets: config.secrets(),
-            workflows: self.host.workflows.clone(),
+            workflows: self.host.definitions.clone(),
             notifier: self.host.changes.clone(),
             stopping: self.host.stopping.clone(),
             ..engine::Options::new(store, clock, ids)

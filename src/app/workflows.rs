@@ -1,56 +1,157 @@
-//! The definitions that children of executions follow: those of the project that their root was started for.
+//! The definitions of callers: each set of directories is loaded once for all who have it, callers and executions alike.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{
-    catalog::BoxFuture, domain::Definition, engine::Workflows, error::Result, registry::Definitions,
+    catalog::BoxFuture,
+    config::{account, places},
+    domain::{Definition, Directories, Lookup},
+    engine::Workflows,
+    error::{Code, Error, Result},
+    limits,
+    registry::Definitions,
 };
 
-/// The definitions of projects, as their callers have them.
+/// Definitions by their directories.
 #[derive(Debug)]
-pub(super) struct OfProjects {
-    /// Those of the process itself, for projects that nobody has called for yet.
+pub(super) struct DefinitionCache {
+    /// Those of the process itself, for executions whose directories mean nothing here.
     own: Arc<Definitions>,
-    known: Mutex<BTreeMap<String, Arc<Definitions>>>,
+    own_lookup: Lookup,
+    /// Those that were asked for last stand last.
+    loaded: Mutex<Vec<(Directories, Arc<Definitions>)>>,
 }
 
-impl OfProjects {
-    pub(super) fn new(own: Arc<Definitions>) -> Self {
+impl DefinitionCache {
+    /// A cache in which these definitions of the process itself are those of `directories`.
+    pub(super) fn new(directories: Directories, own: Arc<Definitions>) -> Self {
+        let loaded = Mutex::new(vec![(directories.clone(), own.clone())]);
+        let own_lookup = Lookup {
+            directories,
+            account: account(),
+            ..Lookup::default()
+        };
         Self {
             own,
-            known: Mutex::default(),
+            own_lookup,
+            loaded,
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Definitions>>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Vec<(Directories, Arc<Definitions>)>> {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Of several windows of one project the one that came last counts.
-    pub(super) fn set(&self, project: &str, definitions: Arc<Definitions>) {
-        self.known().insert(project.to_owned(), definitions);
+    /// All that are loaded now.
+    pub(super) fn all(&self) -> Vec<Arc<Definitions>> {
+        let loaded = self.lock();
+        loaded.iter().map(|(_, all)| all.clone()).collect()
     }
 
-    fn of(&self, project: Option<&str>) -> Arc<Definitions> {
-        let known = project.and_then(|project| self.known().get(project).cloned());
-        known.unwrap_or_else(|| self.own.clone())
+    /// The definitions of these directories. Past [`limits::DEFINITIONS_KEPT_MAX`] the first ones that no caller has are dropped.
+    pub(super) fn of(&self, directories: &Directories) -> Arc<Definitions> {
+        let mut loaded = self.lock();
+        let known = loaded.iter().position(|(of, _)| of == directories);
+        let (of, definitions) = known.map_or_else(
+            || {
+                let definitions = Definitions::new_for(places(directories), self.own.abilities());
+                (directories.clone(), Arc::new(definitions))
+            },
+            |at| loaded.remove(at),
+        );
+        loaded.push((of, definitions.clone()));
+        if loaded.len() > limits::DEFINITIONS_KEPT_MAX
+            && let Some(at) = loaded.iter().position(|(_, it)| Arc::strong_count(it) == 1)
+        {
+            loaded.remove(at);
+        }
+        definitions
+    }
+
+    /// What an execution keeps of a caller with these directories.
+    pub(super) fn lookup(&self, directories: Directories) -> Lookup {
+        Lookup {
+            directories,
+            ..self.own_lookup.clone()
+        }
+    }
+
+    /// The definitions that a look-up means: those of the process itself where the directories are another machine's or user's.
+    fn of_lookup(&self, lookup: &Lookup) -> Arc<Definitions> {
+        if lookup.account == self.own_lookup.account {
+            return self.of(&lookup.directories);
+        }
+        self.own.clone()
     }
 }
 
-impl Workflows for OfProjects {
+impl Workflows for DefinitionCache {
     fn find<'a>(
         &'a self,
-        project: Option<&'a str>,
+        lookup: Option<&'a Lookup>,
         name: &'a str,
     ) -> BoxFuture<'a, Result<Arc<Definition>>> {
-        let definitions = self.of(project);
+        let lookup = lookup.unwrap_or(&self.own_lookup).clone();
+        let definitions = self.of_lookup(&lookup);
         Box::pin(async move {
-            let definition = definitions.find(name).await?;
+            let definition = find(&definitions, &lookup, name).await;
+            let definition = definition.map_err(|error| in_directories(error, &lookup.directories))?;
             definitions.meets_requirements(&definition)?;
             Ok(definition)
         })
+    }
+}
+
+/// The workflow of this name in the directories of a look-up. Where one of those is gone, a workflow of this name elsewhere is
+/// not the one that was meant at the start.
+async fn find(
+    definitions: &Arc<Definitions>,
+    lookup: &Lookup,
+    name: &str,
+) -> Result<Arc<Definition>> {
+    let directories = lookup.directories.clone();
+    let is_gone = move || directories.workflows().any(|directory| !directory.is_dir());
+    let is_kept = lookup.kept.contains_key(name);
+    if is_kept && tokio::task::spawn_blocking(is_gone).await.unwrap_or(false) {
+        let message = format!("Workflow '{name}' not found");
+        return Err(Error::new(Code::WorkflowNotFound, message));
+    }
+    definitions.find(name).await
+}
+
+/// The same error; where it says that there is no such workflow, with the directories that it was looked for in.
+fn in_directories(error: Error, directories: &Directories) -> Error {
+    if error.code() != Code::WorkflowNotFound {
+        return error;
+    }
+    let named: Vec<_> = directories.workflows().collect();
+    let message = format!("{}; looked for in {named:?}", error.message());
+    error.with_message(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directories(name: impl Into<String>) -> Directories {
+        Directories {
+            project_dir: name.into().into(),
+            ..Directories::default()
+        }
+    }
+
+    #[test]
+    fn definitions_are_shared_dropped_past_the_limit_and_of_this_machine_and_user_alone() {
+        let own = Arc::new(Definitions::new(places(&directories("own"))));
+        let cache = DefinitionCache::new(directories("own"), own.clone());
+        let caller = cache.of(&directories("caller"));
+        for number in 0..=limits::DEFINITIONS_KEPT_MAX {
+            cache.of(&directories(number.to_string()));
+        }
+        assert_eq!(cache.all().len(), limits::DEFINITIONS_KEPT_MAX);
+        let mut lookup = cache.lookup(directories("caller"));
+        assert!(Arc::ptr_eq(&cache.of_lookup(&lookup), &caller));
+        "another 0".clone_into(&mut lookup.account);
+        assert!(Arc::ptr_eq(&cache.of_lookup(&lookup), &own));
     }
 }

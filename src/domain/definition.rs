@@ -306,6 +306,15 @@ impl Definition {
         &self.compiled().activities
     }
 
+    /// The workflows that its steps name.
+    pub(crate) fn children(&self) -> BTreeSet<&str> {
+        let names = self.acting().filter_map(|step| match &step.kind {
+            StepKind::Workflow { name } => Some(name.as_str()),
+            _ => None,
+        });
+        names.collect()
+    }
+
     /// The steps that call operations, each with the names of its catalog and its operation.
     pub fn calls(&self) -> impl Iterator<Item = (&Step, &str, &str)> {
         self.acting().filter_map(|step| match &step.kind {

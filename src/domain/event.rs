@@ -550,4 +550,6 @@ pub struct Created {
     pub steps: Vec<StepId>,
     /// The execution that it is a child of.
     pub parent: Option<Parent>,
+    /// Where it looks up workflows ([`super::Lookup`]), where its definition names any; stored by digest.
+    pub lookup: Option<Digest>,
 }

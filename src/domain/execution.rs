@@ -119,6 +119,8 @@ pub struct Execution {
     pub(super) orders: Vec<Order>,
     /// What its steps offer their client, oldest first: at most [`crate::limits::OFFERS_MAX`].
     pub(super) offers: Vec<Offer>,
+    /// Where it looks up workflows, stored by digest.
+    pub(super) lookup: Option<Digest>,
 }
 
 /// A signal that nothing has waited for yet.
@@ -169,6 +171,11 @@ impl Execution {
     /// The project it was started for.
     pub fn project(&self) -> Option<&str> {
         self.project.as_deref()
+    }
+
+    /// The digest of its [`super::Lookup`].
+    pub(crate) fn lookup(&self) -> Option<Digest> {
+        self.lookup
     }
 
     /// The digest of its inputs as they stand.

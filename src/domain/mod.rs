@@ -17,6 +17,7 @@ pub mod grammar;
 pub mod id;
 pub mod inherit;
 pub mod input;
+pub mod lookup;
 pub mod mask;
 pub mod nearest;
 pub mod node;
@@ -42,6 +43,7 @@ pub use self::{
     failure::FailureCode,
     id::{AgentName, ExecutionId, InputName, StepId, WorkflowName},
     input::{DefaultSources, Input, Inputs},
+    lookup::{Directories, Lookup},
     mask::Mask,
     state::State,
     token::{Grant, Nonce, Token},

@@ -98,8 +98,12 @@ impl Actor for ExecutionActor {
             Message::Start {
                 start,
                 definition,
+                named,
                 reply,
-            } => (reply, Box::pin(state.start(start, definition)).await),
+            } => (
+                reply,
+                Box::pin(state.start(start, definition, &named)).await,
+            ),
             Message::Command { command, reply } => (reply, Box::pin(state.command(&command)).await),
         };
         let has_moved = matches!(&answer, Ok(Answer { row: Some(_), .. }));
@@ -143,6 +147,7 @@ impl ActorState {
         &mut self,
         start: Start,
         definition: Arc<Definition>,
+        named: &[Arc<Definition>],
     ) -> (Result<Answer>, After) {
         match self.load().await {
             Err(error) => (Err(error), After::Stop),
@@ -161,9 +166,9 @@ impl ActorState {
                     Err(error) => (Err(error), After::Stop),
                     Ok(mut transition) => {
                         self.shared.definitions.share_pending(&mut transition.next);
-                        transition
-                            .contents
-                            .push((definition.digest(), definition.encode()));
+                        let kept = named.iter().chain([&definition]);
+                        let kept = kept.map(|kept| (kept.digest(), kept.encode()));
+                        transition.contents.extend(kept);
                         self.persist(transition, definition, Position::default())
                             .await
                     }

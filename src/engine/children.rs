@@ -1,15 +1,21 @@
 //! Children of executions: begun by the attempt of a step, waited for until they have ended, and told what became of
 //! their parent.
 
-use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Engine, Seen, Shared, StartRequest, Topic, report::report};
 use crate::{
     catalog::BoxFuture,
     domain::{
-        Command, Definition, ExecutionId, FailureCode, State,
+        Command, Definition, Execution, ExecutionId, FailureCode, Lookup, State,
         event::Order,
         execution::{Begin, Brought, OperationFailure},
         span::backoff,
@@ -21,13 +27,14 @@ use crate::{
 
 /// Where the definitions come from that children follow.
 pub trait Workflows: fmt::Debug + Send + Sync {
-    /// What an execution of this workflow would follow now, in the project of its root.
+    /// What an execution of this workflow would follow now, for an execution that looks it up there; among the workflows of
+    /// this process where `lookup` is `None`.
     ///
     /// # Errors
-    /// `WORKFLOW_NOT_FOUND`, `WORKFLOW_INVALID`.
+    /// `WORKFLOW_NOT_FOUND`, `WORKFLOW_VALIDATION_FAILED`.
     fn find<'a>(
         &'a self,
-        project: Option<&'a str>,
+        lookup: Option<&'a Lookup>,
         name: &'a str,
     ) -> BoxFuture<'a, Result<Arc<Definition>>>;
 }
@@ -39,7 +46,7 @@ pub struct NoWorkflows;
 impl Workflows for NoWorkflows {
     fn find<'a>(
         &'a self,
-        _: Option<&'a str>,
+        _: Option<&'a Lookup>,
         name: &'a str,
     ) -> BoxFuture<'a, Result<Arc<Definition>>> {
         let message = format!("this server knows no workflow '{name}'");
@@ -184,7 +191,8 @@ impl Engine {
         }
         let project = above.project().map(str::to_owned);
         let name = begin.workflow().unwrap_or_default();
-        let started = match self.shared.workflows.find(project.as_deref(), name).await {
+        let lookup = self.lookup_of(&above).await?;
+        let started = match self.named(lookup.as_ref(), name).await {
             Err(error) => Err(error),
             Ok(definition) => {
                 let request = StartRequest {
@@ -192,6 +200,7 @@ impl Engine {
                     execution_id: Some(id.clone()),
                     project,
                     inputs: begin.input.value.get("with").cloned(),
+                    lookup,
                 };
                 self.start_below(request, Some(as_parent)).await.map(drop)
             }
@@ -201,6 +210,55 @@ impl Engine {
             Err(error) if error.code().retryable() => Err(error),
             Err(error) => Ok(Err(refused(&error))),
         }
+    }
+
+    /// Where an execution looks up workflows.
+    async fn lookup_of(&self, execution: &Execution) -> Result<Option<Lookup>> {
+        let Some(digest) = execution.lookup() else {
+            return Ok(None);
+        };
+        let value = self.shared.contents.value(digest).await?;
+        let lookup = value.map(|value| Lookup::deserialize(&*value));
+        lookup.transpose().map_err(|error| {
+            Error::internal("what an execution keeps for look-ups cannot be read").because(error)
+        })
+    }
+
+    /// The workflow of this name: as its file has it now, else as it was when the execution that names it started.
+    async fn named(&self, lookup: Option<&Lookup>, name: &str) -> Result<Arc<Definition>> {
+        let error = match self.shared.workflows.find(lookup, name).await {
+            Ok(definition) => return Ok(definition),
+            Err(error) => error,
+        };
+        let kept = lookup.and_then(|lookup| lookup.kept.get(name));
+        match (error.code(), kept) {
+            (Code::WorkflowNotFound | Code::WorkflowValidationFailed, Some(kept)) => {
+                self.shared.definitions.get(*kept).await
+            }
+            _ => Err(error),
+        }
+    }
+
+    /// What an execution of this definition keeps for look-ups, with the workflows that it names as they are now. One that
+    /// cannot be found now is looked for again when it is to begin.
+    pub(super) async fn with_named(
+        &self,
+        definition: &Definition,
+        lookup: Option<Lookup>,
+    ) -> (Option<Box<Lookup>>, Vec<Arc<Definition>>) {
+        let Some(mut lookup) = lookup.filter(|_| definition.has_children()) else {
+            return (None, Vec::new());
+        };
+        lookup.kept.clear();
+        let (mut kept, mut named) = (BTreeMap::new(), Vec::new());
+        for name in definition.children() {
+            if let Ok(child) = self.shared.workflows.find(Some(&lookup), name).await {
+                kept.insert(name.to_owned(), child.digest());
+                named.push(child);
+            }
+        }
+        let lookup = Lookup { kept, ..lookup };
+        (Some(Box::new(lookup)), named)
     }
 
     async fn came_of(&self, seen: &Seen) -> Result<Outcome> {

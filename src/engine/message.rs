@@ -31,6 +31,8 @@ pub(super) enum Message {
     Start {
         start: Start,
         definition: Arc<Definition>,
+        /// The workflows that the definition names, which are stored with it.
+        named: Vec<Arc<Definition>>,
         reply: Reply,
     },
     /// Move it.

@@ -59,7 +59,7 @@ use crate::{
     catalog::{NoOperations, Operations},
     clock::{Clock, IdSource},
     domain::{
-        Change, Command, Definition, Execution, ExecutionId, Facts, Lifecycle, Token,
+        Change, Command, Definition, Execution, ExecutionId, Facts, Lifecycle, Lookup, Token,
         event::{Owner, Parent},
         execution::{Start, Submission, Values},
         view::{self, Advanced, Found, StatusView, Subject},
@@ -132,6 +132,8 @@ pub struct StartRequest {
     pub project: Option<String>,
     /// Its inputs: an object.
     pub inputs: Option<Value>,
+    /// Where it looks up the workflows that its definition names; among the workflows of this process where `None`.
+    pub lookup: Option<Lookup>,
 }
 
 /// The executions of one store, alive. Cheap to clone.
@@ -263,6 +265,7 @@ impl Engine {
             execution_id,
             project,
             inputs,
+            lookup,
         } = request;
         let now = self.shared.clock.now();
         let id = execution_id
@@ -272,16 +275,19 @@ impl Engine {
         let defaults = self
             .defaults(&definition.workflow, inputs.as_ref(), project.as_deref())
             .await?;
+        let (lookup, named) = self.with_named(&definition, lookup).await;
         let start = Start {
             id: id.clone(),
             project,
             inputs,
             defaults,
             parent: parent.map(Box::new),
+            lookup,
         };
         let message = |reply| Message::Start {
             start: start.clone(),
             definition: definition.clone(),
+            named: named.clone(),
             reply,
         };
         let answer = match self.call(&id, message).await {

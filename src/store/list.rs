@@ -313,6 +313,7 @@ mod tests {
             call: Digest::of(b""),
             steps: Vec::new(),
             parent: None,
+            lookup: None,
         }))
     }
 

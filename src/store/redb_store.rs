@@ -433,6 +433,7 @@ mod tests {
                 call: digest,
                 steps: Vec::new(),
                 parent: None,
+                lookup: None,
             }));
         }
         // What comes stays, so the snapshot grows nearly as fast as the rows do.

@@ -1,6 +1,7 @@
 //! Several processes on one data directory: one owns it, the others relay their clients to it and take over when it goes.
 
 mod callers;
+mod children;
 mod door;
 mod http;
 mod load;

@@ -68,6 +68,7 @@ impl Execution {
             paused_ms: 0,
             given: created.inputs.as_ref().map(|payload| payload.digest),
             parent: created.parent.clone().map(Arc::new),
+            lookup: created.lookup,
             orders: Vec::new(),
             ending: None,
             compensations: Vec::new(),

@@ -10,6 +10,7 @@ use crate::domain::{
     event::{Channel, Order, Ordered, Parent},
     id::{ExecutionId, StepId},
     input::DefaultSources,
+    lookup::Lookup,
     token::Token,
 };
 
@@ -26,6 +27,8 @@ pub struct Start {
     pub defaults: DefaultSources,
     /// The execution that it is a child of.
     pub parent: Option<Box<Parent>>,
+    /// Where it looks up workflows, where its definition names any.
+    pub lookup: Option<Box<Lookup>>,
 }
 
 /// A request to move an execution.

@@ -104,6 +104,15 @@ impl<'a> TransitionBuilder<'a> {
             Ok::<_, Error>(stored(payload, &mut contents))
         });
         let kept = kept.transpose()?;
+        // A path that is no Unicode cannot be written: the execution then has none of its own.
+        let lookup = start
+            .lookup
+            .and_then(|lookup| serde_json::to_vec(&lookup).ok());
+        let lookup = lookup.map(|bytes| {
+            let digest = Digest::of(&bytes);
+            contents.push((digest, bytes.into()));
+            digest
+        });
         let workflow = &facts.definition.workflow;
         let created = Event::Created(Box::new(Created {
             workflow: workflow.name.clone(),
@@ -114,6 +123,7 @@ impl<'a> TransitionBuilder<'a> {
             call,
             steps: workflow.steps.iter().map(|step| step.id.clone()).collect(),
             parent: start.parent.map(|parent| *parent),
+            lookup,
         }));
         let row = Row {
             execution_id: start.id,

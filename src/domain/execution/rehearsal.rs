@@ -73,6 +73,7 @@ impl Rehearsal {
             inputs: None,
             defaults: DefaultSources::default(),
             parent: None,
+            lookup: None,
         };
         let inputs = Some(Value::Object(inputs));
         let mut builder = TransitionBuilder::created(facts, start, inputs, (now, ids))?;

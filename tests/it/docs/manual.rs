@@ -197,6 +197,7 @@ async fn lead(definition: Arc<Definition>) -> String {
         execution_id: Some(id.clone()),
         project: None,
         inputs: Some(inputs(&definition)),
+        lookup: None,
     };
     let begun = engine.start(request).await.expect("a start");
     let mut open = begun.new_tokens;

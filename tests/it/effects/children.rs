@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use midex::{
     catalog::BoxFuture,
-    domain::execution::Report,
+    domain::{Lookup, execution::Report},
     engine::Workflows,
     error::{Code, Error, Result},
     store::ListQuery,
@@ -39,7 +39,7 @@ impl Known {
 impl Workflows for Known {
     fn find<'a>(
         &'a self,
-        _: Option<&'a str>,
+        _: Option<&'a Lookup>,
         name: &'a str,
     ) -> BoxFuture<'a, Result<Arc<Definition>>> {
         let found = self.all.lock().unwrap().get(name).cloned();

@@ -12,7 +12,7 @@ use midex::{
     clock::{Clock, SeededIds, TokioClock},
     domain::{
         Change, Command, Decision, DefaultSources, Definition, Event, Execution, ExecutionId,
-        Facts, Row, Token, Transition,
+        Facts, Lookup, Row, Token, Transition,
         body::Body,
         execution::{
             AttemptId, Brought, Effect, Need, OperationFailure, Report, SignalRequest, Start,
@@ -264,6 +264,7 @@ impl Subject for Pure {
             inputs: Some(inputs(same)),
             defaults: DefaultSources::default(),
             parent: None,
+            lookup: None,
         };
         if let Some(execution) = &self.execution {
             execution
@@ -318,6 +319,7 @@ impl Subject for Pure {
             inputs: None,
             defaults: DefaultSources::default(),
             parent: Some(Box::new(self.execution().as_parent_of(attempt_id))),
+            lookup: None,
         };
         let transition = Execution::start(child.facts(), start, child.clock.now(), &child.ids);
         let started = transition.and_then(|transition| child.become_next(transition));
@@ -404,7 +406,7 @@ pub(super) struct Known(BTreeMap<&'static str, Arc<Definition>>);
 impl Workflows for Known {
     fn find<'a>(
         &'a self,
-        _: Option<&'a str>,
+        _: Option<&'a Lookup>,
         name: &'a str,
     ) -> BoxFuture<'a, Result<Arc<Definition>>> {
         let found = self.0.get(name).cloned();
@@ -456,6 +458,7 @@ impl Subject for Whole {
             execution_id,
             project: None,
             inputs: Some(inputs(same)),
+            lookup: None,
         };
         self.engine.start(request).await
     }

@@ -127,6 +127,7 @@ impl Tale {
                 inputs: None,
                 defaults: DefaultSources::default(),
                 parent: None,
+                lookup: None,
             };
             return Execution::start(self.facts(), start, now, &self.ids).unwrap();
         };

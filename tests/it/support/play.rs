@@ -45,6 +45,7 @@ pub(crate) fn request(definition: Arc<Definition>, name: &str) -> StartRequest {
         execution_id: Some(id(name)),
         project: None,
         inputs: None,
+        lookup: None,
     }
 }
 

@@ -37,6 +37,7 @@ impl super::Engine for Midex {
             execution_id: Some(ExecutionId::parse(&name)?),
             project: None,
             inputs: None,
+            lookup: None,
         };
         let (mut at, mut last) = (0, self.engine.start(request).await?);
         while let Some(token) = last.new_token {

@@ -1,0 +1,42 @@
+//! Where an execution looks up the workflows that it names: children, and the hooks and compensations that begin one.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::document::Digest;
+
+/// The directories of one caller's definitions, but for the user's own and the shipped ones, which every caller has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Directories {
+    /// The project.
+    pub project_dir: PathBuf,
+    /// What comes before it, for workflows.
+    pub workflows_dir: Option<PathBuf>,
+    /// The same for agents.
+    pub agents_dir: Option<PathBuf>,
+    /// What comes between that and the project.
+    pub registry_dir: Option<PathBuf>,
+}
+
+impl Directories {
+    /// The directories that workflows are looked for in, nearest first; of the project's own the project.
+    pub fn workflows(&self) -> impl Iterator<Item = &Path> {
+        let named = self.workflows_dir.iter().chain(&self.registry_dir);
+        named.chain([&self.project_dir]).map(PathBuf::as_path)
+    }
+}
+
+/// What an execution keeps for later look-ups of workflows. It lies in the store by digest, and no view shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lookup {
+    /// The directories of the caller that started the root.
+    pub directories: Directories,
+    /// The machine and the user whose directories these are: for others the paths mean nothing.
+    pub account: String,
+    /// The workflows that the definition names, as they were at the start.
+    pub kept: BTreeMap<String, Digest>,
+}
