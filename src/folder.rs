@@ -6,7 +6,7 @@ mod regular;
 
 use std::{
     ffi::{OsStr, OsString},
-    fs::{File, Metadata},
+    fs::{self, File, Metadata},
     io::{self, Write},
     os::{
         fd::{AsFd, OwnedFd},
@@ -15,7 +15,7 @@ use std::{
             fs::{MetadataExt, fchown},
         },
     },
-    path::Path,
+    path::{Path, PathBuf},
     process,
     sync::atomic::{AtomicU64, Ordering},
     thread,
@@ -110,7 +110,54 @@ impl From<OwnedFd> for Folder {
     }
 }
 
+/// Where a path leads once links are resolved. What is not there yet is taken to be no link.
+///
+/// # Errors
+/// Also where a link leads nowhere, or `..` follows what is not there.
+pub(crate) fn real_path(path: &Path) -> io::Result<PathBuf> {
+    match fs::canonicalize(path) {
+        Err(error)
+            if error.kind() == io::ErrorKind::NotFound && fs::symlink_metadata(path).is_err() =>
+        {
+            let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+                return Err(error);
+            };
+            if parent.as_os_str().is_empty() {
+                return Ok(fs::canonicalize(".")?.join(name));
+            }
+            Ok(real_path(parent)?.join(name))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let link = format!("the link {} leads to what is not there", path.display());
+            Err(io::Error::new(error.kind(), link))
+        }
+        real => real,
+    }
+}
+
 impl Folder {
+    /// Opens a directory of a project, which is made if need be. No link leads out of the project: where the path leads is
+    /// worked out first, and then each part of that is opened as no link.
+    ///
+    /// # Errors
+    /// `PermissionDenied`, saying where it leads, where that is not in the project.
+    pub(crate) fn open_in(project: &Path, path: &Path) -> io::Result<Self> {
+        let (root, real) = (fs::canonicalize(project)?, real_path(path)?);
+        let Ok(below) = real.strip_prefix(&root) else {
+            let leads = format!("it leads out of the project, to {}", real.display());
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, leads));
+        };
+        let mut folder = Self::open(&root)?;
+        for name in below {
+            match rustix::fs::mkdirat(&folder.0, name, Mode::from_raw_mode(0o777)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+            folder = Self(folder.at(name, OFlags::RDONLY | OFlags::DIRECTORY)?);
+        }
+        Ok(folder)
+    }
+
     /// Opens a directory; links on the way to it are followed.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

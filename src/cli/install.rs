@@ -135,7 +135,7 @@ pub(super) fn install(
     } else {
         installation(args, host, matches, config)?
     };
-    let edits = edits(host, &plan)?;
+    let edits = edits(host, &plan, project_of(args.scope, config))?;
     if args.print || plan.iter().any(|change| change.path.is_none()) {
         return print(host, &edits, out);
     }
@@ -240,7 +240,8 @@ fn installation(
         check_beside_http(args, url, &flags)?;
         (host.http_block(url)?, flags)
     } else {
-        let args = server_args(path.as_deref(), host, flags)?;
+        let project = project_of(args.scope, config);
+        let args = server_args((path.as_deref(), project), host, flags)?;
         (host.stdio_block(&program, &args), shared(&args))
     };
     let what = What::Block(block);
@@ -271,9 +272,13 @@ fn check_beside_http(args: &InstallArgs, url: &str, flags: &[String]) -> Result<
 }
 
 /// The arguments of the server: those of midex's block that is there, where no flags are given.
-fn server_args(path: Option<&Path>, host: &Host, flags: Vec<String>) -> Result<Vec<String>> {
+fn server_args(
+    (path, project): (Option<&Path>, Option<&Path>),
+    host: &Host,
+    flags: Vec<String>,
+) -> Result<Vec<String>> {
     if let Some(path) = path.filter(|_| flags.is_empty()) {
-        let file = HostFile::read(path)?;
+        let file = HostFile::read(path, project)?;
         let block = block(&file.text, host).map_err(|fault| file.fault(&fault))?;
         let run = block.as_ref().and_then(found::started);
         let serves = |run: &Run| run.is_midex() && run.args.first().is_some_and(|it| it == "serve");
@@ -299,7 +304,7 @@ fn hooks_change(
     };
     let path = hooks.file(args.scope, config)?;
     let has_some = |file: HostFile| hooks::runs(&file.text, hooks).is_ok_and(|it| !it.is_empty());
-    if !added && !HostFile::read(&path).is_ok_and(has_some) {
+    if !added && !HostFile::read(&path, project_of(args.scope, config)).is_ok_and(has_some) {
         return Ok(None);
     }
     let what = What::Hooks { run, added };
@@ -307,6 +312,11 @@ fn hooks_change(
         path: Some(path),
         what,
     }))
+}
+
+/// The project whose files are changed, where they are a project's.
+fn project_of(scope: Scope, config: &Config) -> Option<&Path> {
+    (scope == Scope::Project).then_some(&*config.project_dir)
 }
 
 fn removal(scope: Scope, host: &Host, config: &Config) -> Result<Vec<Change>> {
@@ -331,13 +341,17 @@ fn removal(scope: Scope, host: &Host, config: &Config) -> Result<Vec<Change>> {
 }
 
 /// What the files are to say: all of them, before one is written.
-fn edits(host: &Host, changes: &[Change]) -> Result<Vec<(HostFile, String)>> {
+fn edits(
+    host: &Host,
+    changes: &[Change],
+    project: Option<&Path>,
+) -> Result<Vec<(HostFile, String)>> {
     let mut edits: Vec<(HostFile, String)> = Vec::new();
     for change in changes {
         let path = change.path.as_deref().unwrap_or(Path::new(""));
         let known = edits.pop_if(|(file, _)| file.path == path);
         let (file, before) = known.map_or_else(
-            || HostFile::read(path).map(|file| (file, None)),
+            || HostFile::read(path, project).map(|file| (file, None)),
             |(file, text)| Ok((file, Some(text))),
         )?;
         let before = before.as_ref().unwrap_or(&file.text);

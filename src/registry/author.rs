@@ -1,7 +1,6 @@
 //! Writes definitions: a new file appears whole or not at all, and replaces another only on request.
 
 use std::{
-    ffi::OsStr,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -30,8 +29,10 @@ pub fn create(template: &Template, project: &Path, existing: Existing) -> Result
         );
         return Err(exists(&other, message).with_action("Edit {path}, or choose another name"));
     }
-    fs::create_dir_all(&directory).map_err(|error| unusable(&directory, error))?;
-    write(&directory, &name, &template.text(), existing)?;
+    let folder = fs::create_dir_all(&directory);
+    let folder = folder.and_then(|()| Folder::open_in(project, &directory));
+    let folder = folder.map_err(|error| unusable(&directory, error))?;
+    write(&folder, &path, &template.text(), existing)?;
     Ok(path)
 }
 
@@ -56,15 +57,14 @@ fn other_with_name(template: &Template, directory: &Path) -> Option<PathBuf> {
     }
 }
 
-fn write(directory: &Path, name: &str, text: &str, existing: Existing) -> Result<()> {
-    let path = directory.join(name);
-    let written = Folder::open(directory)
-        .and_then(|folder| folder.write(OsStr::new(name), text.as_bytes(), None, existing));
+fn write(folder: &Folder, path: &Path, text: &str, existing: Existing) -> Result<()> {
+    let name = path.file_name().unwrap_or_default();
+    let written = folder.write(name, text.as_bytes(), None, existing);
     written.map_err(|error| match (existing, error.kind()) {
         (Existing::Keep, io::ErrorKind::AlreadyExists) => {
-            exists(&path, format!("{} exists already", path.display()))
+            exists(path, format!("{} exists already", path.display()))
         }
-        _ => unusable(&path, error),
+        _ => unusable(path, error),
     })
 }
 
@@ -106,7 +106,8 @@ mod tests {
                 let (directory, won) = (directory.path(), &won);
                 scope.spawn(move || {
                     let text = format!("{writer}").repeat(100_000);
-                    match write(directory, "w.md", &text, Existing::Keep) {
+                    let folder = Folder::open(directory).unwrap();
+                    match write(&folder, &directory.join("w.md"), &text, Existing::Keep) {
                         Ok(()) => assert_eq!(won.fetch_add(1, Ordering::SeqCst), 0),
                         Err(error) => assert_eq!(error.code(), Code::FileExists),
                     }
@@ -127,7 +128,9 @@ mod tests {
             (Existing::Replace, Code::FileUnusable),
             (Existing::Keep, Code::FileExists),
         ] {
-            let error = write(directory.path(), "w.md", "x", existing).unwrap_err();
+            let folder = Folder::open(directory.path()).unwrap();
+            let path = directory.path().join("w.md");
+            let error = write(&folder, &path, "x", existing).unwrap_err();
             assert_eq!(error.code(), code);
         }
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);

@@ -1,15 +1,15 @@
 //! A configuration file of a host: read within its limit, replaced in one step, with a copy of it as it was.
 
 use std::{
-    fs::{self, File, Metadata},
-    io::{self, Write},
+    fs::{self, Metadata},
+    io,
     path::{Path, PathBuf},
 };
 
 use super::Fault;
 use crate::{
     error::{Code, Error, Result, plain},
-    folder::{Existing, Folder, read_regular},
+    folder::{Existing, Folder, read_regular, real_path},
     limits,
 };
 
@@ -23,15 +23,21 @@ pub(super) struct HostFile {
     pub(super) path: PathBuf,
     /// Where the bytes lie: behind a symbolic link, what it points to.
     real: PathBuf,
+    /// The project that it belongs to, where it is a project's: no link leads out of that.
+    project: Option<PathBuf>,
     before: Option<(Vec<u8>, Metadata)>,
     /// What it says, without a byte order mark.
     pub(super) text: String,
 }
 
 impl HostFile {
-    /// Reads a file of at most [`limits::HOST_FILE_BYTES_MAX`]. One that is not there says nothing.
-    pub(super) fn read(path: &Path) -> Result<Self> {
+    /// Reads a file of at most [`limits::HOST_FILE_BYTES_MAX`], which belongs to this project where it is one's. One that is
+    /// not there says nothing.
+    pub(super) fn read(path: &Path, project: Option<&Path>) -> Result<Self> {
         let real = real(path)?;
+        if let Some(project) = project {
+            check_inside(path, project)?;
+        }
         let before = bytes(&real).map_err(|error| match error.kind() {
             io::ErrorKind::InvalidInput => invalid(path, "is no regular file"),
             _ => unusable(path, &error),
@@ -56,6 +62,7 @@ impl HostFile {
         Ok(Self {
             path,
             real,
+            project: project.map(Path::to_owned),
             before,
             text,
         })
@@ -91,7 +98,11 @@ impl HostFile {
     pub(super) fn replace(&self, text: &str, has_use: bool) -> Result<Option<PathBuf>> {
         let failed = |error: io::Error| unusable(&self.path, &error);
         let directory = self.real.parent().unwrap_or(Path::new("/"));
-        fs::create_dir_all(directory).map_err(failed)?;
+        let folder = match &self.project {
+            Some(project) => Folder::open_in(project, directory),
+            None => fs::create_dir_all(directory).and_then(|()| Folder::open(directory)),
+        };
+        let folder = folder.map_err(failed)?;
         let now = bytes(&self.real).map_err(failed)?;
         if now.map(|(bytes, _)| bytes) != self.before.as_ref().map(|(bytes, _)| bytes.clone()) {
             return Err(invalid(
@@ -99,13 +110,13 @@ impl HostFile {
                 "was changed by another program just now",
             ));
         }
-        let copy = self.keep_copy(has_use).map_err(failed)?;
-        self.write(directory, text).map_err(failed)?;
+        let copy = self.keep_copy(&folder, has_use).map_err(failed)?;
+        self.write(&folder, text).map_err(failed)?;
         Ok(copy)
     }
 
     /// Keeps the bytes as they were, once: a copy that is there stays.
-    fn keep_copy(&self, has_use: bool) -> io::Result<Option<PathBuf>> {
+    fn keep_copy(&self, folder: &Folder, has_use: bool) -> io::Result<Option<PathBuf>> {
         let Some((bytes, metadata)) = &self.before else {
             return Ok(None);
         };
@@ -115,18 +126,14 @@ impl HostFile {
         }
         let mut name = self.real.file_name().unwrap_or_default().to_owned();
         name.push(".midex-backup");
-        let copy = self.real.with_file_name(name);
-        let mut file = match File::create_new(&copy) {
+        match folder.write(&name, bytes, Some(metadata), Existing::Keep) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
-            file => file?,
-        };
-        file.set_permissions(metadata.permissions())?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        Ok(Some(copy))
+            written => written?,
+        }
+        Ok(Some(self.real.with_file_name(name)))
     }
 
-    fn write(&self, directory: &Path, text: &str) -> io::Result<()> {
+    fn write(&self, folder: &Folder, text: &str) -> io::Result<()> {
         let (before, metadata) = self
             .before
             .as_ref()
@@ -138,8 +145,22 @@ impl HostFile {
             bytes.splice(..0, BYTE_ORDER_MARK.to_string().into_bytes());
         }
         let name = self.real.file_name().unwrap_or_default();
-        Folder::open(directory)?.write(name, &bytes, metadata, Existing::Replace)
+        folder.write(name, &bytes, metadata, Existing::Replace)
     }
+}
+
+/// Refuses a project's file that a link leads out of the project: it is neither read nor written.
+fn check_inside(path: &Path, project: &Path) -> Result<()> {
+    let (real, root) = (real_path(path), fs::canonicalize(project));
+    let (real, root) = match (real, root) {
+        (Ok(real), Ok(root)) => (real, root),
+        (Err(error), _) | (_, Err(error)) => return Err(unusable(path, &error)),
+    };
+    if real.starts_with(root) {
+        return Ok(());
+    }
+    let says = format!("leads out of the project, to {}", real.display());
+    Err(invalid(path, &says))
 }
 
 fn real(path: &Path) -> Result<PathBuf> {

@@ -9,6 +9,7 @@ use super::{
     file::HostFile,
     hooks::{self, Run},
     hosts::{self, HOSTS, Hooks, Host},
+    project_of,
 };
 use crate::{config::Config, error::Result};
 
@@ -42,11 +43,13 @@ pub(in crate::cli) fn found(config: &Config) -> Vec<Found> {
         .iter()
         .flat_map(|host| scopes.map(|scope| (host, scope)))
     {
+        let project = project_of(scope, config);
         let servers = host.file(scope, config).ok().flatten();
         let hooks = host.hooks.as_ref();
         let hooks = hooks.and_then(|hooks| Some((hooks.file(scope, config).ok()?, hooks)));
-        let servers = servers.map(|path| (said(&path, |text| server(text, host)), path));
-        let hooks = hooks.map(|(path, hooks)| (said(&path, |text| events(text, hooks)), path));
+        let servers = servers.map(|path| (said((&path, project), |text| server(text, host)), path));
+        let hooks =
+            hooks.map(|(path, hooks)| (said((&path, project), |text| events(text, hooks)), path));
         for (names, path) in servers.into_iter().chain(hooks) {
             // A project may be the home directory, and servers and hooks may stand in one file that cannot be read.
             let is_known = |found: &Found| {
@@ -67,8 +70,11 @@ pub(in crate::cli) fn found(config: &Config) -> Vec<Found> {
 }
 
 /// What a file says, if there is one.
-fn said(path: &Path, read: impl Fn(&str) -> Result<Vec<Named>, Fault>) -> Vec<Result<Named>> {
-    let read = HostFile::read(path).and_then(|file| match read(&file.text) {
+fn said(
+    (path, project): (&Path, Option<&Path>),
+    read: impl Fn(&str) -> Result<Vec<Named>, Fault>,
+) -> Vec<Result<Named>> {
+    let read = HostFile::read(path, project).and_then(|file| match read(&file.text) {
         _ if !file.exists() => Ok(Vec::new()),
         said => said.map_err(|fault| file.fault(&fault)),
     });

@@ -12,8 +12,8 @@ use rustix::io::Errno;
 
 use super::{
     super::{
-        Definitions, Directory, Format, Manifest, Registry, WorkflowEntry, author::unusable,
-        files::Root,
+        Definitions, Directory, Format, Manifest, Registry, Source, WorkflowEntry,
+        author::unusable, files::Root,
     },
     refusal,
 };
@@ -63,7 +63,12 @@ impl Room {
 
     /// Opens the directory as its only writer.
     pub(super) fn locked(definitions: &Definitions, target: &Directory) -> Result<Self> {
-        let folder = Folder::open(&target.path).map_err(|error| unusable(&target.path, error))?;
+        let project = target.path.parent();
+        let folder = match project.filter(|_| target.source == Source::Project) {
+            Some(project) => Folder::open_in(project, &target.path),
+            None => Folder::open(&target.path),
+        };
+        let folder = folder.map_err(|error| unusable(&target.path, error))?;
         let lock = folder.lock().map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => busy(&target.path),
             _ => unusable(&target.path, error),
