@@ -6,6 +6,7 @@ mod command;
 mod list;
 mod open;
 mod options;
+mod trust;
 mod workflows;
 mod write;
 
@@ -134,8 +135,10 @@ impl App {
         let catalogs = options.catalogs();
         let abilities = options.abilities(catalogs.as_deref());
         let definitions = Arc::new(config.definitions(&abilities));
-        let cache = DefinitionCache::new(config.directories(), definitions.clone());
-        let lookup = Arc::new(cache.lookup(config.directories()));
+        let directories = config.directories();
+        let trust = config.trust.clone();
+        let cache = DefinitionCache::new(directories.clone(), definitions.clone(), trust);
+        let lookup = Arc::new(cache.lookup(directories));
         let project_dir = config.project_dir.as_path().into();
         let authoring = config.authoring().map(Arc::new);
         let environment = Arc::new(config.environment());
@@ -279,8 +282,10 @@ impl App {
         project: Option<String>,
     ) -> Result<Advanced> {
         let definition = self.definition(workflow_name).await?;
-        self.start_of(definition, execution_id, inputs, project)
-            .await
+        let started = self.start_of(definition.clone(), execution_id, inputs, project);
+        let mut advanced = started.await?;
+        advanced.warnings.extend(self.hiding(&definition).await);
+        Ok(advanced)
     }
 
     /// The same for a definition in hand.
@@ -292,6 +297,7 @@ impl App {
         project: Option<String>,
     ) -> Result<Advanced> {
         self.definitions.meets_requirements(&definition)?;
+        self.check_trust(&definition).await?;
         if self.host.catalogs.is_some() && definition.calls().next().is_some() {
             // What its user has just changed of a catalog counts.
             self.catalog_set().await?;

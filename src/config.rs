@@ -1,6 +1,7 @@
 //! The configuration of a process. Without the command line: environment variables, then defaults.
 
 mod authoring;
+mod trust;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,11 +11,15 @@ use std::{
 
 use etcetera::BaseStrategy;
 
-pub use self::authoring::{AuthorTo, Authoring, RegistryDir};
+pub(crate) use self::trust::TRUST_KEY;
+pub use self::{
+    authoring::{AuthorTo, Authoring, RegistryDir},
+    trust::Trust,
+};
 use crate::{
     catalog::{self, Catalogs, call::Sources},
     domain::{
-        Directories,
+        Directories, NamedByProject,
         check::{self, Abilities},
     },
     engine::Secrets,
@@ -43,6 +48,10 @@ pub struct Config {
     pub agents_dir: Option<PathBuf>,
     /// The project: its definitions are loaded, and executions are marked with it.
     pub project_dir: PathBuf,
+    /// The directories of definitions that the project's own configuration names.
+    pub named_by_project: NamedByProject,
+    /// The projects whose workflows may do all that they say.
+    pub trust: Trust,
     /// The lifetime of a token.
     pub token_ttl: Duration,
     /// A snapshot is written on every so-many-th transition.
@@ -51,8 +60,8 @@ pub struct Config {
     pub allow_env: Vec<String>,
     /// The environment variables that steps of the server may use as `secrets.NAME`. Their values are never shown.
     pub secret_env: Vec<String>,
-    /// The hosts that a secret may be sent to, by its name: `HOST`, or `HOST:PORT`. One that is not named here goes wherever
-    /// its catalog calls.
+    /// The hosts that a secret may be sent to, by its name: `HOST`, or `HOST:PORT`. One that is not named here goes to the
+    /// origins that the user gave for a catalog.
     pub secret_hosts: BTreeMap<String, BTreeSet<String>>,
     /// A directory of workflows that comes before the project's.
     pub registry_dir: Option<RegistryDir>,
@@ -81,6 +90,8 @@ impl Config {
             workflows_dir: None,
             agents_dir: None,
             project_dir: project_dir(),
+            named_by_project: NamedByProject::default(),
+            trust: Trust::of_user(),
             token_ttl: limits::TOKEN_TTL,
             snapshot_every: 1,
             allow_env: named_in(ALLOW_ENV_ENV),
@@ -124,6 +135,7 @@ impl Config {
             workflows_dir: self.workflows_dir.as_ref().map(absolute),
             agents_dir: self.agents_dir.as_ref().map(absolute),
             registry_dir: self.registry_dir.as_ref().map(|dir| absolute(&dir.path)),
+            named_by_project: self.named_by_project.clone(),
         }
     }
 
@@ -155,6 +167,7 @@ impl Config {
         let (workflows, agents) = (self.workflows_dir.as_deref(), self.agents_dir.as_deref());
         Places {
             registry: self.registry_dir.as_ref().map(|dir| dir.path.clone()),
+            by_project: self.named_by_project.clone(),
             ..Places::new(workflows, agents, &self.project_dir)
         }
     }
@@ -166,6 +179,7 @@ pub(crate) fn places(directories: &Directories) -> Places {
     let agents = directories.agents_dir.as_deref();
     Places {
         registry: directories.registry_dir.clone(),
+        by_project: directories.named_by_project.clone(),
         ..Places::new(workflows, agents, &directories.project_dir)
     }
 }

@@ -14,6 +14,7 @@ mod violation;
 
 pub(crate) use self::next::{address, again, call, in_quotes, read};
 pub(crate) use self::plain::plain;
+pub(crate) use self::typed::shell_word;
 pub(crate) use self::violation::counted;
 use self::{
     code::{BY_ID, ENDED, ENDED_TYPED},

@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::trust::check_trust;
 use crate::{
     catalog::BoxFuture,
-    config::{account, places},
+    config::{Trust, account, places},
     domain::{Definition, Directories, Lookup},
     engine::Workflows,
     error::{Code, Error, Result},
@@ -18,13 +19,14 @@ pub(super) struct DefinitionCache {
     /// Those of the process itself, for executions whose directories mean nothing here.
     own: Arc<Definitions>,
     own_lookup: Lookup,
+    trust: Trust,
     /// Those that were asked for last stand last.
     loaded: Mutex<Vec<(Directories, Arc<Definitions>)>>,
 }
 
 impl DefinitionCache {
     /// A cache in which these definitions of the process itself are those of `directories`.
-    pub(super) fn new(directories: Directories, own: Arc<Definitions>) -> Self {
+    pub(super) fn new(directories: Directories, own: Arc<Definitions>, trust: Trust) -> Self {
         let loaded = Mutex::new(vec![(directories.clone(), own.clone())]);
         let own_lookup = Lookup {
             directories,
@@ -34,6 +36,7 @@ impl DefinitionCache {
         Self {
             own,
             own_lookup,
+            trust,
             loaded,
         }
     }
@@ -93,10 +96,19 @@ impl Workflows for DefinitionCache {
     ) -> BoxFuture<'a, Result<Arc<Definition>>> {
         let lookup = lookup.unwrap_or(&self.own_lookup).clone();
         let definitions = self.of_lookup(&lookup);
+        let trust = self.trust.clone();
         Box::pin(async move {
             let definition = find(&definitions, &lookup, name).await;
-            let definition = definition.map_err(|error| in_directories(error, &lookup.directories))?;
+            let definition =
+                definition.map_err(|error| in_directories(error, &lookup.directories))?;
             definitions.meets_requirements(&definition)?;
+            if lookup.is_of_project || definition.is_of_project() {
+                let (judged, project) = (definition.clone(), lookup.directories.project_dir);
+                let check = move |all: &Definitions| {
+                    check_trust(&judged, all.abilities().commands(), (&trust, &project))
+                };
+                definitions.look(check).await??;
+            }
             Ok(definition)
         })
     }
@@ -143,7 +155,7 @@ mod tests {
     #[test]
     fn definitions_are_shared_dropped_past_the_limit_and_of_this_machine_and_user_alone() {
         let own = Arc::new(Definitions::new(places(&directories("own"))));
-        let cache = DefinitionCache::new(directories("own"), own.clone());
+        let cache = DefinitionCache::new(directories("own"), own.clone(), Trust::Everything);
         let caller = cache.of(&directories("caller"));
         for number in 0..=limits::DEFINITIONS_KEPT_MAX {
             cache.of(&directories(number.to_string()));

@@ -12,7 +12,7 @@ use super::{
     call::{Prepared, Reach, Target},
     document::{Book, Entry, Hit, Shelf, search},
     files::Stamps,
-    operation::{Class, Operation},
+    operation::{Class, Location, Operation},
     settings::{Settings, own_base_url},
 };
 use crate::{
@@ -145,6 +145,7 @@ impl Catalog {
             schemes: book.head().schemes.clone(),
             credentials: sent.credentials,
             origins: sent.origins,
+            given_origins: settings.origins.clone(),
             knows_idempotency_keys: settings.idempotency_key,
         })
     }
@@ -375,6 +376,7 @@ fn callable(named: &Named) -> Result<Callable, String> {
     let arguments = operation.parameters.iter().map(|parameter| Argument {
         name: parameter.argument.clone(),
         is_required: parameter.is_required,
+        is_header: matches!(parameter.location, Location::Header | Location::Cookie),
     });
     Ok(Callable {
         class: named.class(),

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+pub(super) use crate::error::shell_word as quoted;
 use crate::error::{Error, Typed};
 
 /// How the column says that the same command may succeed.
@@ -153,15 +154,6 @@ fn is_quoted_behind(part: &str) -> bool {
         }
     }
     is_quoted
-}
-
-/// A word, quoted for a shell if need be.
-pub(super) fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "-_./:@%+=,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]

@@ -27,7 +27,10 @@ pub(super) use self::{key::words, notice::Notice, print::print};
 use super::{Cli, Command, Given, examples::with_examples};
 use crate::{
     config::{ALLOW_ENV_ENV, DATA_DIR_ENV, SECRET_ENV_ENV, project_dir},
-    domain::finding::{Finding, errors, is_broken},
+    domain::{
+        NamedByProject,
+        finding::{Finding, errors, is_broken},
+    },
     error::{Code, Error, Result},
     registry::user_dir,
 };
@@ -87,6 +90,16 @@ impl Files {
             data_dir: given("data_dir", &cli.global.data_dir),
             workflows: given("workflows", &cli.global.workflows),
             agents: given("agents", &cli.global.agents),
+        };
+        let by_project = |name: &str, dir: &mut Option<PathBuf>| {
+            let is_default = matches.value_source(name) == Some(ValueSource::DefaultValue);
+            let owner = self.find(name).map(|(file, _)| file.owner);
+            let is_projects = is_default && owner == Some(Owner::Project);
+            is_projects.then(|| dir.take()).flatten()
+        };
+        cli.global.named_by_project = NamedByProject {
+            workflows: by_project("workflows", &mut cli.global.workflows),
+            agents: by_project("agents", &mut cli.global.agents),
         };
         if let (Command::Serve(args) | Command::Config(args), Some((_, matches))) =
             (&mut cli.command, matches.subcommand())

@@ -174,6 +174,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "trust",
+        &["midex trust", "midex trust --list", "midex trust --remove"],
+    ),
+    (
         "completions",
         &[
             "midex completions bash > ~/.local/share/bash-completion/completions/midex",

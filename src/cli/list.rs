@@ -380,10 +380,12 @@ fn workflow_table(registry: &Registry, room: Room) -> String {
     ]);
     for entry in registry.workflows() {
         let workflow = workflow_of(entry);
+        let hidden = registry.hidden_by_project(&entry.name);
+        let hidden = hidden.map(|hidden| format!(" (hides {})", hidden.as_str()));
         table.add([
             entry.name.clone(),
             workflow.map_or_else(String::new, steps),
-            entry.source.as_str().to_owned(),
+            entry.source.as_str().to_owned() + &hidden.unwrap_or_default(),
             workflow.map_or_else(
                 || broken(&entry.findings, entry.source, entry.path.as_deref()),
                 |workflow| workflow.description.clone(),

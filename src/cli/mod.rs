@@ -39,6 +39,7 @@ mod show;
 mod signal;
 mod steps;
 mod tail;
+mod trust;
 pub mod validate;
 mod value;
 mod visible;
@@ -63,6 +64,7 @@ use self::{
 use crate::{
     catalog::call::{allowable, secret_host},
     config::{AuthorTo, Config, parse_names, parse_token_ttl, split_names},
+    domain::NamedByProject,
     error::{Error, Result},
     limits,
 };
@@ -105,6 +107,9 @@ struct Global {
     /// The directories that were given as flags: only then further commands need them too
     #[arg(skip)]
     given: Given,
+    /// The directories that the project's file names
+    #[arg(skip)]
+    named_by_project: NamedByProject,
     /// Workflows that come before the project's, the user's and the shipped ones
     #[arg(long, global = true, value_name = "DIR")]
     workflows: Option<PathBuf>,
@@ -269,6 +274,11 @@ enum Command {
     /// --agents, --token-ttl, --allow-env, --secret-env, --import-from, --toolsets and --tool-names are written down for the
     /// server, as they are given here; without them those of an earlier install stay.
     Install(install::InstallArgs),
+    /// Trust a project: its workflows may then call, send and run what they say
+    ///
+    /// Until a project is trusted, its workflows start only where they lead a model and read. Trusted is the directory that is
+    /// named, after links are resolved, and no other one above or below it. The list is `trust` in the user's midex.toml.
+    Trust(trust::TrustArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
     /// Show the help of a command; `midex help errors` what errors mean and what to do about them
@@ -426,6 +436,7 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) ->
             config::print(files, of_command, &args, &config, out)
         }
         Command::Install(args) => install::install(&args, matches, &config, out),
+        Command::Trust(args) => trust::trust(args, &config, out),
         Command::Completions(args) => completions::completions(&args, out),
         Command::Help(args) => help::help(&args, out),
     }
@@ -445,6 +456,7 @@ fn configured(global: &Global) -> Result<Config> {
     Ok(Config {
         workflows_dir: global.workflows.clone(),
         agents_dir: global.agents.clone(),
+        named_by_project: global.named_by_project.clone(),
         token_ttl: global.token_ttl,
         allow_env: names(&global.allow_env),
         secret_env: names(&global.secret_env),

@@ -147,6 +147,9 @@ pub struct Definition {
     /// What the outputs of its steps are held to, compiled when the first one comes.
     #[serde(skip)]
     schemas: OnceLock<Vec<Option<Schema>>>,
+    /// Set where a project has a part in it. The store does not keep that.
+    #[serde(skip)]
+    of_project: OnceLock<()>,
 }
 
 #[derive(Debug)]
@@ -179,7 +182,18 @@ impl Definition {
             personas,
             compiled: OnceLock::new(),
             schemas: OnceLock::new(),
+            of_project: OnceLock::new(),
         }
+    }
+
+    /// Notes that a project has a part in it: its file, a persona, or a workflow that it extends.
+    pub(crate) fn mark_of_project(&self) {
+        self.of_project.get_or_init(|| ());
+    }
+
+    /// Whether a project has a part in it.
+    pub fn is_of_project(&self) -> bool {
+        self.of_project.get().is_some()
     }
 
     fn compiled(&self) -> &Compiled {

@@ -20,12 +20,25 @@ pub struct Directories {
     pub agents_dir: Option<PathBuf>,
     /// What comes between that and the project.
     pub registry_dir: Option<PathBuf>,
+    /// The directories that the project's own `midex.toml` names: they come where the two above would.
+    #[serde(default)]
+    pub named_by_project: NamedByProject,
+}
+
+/// The directories of definitions that a project's `midex.toml` names. What lies in them is the project's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedByProject {
+    /// Of workflows.
+    pub workflows: Option<PathBuf>,
+    /// Of agents.
+    pub agents: Option<PathBuf>,
 }
 
 impl Directories {
     /// The directories that workflows are looked for in, nearest first; of the project's own the project.
     pub fn workflows(&self) -> impl Iterator<Item = &Path> {
         let named = self.workflows_dir.iter().chain(&self.registry_dir);
+        let named = named.chain(&self.named_by_project.workflows);
         named.chain([&self.project_dir]).map(PathBuf::as_path)
     }
 }
@@ -37,6 +50,8 @@ pub struct Lookup {
     pub directories: Directories,
     /// The machine and the user whose directories these are: for others the paths mean nothing.
     pub account: String,
+    /// Whether a project has a part in the definition or in one above it: its children are then judged as the project's.
+    pub is_of_project: bool,
     /// The workflows that the definition names, as they were at the start.
     pub kept: BTreeMap<String, Digest>,
 }

@@ -43,7 +43,7 @@ pub use self::{
     failure::FailureCode,
     id::{AgentName, ExecutionId, InputName, StepId, WorkflowName},
     input::{DefaultSources, Input, Inputs},
-    lookup::{Directories, Lookup},
+    lookup::{Directories, Lookup, NamedByProject},
     mask::Mask,
     state::State,
     token::{Grant, Nonce, Token},

@@ -250,6 +250,7 @@ impl Engine {
             return (None, Vec::new());
         };
         lookup.kept.clear();
+        lookup.is_of_project |= definition.is_of_project();
         let (mut kept, mut named) = (BTreeMap::new(), Vec::new());
         for name in definition.children() {
             if let Ok(child) = self.shared.workflows.find(Some(&lookup), name).await {
@@ -284,11 +285,17 @@ impl Engine {
     }
 }
 
-/// The refusal of a start as the failure of an attempt.
+/// The refusal of a start as the failure of an attempt. Only the user lifts that a project is not trusted: it is not retried.
 fn refused(error: &Error) -> OperationFailure {
-    OperationFailure {
+    let project = error.context("project_word").and_then(Value::as_str);
+    let trust = project.map(|project| format!("; if you trust it, run `midex trust {project}`"));
+    let message = error.message().to_owned() + &trust.unwrap_or_default();
+    let failure = OperationFailure {
         code: Some(error.code().as_str().to_owned()),
-        ..OperationFailure::new("child", error.message())
+        ..OperationFailure::new("child", message)
+    };
+    if project.is_some() {
+        return failure;
     }
-    .retryable()
+    failure.retryable()
 }

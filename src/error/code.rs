@@ -227,6 +227,11 @@ codes! {
     ConfirmationRequired = "CONFIRMATION_REQUIRED", Conflict, Validation, false,
         Next::Call(again("with confirm 'true'").after("confirm it")),
         &["Add --yes if that is meant"];
+    /// The workflow comes with a project, does more than lead a model and read, and the user has not said that they trust the
+    /// project.
+    ProjectNotTrusted = "PROJECT_NOT_TRUSTED", Conflict, Engine, false,
+        Next::Call(again("it can start then").after("read what the workflow does, and to run `midex trust {project_word}` in a terminal if they trust that project")),
+        &["Read what the workflow does; if you trust the project, run `midex trust {project}`"];
     /// No catalog has this id or title.
     CatalogNotFound = "CATALOG_NOT_FOUND", NotFound, Validation, false,
         Next::Call(call("catalog.list", &[], "use a catalog_id that it shows")),

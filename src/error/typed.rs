@@ -1,6 +1,15 @@
 //! What a person types next: sentences of the table, whose parts in brackets are left out where the error lacks a name in
 //! them, so that one sentence says it with the name and without.
 
+/// A word, quoted for a shell if need be.
+pub(crate) fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./:@%+=,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 /// The sentence without brackets: a part in them stays where `has` knows every name (`{name}`) in it. Brackets without a name
 /// are part of the sentence.
 pub(super) fn with_parts(words: &str, has: impl Fn(&str) -> bool) -> String {

@@ -32,6 +32,8 @@ pub const CATALOG_PREFIXES_MAX: usize = 50;
 pub const CATALOG_ADDRESSES_SHOWN_MAX: usize = 20;
 /// Characters of the arguments that a question to the user shows.
 pub const QUESTION_SHOWN_CHARS: usize = 1_000;
+/// Effects of a project's workflow that a question to the user names; the others are counted.
+pub const EFFECTS_SHOWN_MAX: usize = 10;
 /// Longest value of a header of a catalog.
 pub const CATALOG_HEADER_BYTES_MAX: usize = 8 << 10;
 /// Operations of one catalog that are kept ready to be called.

@@ -18,7 +18,7 @@ use rmcp::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-pub(super) use self::confirm::{Agreement, Confirmation, Unasked};
+pub(super) use self::confirm::{Agreement, Confirmation, Unasked, trust};
 use super::metadata::is_modern;
 use crate::{
     app::App,
@@ -71,6 +71,7 @@ enum ElicitationResult {
 }
 
 /// A call that may have the user asked.
+#[derive(Clone)]
 pub(super) struct Call<'a> {
     pub(super) app: &'a App,
     pub(super) context: &'a RequestContext<RoleServer>,
@@ -109,7 +110,11 @@ impl<'a> Call<'a> {
         Self {
             app,
             context,
-            is_astray: begun.is_none() && request.input_responses.is_some(),
+            is_astray: begun.is_none()
+                && request
+                    .input_responses
+                    .as_ref()
+                    .is_some_and(|all| !all.keys().any(|key| confirm::is_of_trust(key))),
             begun: begun.map(|state| state.execution_id),
             responses: request.input_responses.clone().unwrap_or_default(),
             digest,

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     answer,
-    asking::{Agreement, Asked, Call, asked},
+    asking::{Agreement, Asked, Call, asked, trust},
     guard::guarded,
     metadata::{
         CacheHint, branching, implementation, is_modern, suggested_tool, with_cache_hint,
@@ -125,8 +125,31 @@ impl Server {
         }
     }
 
-    /// Does what a tool does, and asks the user what its answer waits for.
+    /// Does what a tool does. Where it would start what comes with a project that is not trusted, the user is asked first, if the
+    /// client can do that; an answer that is no yes leaves the refusal as it is.
     async fn done(
+        &self,
+        tool: &ToolSpec,
+        arguments: Map<String, Value>,
+        call: Call<'_>,
+    ) -> Result<Done> {
+        let asking = call.clone();
+        let refused = match self.worked(tool, arguments.clone(), call).await {
+            Err(error) if error.code() == Code::ProjectNotTrusted => error,
+            worked => return worked,
+        };
+        match asking.clone().agreement(trust(&refused)).await {
+            Ok(Agreement::Agreed(_)) => {
+                self.app.trust_project().await?;
+                self.worked(tool, arguments, asking).await
+            }
+            Ok(Agreement::Pending(needs)) => Ok(Done::Needs(needs)),
+            Err(_) => Err(refused),
+        }
+    }
+
+    /// Does what a tool does, and asks the user what its answer waits for.
+    async fn worked(
         &self,
         tool: &ToolSpec,
         arguments: Map<String, Value>,

@@ -366,6 +366,7 @@ mod tests {
             flag_workflows: None,
             flag_agents: None,
             registry: None,
+            by_project: crate::domain::NamedByProject::default(),
             project: project.to_owned(),
             user: None,
         }

@@ -120,7 +120,11 @@ impl Registry {
         let agents = gather::known(&self.agents);
         let path = PathBuf::from(format!("workflow.{}", manifest.format.extension()));
         let file = File::of(path, manifest.text.clone()).within_limits();
-        gather::workflow(file, &self.agents, self.beside(&agents))
+        let loaded = gather::workflow(file, &self.agents, self.beside(&agents));
+        if let Some(definition) = &loaded.value {
+            self.mark(None, definition, &loaded.used);
+        }
+        loaded
     }
 
     /// The workflow of this name as one manifest, with all that it inherits; one that extends nothing as its file has it.

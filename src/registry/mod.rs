@@ -18,6 +18,7 @@ mod load;
 mod manifest;
 mod markdown;
 mod names;
+mod provenance;
 mod read;
 mod recover;
 mod schema;
@@ -106,12 +107,14 @@ impl Registry {
         };
         let directories = &sources.workflows;
         let workflows = gather::workflows(directories, &agents, known, (workflows, cached));
-        Self {
+        let registry = Self {
             sources: sources.clone(),
             abilities: abilities.clone(),
             workflows,
             agents,
-        }
+        };
+        registry.mark_all();
+        registry
     }
 
     /// How many files were parsed for it.
@@ -224,7 +227,10 @@ impl Registry {
             return None;
         }
         match loaded.value {
-            Some(value) => (loaded.name == name).then_some(value),
+            Some(value) => {
+                self.mark(Some(entry.source), &value, &[]);
+                (loaded.name == name).then_some(value)
+            }
             // Its last good version stands in for it.
             None => Some(definition.clone()),
         }

@@ -9,7 +9,10 @@ use etcetera::{BaseStrategy, choose_base_strategy};
 use serde::Serialize;
 
 use crate::{
-    domain::finding::{Finding, Rule},
+    domain::{
+        NamedByProject,
+        finding::{Finding, Rule},
+    },
     error::plain,
 };
 
@@ -121,6 +124,8 @@ pub struct Places {
     pub flag_agents: Option<PathBuf>,
     /// The directory of workflows that the environment names.
     pub registry: Option<PathBuf>,
+    /// What the project's own configuration names.
+    pub by_project: NamedByProject,
     /// The project: its `workflows/` and `agents/`.
     pub project: PathBuf,
     /// The user's directory of midex: its `workflows/` and `agents/`.
@@ -134,6 +139,7 @@ impl Places {
             flag_workflows: flag_workflows.map(Path::to_owned),
             flag_agents: flag_agents.map(Path::to_owned),
             registry: None,
+            by_project: NamedByProject::default(),
             project: project.to_owned(),
             user: user_dir(),
         }
@@ -155,24 +161,32 @@ impl Places {
 
     fn workflows(&self) -> impl Iterator<Item = (Source, PathBuf)> {
         let registry = self.registry.clone().map(|path| (Source::Registry, path));
-        self.named(self.flag_workflows.as_deref(), registry, "workflows")
+        let by_project = self.by_project.workflows.clone();
+        self.named(
+            (self.flag_workflows.clone(), by_project),
+            registry,
+            "workflows",
+        )
     }
 
     fn agents(&self) -> impl Iterator<Item = (Source, PathBuf)> {
-        self.named(self.flag_agents.as_deref(), None, "agents")
+        let by_project = self.by_project.agents.clone();
+        self.named((self.flag_agents.clone(), by_project), None, "agents")
     }
 
     fn named(
         &self,
-        flag: Option<&Path>,
+        (flag, by_project): (Option<PathBuf>, Option<PathBuf>),
         registry: Option<(Source, PathBuf)>,
         name: &str,
     ) -> impl Iterator<Item = (Source, PathBuf)> {
-        let flag = flag.map(|path| (Source::Flag, path.to_owned()));
+        let flag = flag.map(|path| (Source::Flag, path));
+        let by_project = by_project.map(|path| (Source::Project, path));
         let project = Some((Source::Project, self.project.join(name)));
         let user = self.user.as_ref();
         let user = user.map(|user| (Source::User, user.join(name)));
-        [flag, registry, project, user].into_iter().flatten()
+        let all = [flag, by_project, registry, project, user];
+        all.into_iter().flatten()
     }
 }
 

@@ -36,7 +36,7 @@ const NAMED_ONLY_IN: &[(&str, &[&str])] = &[
     ("clap", &["cli"]),
     ("clap_complete", &["cli"]),
     ("annotate_snippets", &["cli"]),
-    ("toml_edit", &["catalog", "cli"]),
+    ("toml_edit", &["catalog", "cli", "config/trust"]),
     ("comfy_table", &["cli"]),
     ("jsonc_parser", &["cli"]),
     ("rusqlite", &["cli/bench"]),

@@ -39,7 +39,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{Client, Server, assert_has, wait};
+use crate::support::{Client, Server, assert_has, project::needs_trust, wait};
 
 /// A project with a data directory of its own.
 struct Place {
@@ -146,7 +146,21 @@ impl Place {
         let path = self.project().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, text).unwrap();
+        if name.starts_with("workflows/") && needs_trust(text) {
+            self.trust();
+        }
         name.to_owned()
+    }
+
+    /// Its user trusts the project.
+    fn trust(&self) {
+        let path = self.dir.path().join("midex/midex.toml");
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        if !text.contains("trust = ") {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let project = self.project().display().to_string();
+            std::fs::write(path, format!("trust = [{project:?}]\n{text}")).unwrap();
+        }
     }
 
     /// A workflow whose steps are `(id, depends_on)`, all done by the reviewer.

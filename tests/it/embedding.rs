@@ -12,7 +12,7 @@ use midex::{
     activity::{Activities, Context, function},
     app::{App, Options},
     clock::{SeededIds, SystemClock},
-    config::Config,
+    config::{Config, Trust},
     domain::{
         ExecutionId,
         execution::{OperationFailure, Report, SignalRequest},
@@ -33,6 +33,7 @@ fn id() -> ExecutionId {
 fn config(home: &Path) -> Config {
     let mut config = Config::new(Some(home.join("data"))).unwrap();
     home.clone_into(&mut config.project_dir);
+    config.trust = Trust::Everything;
     config
 }
 

@@ -17,6 +17,7 @@ mod effects;
 mod embedding;
 mod engine;
 mod first_minute;
+mod hostile;
 mod http;
 mod inputs;
 mod lifecycle;

@@ -65,6 +65,7 @@ impl<'a> Reading<'a> {
         let fields = reading.names.iter().map(|name| Argument {
             name: (*name).to_owned(),
             is_required: reading.required.contains(name),
+            is_header: false,
         });
         BodyFields {
             is_required: false,

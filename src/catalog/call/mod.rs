@@ -72,6 +72,8 @@ pub struct Target {
     pub credentials: BTreeMap<String, String>,
     /// The origins that may have headers and credentials, as [`origin`] writes them.
     pub origins: BTreeSet<String>,
+    /// Those of them that the user gave: the secrets of steps go there.
+    pub given_origins: BTreeSet<String>,
     /// Whether its user says that the service knows a repeated call by `Idempotency-Key`.
     pub knows_idempotency_keys: bool,
 }
@@ -318,7 +320,7 @@ impl Call<'_> {
         let admitted = self.target.reach.admit(url);
         let way = admitted.map_err(|refusal| Fault::Refused(refusal).into_failure(false))?;
         let sources = &self.caller.sources;
-        sources.admit(self.options.secrets.iter().map(String::as_str), url)?;
+        sources.admit_of_step(&self.options.secrets, url, &self.target.given_origins)?;
         let secured = secure(&mut request, self.operation(), self.target, sources).await?;
         let Secured { mask, note } = secured;
         match self.answer((request, way), url, &mask, note).await {

@@ -24,7 +24,7 @@ pub struct Sources {
     pub environment: BTreeMap<String, String>,
     /// A file of lines `NAME=value`, which nobody but its owner may read.
     pub file: Option<PathBuf>,
-    /// The hosts that a secret may be sent to, by its name, as [`secret_host`](super::secret_host) writes them; one without an entry goes wherever its catalog calls.
+    /// The hosts that a secret may be sent to, by its name, as [`secret_host`](super::secret_host) writes them; one without an entry goes to the origins that the user gave.
     pub hosts: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -56,6 +56,29 @@ impl Sources {
         }
         Ok(())
     }
+
+    /// The same for the secrets of a step. One without hosts goes only to an origin that the user gave for the catalog.
+    pub(super) fn admit_of_step(
+        &self,
+        names: &[String],
+        url: &Url,
+        given: &BTreeSet<String>,
+    ) -> Result<(), OperationFailure> {
+        self.admit(names.iter().map(String::as_str), url)?;
+        let origin = url.origin().ascii_serialization();
+        let mut free = names.iter().filter(|name| !self.hosts.contains_key(*name));
+        match free.next().filter(|_| !given.contains(&origin)) {
+            Some(name) => Err(of_no_origin(name, &origin)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn of_no_origin(name: &str, origin: &str) -> OperationFailure {
+    let message = format!(
+        "the secret `{name}` may not go to `{origin}`: the user's midex.toml names no host under `[secrets.{name}]`, and the user gave no such address for the catalog"
+    );
+    OperationFailure::new("secret_not_allowed", message).coded(FailureCode::SecretNotAllowed)
 }
 
 fn not_for(name: &str, at: &str, hosts: &BTreeSet<String>) -> OperationFailure {

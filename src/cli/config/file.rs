@@ -9,9 +9,12 @@ use std::{
 use serde::Serialize;
 use toml_edit::{Document, Item, TableLike, Value};
 
-use super::key::{Key, keys};
+use super::key::{Key, Kind, keys};
 use crate::{
+    config::TRUST_KEY,
     domain::finding::{Finding, Place, Rule, arrange, errors},
+    error::plain,
+    folder::real_path,
     limits,
     registry::read_file,
 };
@@ -100,11 +103,12 @@ impl File {
             let key = document.key(name).and_then(toml_edit::Key::span);
             let at = place(text, key);
             let setting = match name {
-                SECRETS => context.secrets(at, item),
-                name => context.setting(name, at, item),
+                TRUST_KEY => context.trust(at, item).map(|()| None),
+                SECRETS => context.secrets(at, item).map(Some),
+                name => context.setting(name, at, item).map(Some),
             };
             match setting {
-                Ok(setting) => self.settings.push(setting),
+                Ok(setting) => self.settings.extend(setting),
                 Err(finding) => self.findings.push(*finding),
             }
         }
@@ -142,6 +146,37 @@ const SECRETS: &str = "secrets";
 const SECRET_HOST: &str = "secret-host";
 
 impl Context<'_> {
+    /// Checks the list of trusted projects, which is read when a workflow is to start.
+    fn trust(&self, at: Place, item: &Item) -> Result<(), Box<Finding>> {
+        if self.owner == Owner::Project {
+            return Err(self.of_users(TRUST_KEY, at).into());
+        }
+        let mut items = item.as_array().into_iter().flatten();
+        if item.is_array() && items.all(Value::is_str) {
+            return Ok(());
+        }
+        let message = format!(
+            "`{TRUST_KEY}` is a list of texts, this is {}",
+            item.type_name()
+        );
+        let place = place(self.text, item.span());
+        Err(Finding::new(Rule::UnknownValue, TRUST_KEY, place, message).into())
+    }
+
+    /// Refuses a path of a project's file that leads out of the project: what lies there is not the project's to name.
+    fn inside(&self, name: &str, at: Place, path: &Path) -> Result<(), Box<Finding>> {
+        let project = real_path(self.path.parent().unwrap_or(Path::new("")));
+        let leads = match (real_path(path), project) {
+            (Ok(real), Ok(project)) if real.starts_with(&project) => return Ok(()),
+            (Ok(real), _) => format!("to {}", real.display()),
+            (Err(error), _) => plain(&error),
+        };
+        let message = format!("`{name}` leads out of the project ({leads}); it is ignored");
+        let finding = Finding::new(Rule::OutsideDirectory, name, at, message).as_warning();
+        let instead = format!("name a directory in the project, or start midex with --{name}");
+        Err(finding.suggest(instead).into())
+    }
+
     /// What `[secrets.NAME]` says, as the flag would be given it.
     fn secrets(&self, at: Place, item: &Item) -> Result<Setting, Box<Finding>> {
         self.key(SECRET_HOST, at, item)?;
@@ -167,9 +202,15 @@ impl Context<'_> {
         })?;
         let dir = self.path.parent().unwrap_or(Path::new(""));
         let values = values.into_iter().map(|value| key.resolved(value, dir));
+        let values: Vec<_> = values.collect();
+        if key.kind == Kind::Path && self.owner == Owner::Project {
+            for path in &values {
+                self.inside(name, value_at, Path::new(path))?;
+            }
+        }
         Ok(Setting {
             key: name.to_owned(),
-            values: values.collect(),
+            values,
             line: at.line,
         })
     }
@@ -182,12 +223,16 @@ impl Context<'_> {
         if self.owner == Owner::User || key.is_of_projects() {
             return Ok(key);
         }
+        Err(self.of_users(name, at).into())
+    }
+
+    fn of_users(&self, name: &str, at: Place) -> Finding {
         let message = format!("only the user's file may set `{name}`; here it is ignored");
         let elsewhere = self
             .users
             .map(|users| format!("move it to {}", users.display()));
         let finding = Finding::new(Rule::NoEffect, name, at, message).as_warning();
-        Err(finding.suggest(elsewhere).into())
+        finding.suggest(elsewhere)
     }
 
     fn unknown(&self, name: &str, at: Place, item: &Item) -> Finding {

@@ -1,5 +1,7 @@
 //! Begins an execution: reads its inputs, and asks a person at the terminal for those that are missing.
 
+use std::path::Path;
+
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -8,7 +10,8 @@ use super::{
     inputs,
 };
 use crate::{
-    cli::{link::may_be_done, value::list},
+    cli::{link::may_be_done, prompt::Typed, refusal::warn, value::list, visible::visible},
+    config::Trust,
     domain::nearest::hint,
     error::{Code, Error, Result},
     uri,
@@ -35,6 +38,8 @@ impl Runner<'_> {
                     self.begun = Begun::Yes;
                     self.source.draft.recorded();
                     self.page.started(&reply, inputs.as_ref())?;
+                    let warnings = list(&reply["warnings"]).iter();
+                    warnings.filter_map(Value::as_str).for_each(warn);
                     return Ok(true);
                 }
                 Err(error) if may_be_done(&error) => return Err(error),
@@ -45,6 +50,9 @@ impl Runner<'_> {
                 return Err(refused);
             }
             self.begun = Begun::No;
+            if refused.code() == Code::ProjectNotTrusted && self.asks_for_trust(&refused).await? {
+                continue;
+            }
             let is_asked = refused.code() == Code::InputsInvalid
                 && !self.page.json()
                 && self.source.at_prompt().is_some();
@@ -61,6 +69,25 @@ impl Runner<'_> {
                 return Ok(false);
             }
         }
+    }
+
+    /// Asks a person at the terminal whether they trust the project, and notes it if they do.
+    async fn asks_for_trust(&mut self, refused: &Error) -> Result<bool> {
+        let named = |name| refused.context(name).and_then(Value::as_str);
+        let (Some(project), Some(question)) = (named("project"), named("question")) else {
+            return Ok(false);
+        };
+        let is_json = self.page.json();
+        let Some(prompt) = self.source.at_prompt().filter(|_| !is_json) else {
+            return Ok(false);
+        };
+        let question = visible(&format!("{question} [y/N] "));
+        let typed = prompt.line(&question, &[], &mut self.link).await?;
+        let is_yes = matches!(&typed, Typed::Line(line) if ["y", "yes"].contains(&&*line.trim().to_lowercase()));
+        if is_yes {
+            Trust::of_user().set(Path::new(project), true)?;
+        }
+        Ok(is_yes)
     }
 
     /// Asks a person at the terminal for the inputs: for those that are missing, where some were given; or again for what

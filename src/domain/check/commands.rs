@@ -86,6 +86,8 @@ pub struct Argument {
     pub name: String,
     /// Whether a call needs it.
     pub is_required: bool,
+    /// Whether it is sent as a header or a cookie.
+    pub is_header: bool,
 }
 
 /// The fields of a body.

@@ -105,6 +105,9 @@ pub struct Advanced {
     pub failure: Option<FailureView>,
     /// What happened, in a sentence.
     pub message: String,
+    /// What the caller should tell their user.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// True where this call was answered before and this is that answer again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub replayed: bool,
@@ -308,6 +311,7 @@ fn answer(subject: &Subject<'_>, row: &Row, ready: Vec<ReadyStep>, replayed: boo
         final_output_truncated: truncated.unwrap_or(false),
         final_output_error: execution.final_output_faults.clone(),
         failure: execution.failure.as_ref().map(Into::into),
+        warnings: Vec::new(),
         replayed,
     }
 }

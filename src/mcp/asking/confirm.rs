@@ -4,7 +4,10 @@ use rmcp::model::CallToolResponse;
 use serde_json::{Map, Value, json};
 
 use super::{Call, ElicitationResult, can_ask, elicitation_result};
-use crate::error::{Code, Error, Result};
+use crate::{
+    domain::document::meaning,
+    error::{Code, Error, Result},
+};
 
 /// What the user is asked before a call does its work.
 #[derive(Debug)]
@@ -38,6 +41,27 @@ pub(in crate::mcp) enum Agreement {
     Agreed(Map<String, Value>),
     /// The question is on its way.
     Pending(Box<CallToolResponse>),
+}
+
+/// The first part of the key of a question whether a project is trusted: nothing was begun before it.
+const TRUST: &str = "trust:";
+
+/// Whether the key is that of such a question.
+pub(super) fn is_of_trust(key: &str) -> bool {
+    key.starts_with(TRUST)
+}
+
+/// The question whether a project is trusted, for a start that was refused because it is not.
+pub(in crate::mcp) fn trust(refused: &Error) -> Confirmation {
+    let question = refused.context("question").and_then(Value::as_str);
+    let message = question.unwrap_or_default().to_owned();
+    Confirmation {
+        key: format!("{TRUST}{}", meaning(&json!(message))),
+        message,
+        about: Vec::new(),
+        unasked: Unasked::Refused,
+        confirmed: Map::new(),
+    }
 }
 
 impl Call<'_> {

@@ -15,6 +15,7 @@ use super::socket::refused;
 use crate::{
     app,
     config::{AuthorTo, Config, RegistryDir},
+    domain::NamedByProject,
     error::{Code, Error, Result},
     limits,
     mcp::{ToolNames, ToolProfile, Toolsets},
@@ -54,6 +55,8 @@ pub struct Preamble {
     #[serde(default)]
     registry_dir: Option<RegistryDir>,
     #[serde(default)]
+    named_by_project: NamedByProject,
+    #[serde(default)]
     author_to: AuthorTo,
     /// The values of the environment variables that the client's user allows expressions to see.
     #[serde(default)]
@@ -91,6 +94,7 @@ impl Preamble {
             let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
             path.display().to_string()
         };
+        let named = &config.named_by_project;
         Self {
             protocol: PROTOCOL,
             midex: env!("CARGO_PKG_VERSION").into(),
@@ -103,6 +107,10 @@ impl Preamble {
                 path: absolute(&dir.path).into(),
                 ..dir.clone()
             }),
+            named_by_project: NamedByProject {
+                workflows: named.workflows.as_ref().map(|path| absolute(path).into()),
+                agents: named.agents.as_ref().map(|path| absolute(path).into()),
+            },
             author_to: config.author_to,
             env: config.environment(),
             activities: options.activities.names().map(str::to_owned).collect(),
@@ -149,6 +157,7 @@ impl Preamble {
             agents_dir: directory(&self.agents_dir),
             // The owner's environment is none of this client's.
             registry_dir: self.registry_dir.clone(),
+            named_by_project: self.named_by_project.clone(),
             author_to: self.author_to,
             ..owner.clone()
         };

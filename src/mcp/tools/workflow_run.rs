@@ -64,6 +64,7 @@ fn longest_wait(arguments: &Map<String, Value>) -> Duration {
 async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
     let definition = app.sound(subject(&arguments, NAME)?).await?;
     let inputs = arguments.get("inputs").cloned();
+    let warning = app.hiding(&definition).await;
     let ran = app.run(definition, inputs, longest_wait(&arguments)).await;
     let Ran { step, status } = ran.map_err(|error| match error.code() {
         // A manifest that is not saved has no details to read.
@@ -93,6 +94,9 @@ async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
     }
     if let Some(failure) = &status.error {
         answer["failure_summary"] = json!(failure);
+    }
+    if let Some(warning) = warning {
+        answer["warnings"] = json!([warning]);
     }
     if is_awaiting {
         answer["awaiting"] = json!(step);

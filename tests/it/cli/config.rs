@@ -457,7 +457,7 @@ fn a_path_begins_at_the_directory_of_its_file_or_at_home() {
             USERS,
             "data-dir = \"kept\"\nworkflows = \"~\"\nhttp-token-file = \"/t\"\n",
         ),
-        (PROJECTS, "agents = \"../personas\"\n"),
+        (PROJECTS, "agents = \"below/../personas\"\n"),
         (".git/HEAD", ""),
         ("below/x", ""),
     ]);
@@ -469,7 +469,7 @@ fn a_path_begins_at_the_directory_of_its_file_or_at_home() {
         ("data-dir", project.path("home/.config/midex/kept")),
         ("workflows", project.path("home/")),
         ("http-token-file", "/t".into()),
-        ("agents", root.join("../personas")),
+        ("agents", root.join("below/../personas")),
     ] {
         assert_eq!(setting(&said, name).0, json!(path));
     }

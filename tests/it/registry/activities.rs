@@ -136,6 +136,7 @@ fn definitions_that_are_read_again_are_held_to_the_same_activities() {
         flag_workflows: None,
         flag_agents: None,
         registry: None,
+        by_project: midex::domain::NamedByProject::default(),
         project: project.0.path().to_owned(),
         user: None,
     };

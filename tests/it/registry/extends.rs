@@ -572,6 +572,7 @@ fn a_start_takes_the_bases_as_they_are_now() {
         flag_workflows: None,
         flag_agents: None,
         registry: None,
+        by_project: midex::domain::NamedByProject::default(),
         project: project.path(""),
         user: None,
     });

@@ -28,6 +28,7 @@ fn places(project: &Project) -> Places {
         flag_workflows: None,
         flag_agents: None,
         registry: None,
+        by_project: midex::domain::NamedByProject::default(),
         project: project.path(""),
         user: Some(project.path("user")),
     }

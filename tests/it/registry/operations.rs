@@ -22,7 +22,11 @@ struct Shop;
 
 fn argument(name: &str, is_required: bool) -> Argument {
     let name = name.to_owned();
-    Argument { name, is_required }
+    Argument {
+        name,
+        is_required,
+        is_header: false,
+    }
 }
 
 impl Commands for Shop {

@@ -29,6 +29,7 @@ impl Followed {
             flag_workflows: None,
             flag_agents: None,
             registry: None,
+            by_project: midex::domain::NamedByProject::default(),
             project: path.to_owned(),
             user: None,
         });

@@ -4,6 +4,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
@@ -13,12 +14,28 @@ use tempfile::TempDir;
 use crate::support::{PATIENCE, Server};
 
 /// A directory with definitions. Its servers know no others but the shipped ones, whoever's machine this is.
-pub(crate) struct Project(TempDir);
+pub(crate) struct Project {
+    directory: TempDir,
+    /// Whether its user trusts it: as soon as a workflow of it needs that.
+    is_trusted: AtomicBool,
+}
+
+/// The user's file of a project's own home.
+const USERS_FILE: &str = "home/.config/midex/midex.toml";
+
+/// Whether a workflow does what only those of a trusted project may do.
+pub(crate) fn needs_trust(text: &str) -> bool {
+    let keys = ["run:", "\"run\":", "activity:", "\"activity\":", "secrets."];
+    keys.iter().any(|key| text.contains(key))
+}
 
 impl Project {
     /// A project with these files, each `(path, text)`.
     pub(crate) fn new(files: &[(&str, &str)]) -> Self {
-        let project = Self(tempfile::tempdir().unwrap());
+        let project = Self {
+            directory: tempfile::tempdir().unwrap(),
+            is_trusted: AtomicBool::new(false),
+        };
         for (path, text) in files {
             project.write(path, text);
         }
@@ -27,7 +44,7 @@ impl Project {
 
     /// The directory.
     pub(crate) fn root(&self) -> &Path {
-        self.0.path()
+        self.directory.path()
     }
 
     /// A path in it.
@@ -37,6 +54,30 @@ impl Project {
 
     /// Writes a file as an editor does: it is there whole or not at all.
     pub(crate) fn write(&self, path: &str, text: &str) {
+        self.put(path, text);
+        if path.starts_with("workflows/") && needs_trust(text) {
+            self.is_trusted.store(true, Ordering::SeqCst);
+        } else if path != USERS_FILE {
+            return;
+        }
+        if self.is_trusted.load(Ordering::SeqCst) {
+            self.trust();
+        }
+    }
+
+    /// Its user trusts it.
+    fn trust(&self) {
+        let text = fs::read_to_string(self.path(USERS_FILE)).unwrap_or_default();
+        if !text.contains("trust = ") {
+            let root = self.root().canonicalize().unwrap();
+            self.put(
+                USERS_FILE,
+                &format!("trust = [{:?}]\n{text}", root.display().to_string()),
+            );
+        }
+    }
+
+    fn put(&self, path: &str, text: &str) {
         let (path, draft) = (self.path(path), self.path("draft"));
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&draft, text).unwrap();

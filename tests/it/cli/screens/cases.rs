@@ -171,6 +171,7 @@ pub(super) static CASES: &[Case] = &[
     },
     file(&["install", "--client", "cursor", "--print"]),
     writing(&["install", "--client", "cursor", "--scope", "project"]),
+    case(&["trust", "--list"]),
     file(&["completions", "fish"]),
     usual(&["help"]),
     usual(&["help", "run"]),

@@ -13,7 +13,7 @@ use std::{
 use midex::{
     app::{App, Options},
     clock::{Clock, SeededIds, Timestamp},
-    config::Config,
+    config::{Config, Trust},
     domain::{Change, ExecutionId, Lifecycle, execution::Report},
 };
 use serde_json::{Value, json};
@@ -262,6 +262,7 @@ impl Player {
 async fn played(root: &Path) {
     let mut config = Config::new(Some(root.join("data"))).unwrap();
     config.project_dir = project(root);
+    config.trust = Trust::Everything;
     (config.catalogs, config.registry_dir) = (None, None);
     let clock = Arc::new(Told(AtomicI64::new(EPOCH.milliseconds())));
     let options = Options::new(config, clock.clone(), Arc::new(SeededIds::new(7)));

@@ -12,7 +12,7 @@ use midex::{
     activity::{Activities, Context, Function, Outcome, function},
     app::{App, Options},
     clock::{SteadyClock, SystemIds},
-    config::Config,
+    config::{Config, Trust},
     domain::execution::OperationFailure,
     mcp::{self, Server},
 };
@@ -40,6 +40,7 @@ pub(super) fn work(home: &Path) {
 async fn serve(home: &Path) -> midex::error::Result<()> {
     let mut config = Config::new(Some(home.join("data")))?;
     home.clone_into(&mut config.project_dir);
+    config.trust = Trust::Everything;
     let options = Options::new(
         config,
         Arc::new(SteadyClock::default()),

@@ -15,7 +15,12 @@ use crate::support::{
 };
 
 /// The codes that are not provoked here: where they are met instead, and the test that meets each there.
-pub(super) const ELSEWHERE: [(Code, &str, &str); 27] = [
+pub(super) const ELSEWHERE: [(Code, &str, &str); 28] = [
+    (
+        Code::ProjectNotTrusted,
+        "in a repository that is not trusted",
+        "a_client_that_can_ask_its_user_does_so_and_nothing_that_an_agent_calls_trusts",
+    ),
     (
         Code::Unauthorized,
         "over HTTP",

@@ -1,0 +1,49 @@
+//! `midex trust`: the user says that a project's workflows may do what they say, or no longer.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use super::{EXIT_OK, Output, visible::visible};
+use crate::{config::Config, error::Result};
+
+/// Which project, and what becomes of it.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct TrustArgs {
+    /// The directory of the project; without one the project around the working directory
+    #[arg(value_name = "DIR", conflicts_with = "list")]
+    dir: Option<PathBuf>,
+    /// Trust it no longer
+    #[arg(long, conflicts_with = "list")]
+    remove: bool,
+    /// List the projects that are trusted
+    #[arg(long)]
+    list: bool,
+}
+
+pub(super) fn trust(args: TrustArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
+    if args.list {
+        let projects = config.trust.projects()?;
+        let projects: Vec<_> = projects
+            .iter()
+            .map(|one| one.display().to_string())
+            .collect();
+        let lines = || projects.iter().map(|one| visible(one) + "\n").collect();
+        out.print(|| json!({ "projects": projects }), lines)?;
+        return Ok(EXIT_OK);
+    }
+    let project = args.dir.unwrap_or_else(|| config.project_dir.clone());
+    let changed = config.trust.set(&project, !args.remove)?;
+    let project = project.canonicalize().unwrap_or(project);
+    let project = project.display().to_string();
+    let words = match (args.remove, changed) {
+        (false, _) => "is trusted: its workflows may call, send and run what they say",
+        (true, true) => "is not trusted any more",
+        (true, false) => "was not trusted: nothing changed",
+    };
+    out.print(
+        || json!({ "project": project, "trusted": !args.remove, "changed": changed }),
+        || format!("{} {words}\n", visible(&project)),
+    )?;
+    Ok(EXIT_OK)
+}

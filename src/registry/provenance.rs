@@ -1,0 +1,45 @@
+//! Which definitions a project has a part in: by the file, by a persona, or by a workflow that is extended.
+
+use super::{
+    Registry, Source,
+    extend::{Meant, Used},
+    shipped,
+};
+use crate::domain::definition::Definition;
+
+impl Registry {
+    /// Marks every definition that the project has a part in.
+    pub(super) fn mark_all(&self) {
+        for entry in self.all_workflows() {
+            let Some(definition) = &entry.value else {
+                continue;
+            };
+            let shipped = || Some(shipped::workflow(&entry.name)?.path);
+            let path = entry.path.clone().or_else(shipped);
+            let loaded = path.and_then(|path| self.workflows.cache.at(&path));
+            let used = loaded.map_or(&[][..], |loaded| &loaded.used);
+            self.mark(Some(entry.source), definition, used);
+        }
+    }
+
+    /// Whose workflow of this name the project's takes the place of, where it does.
+    pub(crate) fn hidden_by_project(&self, name: &str) -> Option<Source> {
+        let shown = self.workflow(name)?.source;
+        let hidden = self.hidden_workflows().filter(|entry| entry.name == name);
+        let mut sources = hidden.map(|entry| entry.source);
+        sources.find(|source| shown == Source::Project && *source > shown)
+    }
+
+    /// Marks a definition of this source, which may extend the workflows that are `used`, where the project has a part in it.
+    pub(super) fn mark(&self, source: Option<Source>, definition: &Definition, used: &[Used]) {
+        let extends = |one: &&Used| matches!(one.meant, Meant::Base(_));
+        let bases = used.iter().filter(extends);
+        let bases = bases.filter_map(|one| Some(self.workflow(&one.name)?.source));
+        let agents = definition.personas.keys();
+        let agents = agents.filter_map(|name| Some(self.agent(name.as_str())?.source));
+        let mut sources = source.into_iter().chain(bases).chain(agents);
+        if sources.any(|source| source == Source::Project) {
+            definition.mark_of_project();
+        }
+    }
+}
