@@ -29,8 +29,12 @@ pub fn create(template: &Template, project: &Path, existing: Existing) -> Result
         );
         return Err(exists(&other, message).with_action("Edit {path}, or choose another name"));
     }
-    let folder = fs::create_dir_all(&directory);
-    let folder = folder.and_then(|()| Folder::open_in(project, &directory));
+    let made = if project.exists() {
+        Ok(())
+    } else {
+        fs::create_dir_all(project)
+    };
+    let folder = made.and_then(|()| Folder::open_in(project, &directory));
     let folder = folder.map_err(|error| unusable(&directory, error))?;
     write(&folder, &path, &template.text(), existing)?;
     Ok(path)

@@ -30,6 +30,11 @@ impl<T> Cache<T> {
         self.0.get(path)
     }
 
+    /// The results for all files.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Loaded<Arc<T>>> {
+        self.0.values()
+    }
+
     /// Whether its files can be told from later ones by the same stamps as in `other`.
     pub(super) fn has_stamps_of(&self, other: &Self) -> bool {
         let stamp = |cache: &Self, path| Some(cache.0.get(path)?.file.stamp);

@@ -10,15 +10,22 @@ use crate::domain::definition::Definition;
 impl Registry {
     /// Marks every definition that the project has a part in.
     pub(super) fn mark_all(&self) {
+        let cache = &self.workflows.cache;
         for entry in self.all_workflows() {
-            let Some(definition) = &entry.value else {
-                continue;
-            };
-            let shipped = || Some(shipped::workflow(&entry.name)?.path);
-            let path = entry.path.clone().or_else(shipped);
-            let loaded = path.and_then(|path| self.workflows.cache.at(&path));
+            let loaded = entry.path.as_ref().and_then(|path| cache.at(path));
             let used = loaded.map_or(&[][..], |loaded| &loaded.used);
-            self.mark(Some(entry.source), definition, used);
+            if let Some(definition) = &entry.value {
+                self.mark(Some(entry.source), definition, used);
+            }
+        }
+        // The entries of those that are part of midex have no path.
+        let shipped = cache
+            .all()
+            .filter(|one| shipped::is_of_midex(&one.file.path));
+        for loaded in shipped {
+            if let Some(definition) = &loaded.value {
+                self.mark(None, definition, &loaded.used);
+            }
         }
     }
 

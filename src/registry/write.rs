@@ -6,7 +6,6 @@ mod refusal;
 
 use std::{
     ffi::OsStr,
-    fs,
     path::{Path, PathBuf},
 };
 
@@ -103,7 +102,7 @@ pub fn save(definitions: &Definitions, target: &Directory, save: &Save) -> Resul
         // Nothing is made for what is refused.
         refuse_replacing(id, registry.workflow(id), &target.path, save)?;
     }
-    fs::create_dir_all(&target.path).map_err(|error| unusable(&target.path, error))?;
+    held::opened(target)?;
     let seen = Room::open(definitions, target)?.held(id)?;
     let room = Room::locked(definitions, target)?;
     let held = room.held(id)?;

@@ -63,12 +63,7 @@ impl Room {
 
     /// Opens the directory as its only writer.
     pub(super) fn locked(definitions: &Definitions, target: &Directory) -> Result<Self> {
-        let project = target.path.parent();
-        let folder = match project.filter(|_| target.source == Source::Project) {
-            Some(project) => Folder::open_in(project, &target.path),
-            None => Folder::open(&target.path),
-        };
-        let folder = folder.map_err(|error| unusable(&target.path, error))?;
+        let folder = opened(target)?;
         let lock = folder.lock().map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => busy(&target.path),
             _ => unusable(&target.path, error),
@@ -179,6 +174,16 @@ pub(super) fn unwritten(path: &Path, id: &str, error: io::Error) -> Error {
         io::ErrorKind::AlreadyExists => refusal::taken(id, path),
         _ => unusable(path, error),
     }
+}
+
+/// The directory, which is made if need be. One of a project is opened through no link out of that.
+pub(super) fn opened(target: &Directory) -> Result<Folder> {
+    let project = target.path.parent();
+    let folder = match project.filter(|_| target.source == Source::Project) {
+        Some(project) => Folder::open_in(project, &target.path),
+        None => fs::create_dir_all(&target.path).and_then(|()| Folder::open(&target.path)),
+    };
+    folder.map_err(|error| unusable(&target.path, error))
 }
 
 fn busy(directory: &Path) -> Error {
