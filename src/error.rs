@@ -48,6 +48,17 @@ const PAUSES: &[(&str, NextCall, &[&str])] = &[
         &["Run `midex resume {execution_id}`: once it may go on"],
     ),
     (
+        "budget",
+        call(
+            "execution.resume",
+            BY_ID,
+            "once your user has looked at what begins so many executions and wants it to go on; execution.abandon ends it with all below it",
+        ),
+        &[
+            "Run `midex resume {execution_id}`: once you have looked at what begins so many executions; `midex abandon {execution_id}` ends it with all below it",
+        ],
+    ),
+    (
         "engine_fault",
         call("execution.resume", BY_ID, "it is tried again"),
         &["Run `midex resume {execution_id}`: it is tried again"],

@@ -378,6 +378,12 @@ pub const OWNER_LOOKS_MAX: u32 = 60;
 pub const OWNER_LOOK_EVERY_MIN: Duration = Duration::from_millis(5);
 /// The longest pause between two looks for an owner.
 pub const OWNER_LOOK_EVERY_MAX: Duration = Duration::from_millis(50);
+/// How long an owner that a call waits for may be silent before its relay pings it.
+pub const OWNER_SILENT_MAX: Duration = Duration::from_secs(2);
+/// How long an owner may take to answer that ping; then it counts as stopped, and waiting calls are answered `STORE_BUSY`.
+pub const OWNER_ALIVE_MAX: Duration = Duration::from_secs(3);
+/// How often an owner looks whether its control socket is still there.
+pub const CONTROL_SOCKET_LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long nobody may own the directory before a process answers by itself what needs no store.
 pub const LOCAL_ANSWER_AFTER: Duration = Duration::from_millis(15);
 /// How long a process that handed its directory over leaves it to the one that asked.

@@ -502,6 +502,8 @@ pub enum PauseReason {
     OutputInvalid,
     /// Nothing is open but steps whose catalog is not there; its import lifts it.
     CatalogMissing,
+    /// As many executions are open below it as may be; a resume lifts it.
+    Budget,
 }
 
 impl PauseReason {
@@ -514,6 +516,7 @@ impl PauseReason {
             Self::OutcomeUnknown => "outcome_unknown",
             Self::OutputInvalid => "output_invalid",
             Self::CatalogMissing => "catalog_missing",
+            Self::Budget => "budget",
         }
     }
 
@@ -527,7 +530,7 @@ impl PauseReason {
 
     /// Whether a resume lifts it, whatever else happens.
     pub const fn is_lifted_by_resume(self) -> bool {
-        matches!(self, Self::Person | Self::EngineFault)
+        matches!(self, Self::Person | Self::EngineFault | Self::Budget)
     }
 }
 

@@ -93,6 +93,13 @@ impl Actor for ExecutionActor {
         state: &mut ActorState,
     ) -> Result<(), ActorProcessingErr> {
         let is_tick = message.is_tick();
+        if let Message::Command {
+            command: Command::Recover { .. },
+            ..
+        } = &message
+        {
+            state.is_recovered = false;
+        }
         // An actor keeps the room of this future for as long as it lives: what is large in it has room of its own.
         let (reply, (answer, after)) = match message {
             Message::Start {
@@ -505,6 +512,8 @@ impl ActorState {
     fn become_live(&mut self, live: Live) {
         self.seen.send_replace(Some(live.seen.clone()));
         self.shared.notifier.notify(&self.id);
+        let held_back = self.shared.descendants.note(&live.seen.execution);
+        Runner::release(&self.shared, held_back);
         self.live = Some(live);
     }
 

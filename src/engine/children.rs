@@ -10,13 +10,19 @@ use std::{
 
 use serde::Deserialize;
 use serde_json::Value;
+use tokio::task::JoinSet;
 
-use super::{Engine, Seen, Shared, StartRequest, Topic, report::report};
+use super::{
+    Engine, Seen, Shared, StartRequest, Topic,
+    descendants::{Announcement, is_over_budget},
+    message::Origin,
+    report::report,
+};
 use crate::{
     catalog::BoxFuture,
     domain::{
         Command, Definition, Execution, ExecutionId, FailureCode, Lookup, State,
-        event::Order,
+        event::{Order, Parent},
         execution::{Begin, Brought, OperationFailure},
         span::backoff,
         view,
@@ -54,36 +60,43 @@ impl Workflows for NoWorkflows {
     }
 }
 
-/// Begins the child of an attempt where it is not there yet, waits for its end, and answers what the parent is told;
-/// `None` where the server stops before.
+/// The end of an attempt's wait for a child.
+pub(super) enum Attended {
+    /// The child ended, or could not begin.
+    Ended(Outcome),
+    /// The child may not begin before this root of its family was resumed.
+    HeldBack {
+        /// The root.
+        root: ExecutionId,
+    },
+    /// The server stops, or an execution above does not wait for the child any more.
+    GivenUp,
+}
+
+/// Begins the child of an attempt where it is not there yet, and waits for its end.
 pub(super) async fn attend(
     shared: &Arc<Shared>,
     parent: &ExecutionId,
     begin: Begin,
-) -> Option<Command> {
+    mut announced: Announcement,
+) -> Attended {
     let engine = Engine::of(shared.clone());
-    let attempt_id = begin.attempt_id.clone();
     let mut failures = 0;
     loop {
         let came = tokio::select! {
             biased;
-            () = shared.stopping.cancelled() => return None,
-            came = engine.child(parent, &begin) => came,
+            () = shared.stopping.cancelled() => return Attended::GivenUp,
+            came = engine.child(parent, &begin, &mut announced) => came,
         };
-        let outcome = match came {
-            Ok(outcome) => Arc::new(outcome),
-            Err(error) if error.code() == Code::ServerStopping => return None,
+        match came {
+            Ok(came) => return came,
+            Err(error) if error.code() == Code::ServerStopping => return Attended::GivenUp,
             Err(error) => {
                 tracing::warn!(execution = %parent, code = error.code().as_str(), "a child cannot be waited for now; it is tried again");
                 failures += 1;
                 tokio::time::sleep(pause(failures)).await;
-                continue;
             }
-        };
-        return Some(Command::Outcome {
-            attempt_id,
-            outcome,
-        });
+        }
     }
 }
 
@@ -100,13 +113,26 @@ fn pause(failures: u32) -> Duration {
 pub(super) async fn tell(shared: Arc<Shared>, parent: ExecutionId) {
     loop {
         let mut missing = BTreeSet::new();
-        while let Some(order) = order_due(&shared, &parent, &missing).await {
-            let (child, what) = (order.child.clone(), order.what);
-            let is_there = report(&shared, &child, Command::FromParent(what)).await;
-            let is_new = !is_there && missing.insert(child);
+        loop {
+            let due = orders_due(&shared, &parent, &missing).await;
+            if due.is_empty() {
+                break;
+            }
+            let mut telling = JoinSet::new();
+            for order in due {
+                let shared = shared.clone();
+                telling.spawn(async move {
+                    let what = Command::FromParent(order.what);
+                    let is_there = report(&shared, &order.child, what).await;
+                    (order, is_there)
+                });
+            }
+            let mut told = telling.join_all().await;
             // Looked at once more: the child of a visit that is waited for is still to begin.
-            if !is_new {
-                report(&shared, &parent, Command::Told(order)).await;
+            told.retain(|(order, is_there)| *is_there || !missing.insert(order.child.clone()));
+            if !told.is_empty() {
+                let told = told.into_iter().map(|(order, _)| order).collect();
+                report(&shared, &parent, Command::Told(told)).await;
             }
         }
         if shared.runner.end_telling(&parent) {
@@ -115,22 +141,52 @@ pub(super) async fn tell(shared: Arc<Shared>, parent: ExecutionId) {
     }
 }
 
-async fn order_due(
+async fn orders_due(
     shared: &Arc<Shared>,
     parent: &ExecutionId,
     missing: &BTreeSet<ExecutionId>,
-) -> Option<Order> {
+) -> Vec<Order> {
     let engine = Engine::of(shared.clone());
     let mut failures = 0;
     loop {
         match engine.see(parent).await {
-            Ok(seen) => return seen.execution.order_due(missing).cloned(),
-            Err(error) if error.code() == Code::ExecutionNotFound => return None,
+            Ok(seen) => return seen.execution.orders_due(missing),
+            Err(error) if error.code() == Code::ExecutionNotFound => return Vec::new(),
             Err(error) => {
                 tracing::warn!(execution = %parent, code = error.code().as_str(), "its children cannot be told now; it is tried again");
                 failures += 1;
                 tokio::time::sleep(pause(failures)).await;
             }
+        }
+    }
+}
+
+/// Holds back what `parent` would begin, and pauses the root of its family.
+pub(super) async fn hold_back(shared: &Arc<Shared>, root: &ExecutionId, parent: &ExecutionId) {
+    let descendants = &shared.descendants;
+    descendants.hold_back(root, parent);
+    let engine = Engine::of(shared.clone());
+    // Looked at again: a resume that came in between does not know of this parent.
+    let is_held =
+        async || matches!(engine.execution(root).await, Ok(root) if is_over_budget(&root));
+    if is_held().await {
+        return;
+    }
+    let open_max = descendants.open_max;
+    report(shared, root, Command::PauseForBudget { open_max }).await;
+    if !is_held().await {
+        tokio::time::sleep(limits::OUTCOME_RETRY_MAX).await;
+        release(shared.clone(), BTreeSet::from([parent.clone()])).await;
+    }
+}
+
+/// Lets these executions begin the children that were held back.
+pub(super) async fn release(shared: Arc<Shared>, parents: BTreeSet<ExecutionId>) {
+    for id in parents {
+        let alive = Arc::new(shared.runner.alive(&id));
+        let recover = Command::Recover { alive };
+        if let Err(error) = shared.send(&id, Origin::Outside, recover).await {
+            tracing::debug!(execution = %id, code = error.code().as_str(), "what was held back is begun when the execution is next woken");
         }
     }
 }
@@ -142,74 +198,111 @@ impl Engine {
     ///
     /// # Errors
     /// What may be tried again: nothing is known of the child then.
-    async fn child(&self, parent: &ExecutionId, begin: &Begin) -> Result<Outcome> {
+    async fn child(
+        &self,
+        parent: &ExecutionId,
+        begin: &Begin,
+        announced: &mut Announcement,
+    ) -> Result<Attended> {
         let id = begin.attempt_id.child(parent);
         let listener = self.shared.notifier.listener();
         listener.add(&id.as_str().into(), Some(Topic::Execution(id.clone())));
-        let mut seen = match self.see(&id).await {
-            Err(error) if error.code() == Code::ExecutionNotFound => {
-                if let Err(failure) = self.begin_child(parent, &id, begin).await? {
-                    return Ok(Err(failure));
-                }
-                // What its parent did before it was there.
-                self.shared.runner.tell(&self.shared, parent);
-                self.see(&id).await?
+        if self.found(&id).await?.is_none() {
+            if let Some(came) = self.begin_child(parent, &id, begin, announced).await? {
+                return Ok(came);
             }
-            seen => seen?,
-        };
+            // What its parent did before it was there.
+            self.shared.runner.tell(&self.shared, parent);
+        }
+        announced.end();
+        let mut seen = self.see(&id).await?;
         while !seen.execution.state().is_final() {
             listener.heard().await;
             listener.take();
             seen = self.see(&id).await?;
         }
-        self.came_of(&seen).await
+        self.came_of(&seen).await.map(Attended::Ended)
     }
 
-    /// Starts the child. What its own arguments and its definition are at fault for is a failure of the attempt.
+    /// Starts the child; what becomes of the attempt where it may not begin. A fault of its arguments or of its definition is a
+    /// failure of the attempt.
     async fn begin_child(
         &self,
         parent: &ExecutionId,
         id: &ExecutionId,
         begin: &Begin,
-    ) -> Result<std::result::Result<(), OperationFailure>> {
-        let above = self.see(parent).await?.execution;
+        announced: &mut Announcement,
+    ) -> Result<Option<Attended>> {
+        let above = self.execution(parent).await?;
         let as_parent = above.as_parent_of(&begin.attempt_id);
-        if as_parent.depth > limits::CHILD_DEPTH_MAX {
-            let most = limits::CHILD_DEPTH_MAX;
-            let message =
-                format!("an execution may be {most} below its root, and this would be one more");
-            let failure = OperationFailure::new("child", message);
-            return Ok(Err(failure.coded(FailureCode::ChildTooDeep)));
-        }
-        if let Some(place) = begin.input.secrets.first() {
-            let message = format!(
-                "a child cannot be given the secret `{}`: its inputs are stored",
-                place.name
-            );
-            let failure = OperationFailure::new("child", message);
-            return Ok(Err(failure.coded(FailureCode::SecretNotAllowed)));
-        }
-        let project = above.project().map(str::to_owned);
-        let name = begin.workflow().unwrap_or_default();
-        let lookup = self.lookup_of(&above).await?;
-        let started = match self.named(lookup.as_ref(), name).await {
-            Err(error) => Err(error),
-            Ok(definition) => {
-                let request = StartRequest {
-                    definition,
-                    execution_id: Some(id.clone()),
-                    project,
-                    inputs: begin.input.value.get("with").cloned(),
-                    lookup,
-                };
-                self.start_below(request, Some(as_parent)).await.map(drop)
+        let descendants = &self.shared.descendants;
+        let failure = match check_begin(&as_parent, begin) {
+            Err(failure) => failure,
+            Ok(()) => {
+                let refusal = self.admit(above.clone(), &as_parent, id, announced);
+                if let Some(refusal) = refusal.await? {
+                    return Ok(Some(refusal));
+                }
+                match self.start_child(id, &above, as_parent, begin).await {
+                    Ok(()) => return Ok(None),
+                    Err(error) if error.code().retryable() => return Err(error),
+                    Err(error) => refused(&error),
+                }
             }
         };
-        match started {
-            Ok(()) => Ok(Ok(())),
-            Err(error) if error.code().retryable() => Err(error),
-            Err(error) => Ok(Err(refused(&error))),
+        descendants.note_not_begun(id, parent, &failure.message);
+        Ok(Some(Attended::Ended(Err(failure))))
+    }
+
+    async fn start_child(
+        &self,
+        id: &ExecutionId,
+        above: &Execution,
+        as_parent: Parent,
+        begin: &Begin,
+    ) -> Result<()> {
+        let name = begin.workflow().unwrap_or_default();
+        let lookup = self.lookup_of(above).await?;
+        let definition = self.named(lookup.as_ref(), name).await?;
+        let request = StartRequest {
+            definition,
+            execution_id: Some(id.clone()),
+            project: above.project().map(str::to_owned),
+            inputs: begin.input.value.get("with").cloned(),
+            lookup,
+        };
+        self.start_below(request, Some(as_parent)).await.map(drop)
+    }
+
+    /// Reserves room for the child; what becomes of the attempt where it may not begin. Each execution above must still wait
+    /// for the one below it, else the family is ending; and only so many executions may be open below the root.
+    async fn admit(
+        &self,
+        mut above: Arc<Execution>,
+        as_parent: &Parent,
+        child: &ExecutionId,
+        announced: &mut Announcement,
+    ) -> Result<Option<Attended>> {
+        let descendants = &self.shared.descendants;
+        descendants.count(&*self.shared.store).await?;
+        let (mut visit_id, mut below) = (as_parent.visit_id.clone(), child.clone());
+        loop {
+            if !above.waits_for_child(&visit_id, &below) {
+                return Ok(Some(Attended::GivenUp));
+            }
+            let Some(parent) = above.parent().cloned() else {
+                break;
+            };
+            (visit_id, below) = (parent.visit_id, above.id().clone());
+            above = self.execution(&parent.execution_id).await?;
         }
+        let root = above.id().clone();
+        if !is_over_budget(&above) && descendants.admit(&root, announced) {
+            return Ok(None);
+        }
+        let why = format!("its root '{root}' is paused, for too many executions below it are open");
+        descendants.note_not_begun(child, &root, &why);
+        Ok(Some(Attended::HeldBack { root }))
     }
 
     /// Where an execution looks up workflows.
@@ -283,6 +376,24 @@ impl Engine {
         };
         Ok(Err(failure.retryable()))
     }
+}
+
+/// Refuses what can be refused before anything of the child is looked up.
+fn check_begin(as_parent: &Parent, begin: &Begin) -> std::result::Result<(), OperationFailure> {
+    if as_parent.depth > limits::CHILD_DEPTH_MAX {
+        let most = limits::CHILD_DEPTH_MAX;
+        let message =
+            format!("an execution may be {most} below its root, and this would be one more");
+        return Err(OperationFailure::new("child", message).coded(FailureCode::ChildTooDeep));
+    }
+    if let Some(place) = begin.input.secrets.first() {
+        let message = format!(
+            "a child cannot be given the secret `{}`: its inputs are stored",
+            place.name
+        );
+        return Err(OperationFailure::new("child", message).coded(FailureCode::SecretNotAllowed));
+    }
+    Ok(())
 }
 
 /// The refusal of a start as the failure of an attempt. Only the user lifts that a project is not trusted: it is not retried.

@@ -9,6 +9,7 @@ mod children;
 mod contents;
 mod deadlines;
 mod definitions;
+mod descendants;
 mod directory;
 mod dispatch;
 mod environments;
@@ -41,6 +42,7 @@ use self::{
     contents::Contents,
     deadlines::Deadlines,
     definitions::Definitions,
+    descendants::Descendants,
     directory::Directory,
     faults::Faults,
     message::{Answer, Message, Origin, Reply},
@@ -98,6 +100,8 @@ pub struct Options {
     pub secrets: Secrets,
     /// The definitions that children follow.
     pub workflows: Arc<dyn Workflows>,
+    /// How many executions may be open below one root.
+    pub descendants_open_max: usize,
 }
 
 impl Options {
@@ -117,6 +121,7 @@ impl Options {
             operations: Arc::new(NoOperations),
             secrets: Secrets::default(),
             workflows: Arc::new(NoWorkflows),
+            descendants_open_max: limits::DESCENDANTS_OPEN_MAX,
         }
     }
 }
@@ -163,6 +168,7 @@ pub(crate) struct Shared {
     runner: Runner,
     workflows: Arc<dyn Workflows>,
     deadlines: Deadlines,
+    descendants: Arc<Descendants>,
     long_decisions: Semaphore,
     /// Set as soon as it is there: it shares this too.
     supervisor: OnceLock<ActorRef<SupervisorMessage>>,
@@ -229,6 +235,7 @@ impl Engine {
             }),
             workflows: options.workflows,
             deadlines: Deadlines::default(),
+            descendants: Arc::new(Descendants::new(options.descendants_open_max)),
             long_decisions: Semaphore::new(limits::LONG_DECISIONS_MAX),
             supervisor: OnceLock::new(),
         });

@@ -377,17 +377,25 @@ impl Engine {
         })
     }
 
+    /// The execution as last made durable. One that its parent announced is waited for.
     pub(super) async fn execution(&self, id: &ExecutionId) -> Result<Arc<Execution>> {
-        if let Some(seen) = self.shared.directory.seen(id) {
-            return Ok(seen.execution);
+        if let Some(found) = self.found(id).await? {
+            return Ok(found);
         }
-        let stored = self
-            .shared
-            .store
-            .load(id)
-            .await?
-            .ok_or_else(|| not_found(id))?;
-        Ok(Arc::new(stored.execution))
+        // The parent may not have been woken since the store was opened: the count finds what it announced.
+        let descendants = &self.shared.descendants;
+        descendants.count(&*self.shared.store).await?;
+        descendants.begun(id).await?;
+        self.found(id).await?.ok_or_else(|| not_found(id))
+    }
+
+    /// The execution as last made durable, without waiting for its beginning; `None` where the store does not hold it.
+    pub(super) async fn found(&self, id: &ExecutionId) -> Result<Option<Arc<Execution>>> {
+        if let Some(seen) = self.shared.directory.seen(id) {
+            return Ok(Some(seen.execution));
+        }
+        let stored = self.shared.store.load(id).await?;
+        Ok(stored.map(|stored| Arc::new(stored.execution)))
     }
 
     async fn row(&self, id: &ExecutionId, revision: u64) -> Result<Option<Row>> {
@@ -397,10 +405,11 @@ impl Engine {
 
     async fn rows(&self, id: &ExecutionId) -> Result<Vec<Row>> {
         let rows = self.shared.store.history(id).await?;
-        if rows.is_empty() {
-            return Err(not_found(id));
+        if !rows.is_empty() {
+            return Ok(rows);
         }
-        Ok(rows)
+        self.execution(id).await?;
+        self.shared.store.history(id).await
     }
 
     /// What `view` shows of an execution: made again as long as it asks for something that was not looked up.

@@ -12,7 +12,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     Shared,
     attempt::{self, Executors},
-    children,
+    children::{self, Attended},
+    descendants::Announcement,
     report::report,
 };
 use crate::{
@@ -168,13 +169,26 @@ impl Runner {
         is_over
     }
 
+    /// Lets these executions begin the children that were held back.
+    pub(super) fn release(shared: &Arc<Shared>, parents: BTreeSet<ExecutionId>) {
+        if !parents.is_empty() {
+            let released = children::release(shared.clone(), parents);
+            shared.runner.tasks.spawn(released);
+        }
+    }
+
     fn begin(shared: &Arc<Shared>, id: &ExecutionId, begin: Begin) {
         let runner = &shared.runner;
+        // Before the reply that names the child leaves.
+        let announced = begin.workflow().map(|_| {
+            let child = begin.attempt_id.child(id);
+            shared.descendants.announce(child)
+        });
         let cancelled = runner.end.child_token();
         let attempts = &mut runner.work();
         let attempts = &mut attempts.entry(id.clone()).or_default().attempts;
         attempts.insert(begin.attempt_id.clone(), cancelled.clone());
-        let task = work(shared.clone(), id.clone(), begin, cancelled);
+        let task = work(shared.clone(), id.clone(), begin, announced, cancelled);
         runner.tasks.spawn(task);
     }
 
@@ -210,12 +224,18 @@ impl Runner {
 }
 
 /// One attempt, from its place in the queue until what came of it is recorded.
-async fn work(shared: Arc<Shared>, id: ExecutionId, begin: Begin, cancelled: CancellationToken) {
+async fn work(
+    shared: Arc<Shared>,
+    id: ExecutionId,
+    begin: Begin,
+    announced: Option<Announcement>,
+    cancelled: CancellationToken,
+) {
     let attempt_id = begin.attempt_id.clone();
     tokio::select! {
         biased;
         () = cancelled.cancelled() => {}
-        () = attempt_and_report(&shared, &id, begin, &cancelled) => {
+        () = attempt_and_report(&shared, &id, begin, announced, &cancelled) => {
             shared.runner.remove(&id, &attempt_id);
         }
     }
@@ -225,17 +245,31 @@ async fn attempt_and_report(
     shared: &Arc<Shared>,
     id: &ExecutionId,
     begin: Begin,
+    announced: Option<Announcement>,
     cancelled: &CancellationToken,
 ) {
-    if begin.workflow().is_some() {
-        if let Some(command) = children::attend(shared, id, begin).await {
-            report(shared, id, command).await;
+    let attempt_id = begin.attempt_id.clone();
+    if let Some(announced) = announced {
+        match children::attend(shared, id, begin, announced).await {
+            Attended::Ended(outcome) => {
+                let outcome = Arc::new(outcome);
+                let command = Command::Outcome {
+                    attempt_id,
+                    outcome,
+                };
+                report(shared, id, command).await;
+            }
+            Attended::HeldBack { root } => {
+                // Removed first: a resume begins again only attempts that are not in work.
+                shared.runner.remove(id, &attempt_id);
+                children::hold_back(shared, &root, id).await;
+            }
+            Attended::GivenUp => {}
         }
         // What was to be told to a child that never began.
         shared.runner.tell(shared, id);
         return;
     }
-    let attempt_id = begin.attempt_id.clone();
     let runner = &shared.runner;
     let room = tokio::select! {
         biased;

@@ -29,6 +29,14 @@ pub const STEPS_AT_ONCE_MAX: usize = 2_000;
 pub const COMPENSATIONS_MAX: usize = 10_000;
 /// Executions below each other: children of children.
 pub const CHILD_DEPTH_MAX: u32 = 8;
+/// Open executions below one root; before one more is begun the root is paused with `budget`.
+pub const DESCENDANTS_OPEN_MAX: usize = 2_000;
+/// How long a read of a child that its parent announced waits for its beginning.
+pub const CHILD_BEGIN_WAIT_MAX: Duration = Duration::from_secs(5);
+/// Children whose begin failed, or was held back, that a process remembers: a read of one says why it is not there.
+pub const CHILDREN_NOT_BEGUN_KEPT_MAX: usize = 1_000;
+/// Children of one execution that are told at once what became of it.
+pub const ORDERS_AT_ONCE_MAX: usize = 64;
 /// Children that the status of an execution names.
 pub const CHILDREN_SHOWN_MAX: usize = 100;
 /// How long one attempt of a hook may take where it does not say.

@@ -1,6 +1,7 @@
 //! The crash test: a server under 32 concurrent executions is killed at random instants and opened
 //! again. No acknowledged transition is lost, none is applied twice, and every execution goes on.
 
+mod bomb;
 mod effects;
 
 use std::{collections::HashMap, time::Duration};

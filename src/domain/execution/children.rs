@@ -8,11 +8,14 @@ use super::{
     Order, Ordered, Parent, PauseReason, State, VisitId, decision::DecideResult,
     effect::attempt_id, time::acting_on, transition::TransitionBuilder,
 };
-use crate::domain::{
-    FailureCode,
-    definition::{Definition, Step, StepKind},
-    document::Digest,
-    id::ExecutionId,
+use crate::{
+    domain::{
+        FailureCode,
+        definition::{Definition, Step, StepKind},
+        document::Digest,
+        id::ExecutionId,
+    },
+    limits,
 };
 
 impl AttemptId {
@@ -107,17 +110,18 @@ impl Execution {
         self.state.is_final() && self.orders.is_empty()
     }
 
-    /// The first order that can be carried out now. A pause and a resume of a child that is waited for and has not begun
-    /// yet come after its beginning; any other one of the `missing` never will begin.
-    pub(crate) fn order_due(&self, missing: &BTreeSet<ExecutionId>) -> Option<&Order> {
-        let awaited = self.awaiting(|awaiting| match awaiting {
-            Awaiting::Child { execution_id } => Some(execution_id.clone()),
-            _ => None,
-        });
-        let is_to_come = |child: &ExecutionId| {
-            missing.contains(child) && awaited.iter().any(|(_, id)| id == child)
-        };
-        self.orders.iter().find(|order| !is_to_come(&order.child))
+    /// The first orders that can be carried out now, one for each child: at most [`limits::ORDERS_AT_ONCE_MAX`]. A pause
+    /// and a resume of a child that is waited for and has not begun yet come after its beginning; any other one of the
+    /// `missing` never will begin.
+    pub(crate) fn orders_due(&self, missing: &BTreeSet<ExecutionId>) -> Vec<Order> {
+        let awaited: BTreeSet<_> = self.awaited_children().collect();
+        let is_to_come = |child: &ExecutionId| missing.contains(child) && awaited.contains(child);
+        let mut children = BTreeSet::new();
+        let due = self
+            .orders
+            .iter()
+            .filter(|order| !is_to_come(&order.child) && children.insert(order.child.clone()));
+        due.take(limits::ORDERS_AT_ONCE_MAX).cloned().collect()
     }
 
     /// What an attempt of it makes it to the child that it begins.
@@ -135,15 +139,53 @@ impl Execution {
     pub(super) fn decide_told(
         &self,
         mut builder: TransitionBuilder<'_>,
-        order: &Order,
+        orders: &[Order],
     ) -> DecideResult<Decision> {
-        if self.orders.contains(order) {
-            builder.push(Event::ChildTold(order.clone()));
+        let known = orders.iter().filter(|order| self.orders.contains(order));
+        let known: Vec<_> = known.cloned().collect();
+        if !known.is_empty() {
+            known
+                .into_iter()
+                .for_each(|order| builder.push(Event::ChildTold(order)));
             if self.state == State::Running {
                 builder.run_to_quiescence()?;
             }
         }
         Ok(builder.decision(None))
+    }
+
+    /// Pauses a root below which no further execution may be opened. Nothing is lost: each begin that was refused is asked
+    /// for again after the resume.
+    pub(super) fn decide_budget(
+        &self,
+        mut builder: TransitionBuilder<'_>,
+        open_max: usize,
+    ) -> DecideResult<Decision> {
+        // Below an execution that still tells its children to end, room is made by their ends.
+        let makes_room = self.is_ending_badly() && !self.orders.is_empty();
+        if self.state.is_final() || makes_room || self.pauses.contains(&PauseReason::Budget) {
+            return Ok(Decision::Stay);
+        }
+        builder.pause(PauseReason::Budget)?;
+        let text = format!("{open_max} executions below it are open, and it began one more");
+        builder.push(Event::ReasonGiven { text });
+        Ok(builder.decision(None))
+    }
+
+    /// Whether the visit waits for this child: not any more once the execution gave the visit up.
+    pub(crate) fn waits_for_child(&self, visit_id: &VisitId, child: &ExecutionId) -> bool {
+        let visit = self.visit(visit_id);
+        let awaiting = visit.and_then(|(.., visit)| visit.awaiting.as_ref());
+        matches!(awaiting, Some(Awaiting::Child { execution_id }) if execution_id == child)
+    }
+
+    /// The children that its open visits wait for.
+    pub(crate) fn awaited_children(&self) -> impl Iterator<Item = ExecutionId> + '_ {
+        self.open()
+            .filter_map(|(.., visit)| match visit.awaiting.as_ref()? {
+                Awaiting::Child { execution_id } => Some(execution_id.clone()),
+                _ => None,
+            })
     }
 
     /// Does as the parent did. Nothing happens where that is so already: an order may come twice.
@@ -209,11 +251,8 @@ impl TransitionBuilder<'_> {
 
     /// Tells every child that is waited for.
     pub(super) fn order_all(&mut self, what: Ordered) {
-        let children = self.next.awaiting(|awaiting| match awaiting {
-            Awaiting::Child { execution_id } => Some(execution_id.clone()),
-            _ => None,
-        });
-        for (_, child) in children {
+        let children: Vec<_> = self.next.awaited_children().collect();
+        for child in children {
             self.order(child, what);
         }
     }

@@ -73,8 +73,13 @@ pub enum Command {
     Resolve(Arc<Resolution>),
     /// Do as the parent did. What has ended, or does so already, stays as it is.
     FromParent(Ordered),
-    /// A child was told this.
-    Told(Order),
+    /// Children were told this.
+    Told(Vec<Order>),
+    /// Pause the root of a family in which so many executions are open that no further one is begun.
+    PauseForBudget {
+        /// How many may be open.
+        open_max: usize,
+    },
 }
 
 impl From<Change> for Command {

@@ -221,7 +221,8 @@ impl Execution {
             Command::Answer(answer) => self.decide_answer(builder, answer),
             Command::Resolve(resolution) => self.decide_resolution(builder, resolution),
             Command::FromParent(what) => self.decide_from_parent(builder, *what),
-            Command::Told(order) => self.decide_told(builder, order),
+            Command::Told(orders) => self.decide_told(builder, orders),
+            Command::PauseForBudget { open_max } => self.decide_budget(builder, *open_max),
         };
         match decided {
             Ok(Decision::Move(transition)) => {

@@ -1,5 +1,7 @@
 //! Children: workflows that steps wait for, with what goes down to them and what comes up.
 
+mod families;
+
 use std::collections::BTreeMap;
 
 use midex::{
@@ -62,11 +64,17 @@ struct Family {
 
 impl Family {
     async fn begin(parent: &str, workflows: &[(&str, &str)]) -> Self {
+        Self::begin_slowly(parent, workflows, Duration::ZERO).await
+    }
+
+    /// The same where it takes so long to find the definition of a child.
+    async fn begin_slowly(parent: &str, workflows: &[(&str, &str)], takes: Duration) -> Self {
         let (log, store, known) = (
             Log::new(),
             Arc::new(Faulty::default()),
             Known::of(workflows),
         );
+        *known.takes.lock().unwrap() = takes;
         let engine = engine_of(&log, store.clone(), known.clone()).await;
         let definition = play::defined_with(parent, &["work", "undo"]);
         begin(&engine, definition, json!({})).await;
@@ -122,6 +130,9 @@ impl Family {
     }
 }
 
+/// How many executions may be open below one root here.
+const OPEN_MAX: usize = 12;
+
 async fn engine_of(log: &Log, store: Arc<Faulty>, known: Arc<Known>) -> Engine {
     let work = log.activity("work", seconds(1), |context| {
         Ok(json!({ "did": context.input }))
@@ -130,6 +141,7 @@ async fn engine_of(log: &Log, store: Arc<Faulty>, known: Arc<Known>) -> Engine {
     let options = Options {
         activities: only([work, undo]),
         workflows: known,
+        descendants_open_max: OPEN_MAX,
         ..Options::new(store, Arc::new(log.clock), Arc::new(SeededIds::new(1)))
     };
     Engine::new(options).await.expect("an engine")

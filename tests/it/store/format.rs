@@ -127,7 +127,7 @@ fn variants_keep_their_places() {
         "Model Operation Timer Retry Signal Gate Items Unknown Deferred OutputInvalid \
          Catalog Child"
     );
-    let reasons = "person engine_fault gate outcome_unknown output_invalid catalog_missing";
+    let reasons = "person engine_fault gate outcome_unknown output_invalid catalog_missing budget";
     assert_eq!(variants::<PauseReason>(), reasons);
     let bodies = "work on_success on_failure on_complete compensate";
     assert_eq!(variants::<Body>(), bodies);

@@ -1,0 +1,242 @@
+//! The executions that are open below each root, which are bounded in number, and the children that parents announced:
+//! a reply may name a child before it has begun.
+//!
+//! Invariant: no child is begun before the open executions of the store were counted, so the bound holds after a restart
+//! as well.
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet, VecDeque},
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::{OnceCell, watch};
+
+use crate::{
+    domain::{Execution, ExecutionId, PauseReason},
+    error::{Code, Error, Result, address, read},
+    limits,
+    store::{ListQuery, Store},
+};
+
+/// The families of one engine, each below a root.
+pub(super) struct Descendants {
+    families: Mutex<Families>,
+    counted: OnceCell<()>,
+    pub(super) open_max: usize,
+}
+
+#[derive(Default)]
+struct Families {
+    /// By the root.
+    of: HashMap<ExecutionId, Family>,
+    /// The executions that ended while the store is being counted: a page may still hold them as open.
+    ended: Option<HashSet<ExecutionId>>,
+    /// Children whose beginning is under way; a sender is dropped once it has begun, or will not.
+    announced: HashMap<ExecutionId, watch::Sender<()>>,
+    /// Why children have not begun, the latest last.
+    not_begun: VecDeque<(ExecutionId, Error)>,
+}
+
+#[derive(Default)]
+struct Family {
+    /// Those that are open or about to begin, each with whether it is durable.
+    open: HashMap<ExecutionId, bool>,
+    /// The parents that may begin nothing more before the root is resumed.
+    held_back: BTreeSet<ExecutionId>,
+}
+
+impl Families {
+    /// Changes a family, and forgets it once nothing is left of it.
+    fn change<T>(&mut self, root: &ExecutionId, change: impl FnOnce(&mut Family) -> T) -> T {
+        let family = self.of.entry(root.clone()).or_default();
+        let changed = change(family);
+        if family.open.is_empty() && family.held_back.is_empty() {
+            self.of.remove(root);
+        }
+        changed
+    }
+
+    /// Counts an execution that the store holds as open.
+    fn count(&mut self, execution: &Execution) {
+        let has_ended = |id: &ExecutionId| self.ended.as_ref().is_some_and(|all| all.contains(id));
+        if has_ended(execution.id()) {
+            return;
+        }
+        for child in execution.awaited_children() {
+            if !has_ended(&child) {
+                self.announced.entry(child).or_default();
+            }
+        }
+        if let Some(parent) = execution.parent() {
+            let id = execution.id().clone();
+            self.change(&parent.root, |family| family.open.insert(id, true));
+        }
+    }
+}
+
+impl Descendants {
+    pub(super) fn new(open_max: usize) -> Self {
+        Self {
+            families: Mutex::default(),
+            counted: OnceCell::new(),
+            open_max,
+        }
+    }
+
+    fn families(&self) -> MutexGuard<'_, Families> {
+        self.families.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts the open executions of the store, once.
+    ///
+    /// # Errors
+    /// Those of the store; the next caller counts again.
+    pub(super) async fn count(&self, store: &dyn Store) -> Result<()> {
+        let counted = self.counted.get_or_try_init(async || {
+            self.families().ended = Some(HashSet::new());
+            let mut query = ListQuery {
+                open_only: true,
+                limit: limits::LIST_LIMIT_MAX,
+                ..ListQuery::default()
+            };
+            loop {
+                let page = store.list(query.clone()).await?;
+                let mut families = self.families();
+                page.executions
+                    .iter()
+                    .for_each(|(_, one)| families.count(one));
+                query.before = page.next;
+                if query.before.is_none() {
+                    families.ended = None;
+                    return Ok(());
+                }
+            }
+        });
+        counted.await.copied()
+    }
+
+    /// Takes note of where an execution stands durably. Answers the parents below a root whose begins were held back, once
+    /// the root is not over its budget any more.
+    pub(super) fn note(&self, execution: &Execution) -> BTreeSet<ExecutionId> {
+        let (id, is_final) = (execution.id(), execution.state().is_final());
+        let mut families = self.families();
+        if let Some(parent) = execution.parent() {
+            if is_final && let Some(ended) = &mut families.ended {
+                ended.insert(id.clone());
+            }
+            families.change(&parent.root, |family| match is_final {
+                true => family.open.remove(id),
+                false => family.open.insert(id.clone(), true),
+            });
+        } else if families.of.contains_key(id) && !is_over_budget(execution) {
+            return families.change(id, |family| mem::take(&mut family.held_back));
+        }
+        BTreeSet::new()
+    }
+
+    /// Reserves room below the root for a child that was announced; false where as many as may be are open.
+    pub(super) fn admit(&self, root: &ExecutionId, announced: &mut Announcement) -> bool {
+        let is_admitted = self.families().change(root, |family| {
+            let has_room = family.open.len() < self.open_max;
+            if has_room {
+                family.open.entry(announced.child.clone()).or_insert(false);
+            }
+            has_room
+        });
+        announced.root = is_admitted.then(|| root.clone());
+        is_admitted
+    }
+
+    /// Keeps in mind that the parent is to begin a child as soon as the root is resumed.
+    pub(super) fn hold_back(&self, root: &ExecutionId, parent: &ExecutionId) {
+        let parent = parent.clone();
+        self.families()
+            .change(root, |family| family.held_back.insert(parent));
+    }
+
+    /// Lets readers of the child wait until the announcement is dropped.
+    pub(super) fn announce(self: &Arc<Self>, child: ExecutionId) -> Announcement {
+        self.families().announced.entry(child.clone()).or_default();
+        Announcement {
+            descendants: self.clone(),
+            child,
+            root: None,
+        }
+    }
+
+    /// Says why a child of `parent` has not begun, for those who read it.
+    pub(super) fn note_not_begun(&self, child: &ExecutionId, parent: &ExecutionId, why: &str) {
+        let message = format!("execution '{child}' has not begun: {why}");
+        let error = Error::new(Code::ExecutionNotFound, message)
+            .with("execution_id", parent.as_str())
+            .with_next(read(
+                address!("workflow_status/{execution_id}"),
+                "it tells how the execution stands that it would be a child of",
+            ));
+        let all = &mut self.families().not_begun;
+        if all.len() >= limits::CHILDREN_NOT_BEGUN_KEPT_MAX {
+            all.pop_front();
+        }
+        all.push_back((child.clone(), error));
+    }
+
+    /// Waits until a child that was announced has begun, or will not.
+    ///
+    /// # Errors
+    /// Why it has not begun, where that is known; `SERVER_BUSY` where it takes too long.
+    pub(super) async fn begun(&self, child: &ExecutionId) -> Result<()> {
+        let coming = self
+            .families()
+            .announced
+            .get(child)
+            .map(watch::Sender::subscribe);
+        if let Some(mut coming) = coming {
+            // Nothing is ever sent: the sender is dropped.
+            let ended = tokio::time::timeout(limits::CHILD_BEGIN_WAIT_MAX, coming.changed());
+            if ended.await.is_err() {
+                let within = limits::CHILD_BEGIN_WAIT_MAX.as_secs();
+                let message = format!(
+                    "execution '{child}' was announced and has not begun within {within} s"
+                );
+                return Err(Error::new(Code::ServerBusy, message));
+            }
+        }
+        let families = self.families();
+        let why = families.not_begun.iter().rev().find(|(id, _)| id == child);
+        why.map_or(Ok(()), |(_, error)| Err(error.clone()))
+    }
+}
+
+/// Whether an execution is paused because as many executions are open below it as may be.
+pub(super) fn is_over_budget(root: &Execution) -> bool {
+    root.pauses().contains(&PauseReason::Budget)
+}
+
+/// Says that a child is about to begin, and keeps its room below the root, until it is durable or will not begin.
+pub(super) struct Announcement {
+    descendants: Arc<Descendants>,
+    child: ExecutionId,
+    root: Option<ExecutionId>,
+}
+
+impl Announcement {
+    /// Ends the waits of readers.
+    pub(super) fn end(&mut self) {
+        let mut families = self.descendants.families();
+        families.announced.remove(&self.child);
+        if let Some(root) = self.root.take() {
+            families.change(&root, |family| {
+                if family.open.get(&self.child) == Some(&false) {
+                    family.open.remove(&self.child);
+                }
+            });
+        }
+    }
+}
+
+impl Drop for Announcement {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
