@@ -54,7 +54,7 @@ pub use crate::{
     store::{DAMAGED as STORE_DAMAGED, FILE_NAME as STORE_FILE, OwnedDirectory, Reached},
 };
 
-pub(crate) use crate::store::busy;
+pub(crate) use crate::store::{busy, holder};
 
 /// A running midex as one of its callers has it: the caller's project and definitions, and the one engine that
 /// all callers share. Cheap to clone.

@@ -78,18 +78,32 @@ impl Door {
             () = self.app.opened() => {}
             () = stop.cancelled() => return,
         }
-        let Some((place, listener, bound)) = stop.run_until_cancelled(self.bound()).await else {
-            return;
-        };
         let open = Arc::new(Open::of(self));
-        tokio::select! {
-            () = open.accept(&listener) => {}
-            () = stop.cancelled() => {}
-            // It hands the directory over: nobody is let in any more.
-            () = open.door.app.stopping().cancelled() => {}
+        while let Some((place, listener, bound)) = stop.run_until_cancelled(open.door.bound()).await
+        {
+            tokio::select! {
+                () = open.accept(&listener) => {}
+                () = stop.cancelled() => {}
+                // It hands the directory over: nobody is let in any more.
+                () = open.door.app.stopping().cancelled() => {}
+                () = open.door.replaced(&place, bound) => {
+                    tracing::warn!("the control socket was removed or replaced; it is made again");
+                    continue;
+                }
+            }
+            place.remove(bound);
+            break;
         }
-        place.remove(bound);
         open.leave().await;
+    }
+
+    /// Waits until the socket that was bound lies there no more, while the directory is still this process's: one that was
+    /// moved, or put there since, is not.
+    async fn replaced(&self, place: &SocketPath, bound: Identity) {
+        let data_dir = &self.app.config().data_dir;
+        while place.is_bound(bound) || app::holder(data_dir) != Some(std::process::id()) {
+            tokio::time::sleep(limits::CONTROL_SOCKET_LOOK_EVERY).await;
+        }
     }
 
     /// Binds the socket; where that fails, again and again.
@@ -303,18 +317,18 @@ pub async fn connect(data_dir: &Path, preamble: &Preamble) -> Result<Option<Conn
     check_user(&stream)?;
     let (input, mut output) = stream.into_split();
     let mut input = BufReader::new(input);
-    match write_line(&mut output, preamble).await {
-        Err(error) if error.code() == Code::LimitExceeded => return Err(error),
-        Err(_) => return Ok(None),
-        Ok(()) => {}
-    }
-    let answered = tokio::time::timeout(limits::CONTROL_PREAMBLE_MAX, read_line(&mut input)).await;
-    match answered {
+    // A long first line may not fit into the buffer of a process that reads nothing.
+    let greeted = async {
+        write_line(&mut output, preamble).await?;
+        read_line(&mut input).await
+    };
+    match tokio::time::timeout(limits::CONTROL_PREAMBLE_MAX, greeted).await {
         Ok(Ok(answer)) => Ok(Some(Connection {
             greeting: Greeting::parse(&answer)?,
             input,
             output,
         })),
+        Ok(Err(error)) if error.code() == Code::LimitExceeded => Err(error),
         // It was just ending: its store will be free.
         Ok(Err(_)) => Ok(None),
         Err(_) => Err(app::busy(data_dir)),

@@ -6,7 +6,7 @@ use std::{fs, os::unix::fs::MetadataExt, path::Path};
 pub(super) const LOCK_NAME: &str = "executions.lock";
 
 /// The process that holds the lock of a directory, where the system says so.
-pub(super) fn holder(directory: &Path) -> Option<u32> {
+pub(crate) fn holder(directory: &Path) -> Option<u32> {
     let file = fs::metadata(directory.join(LOCK_NAME)).ok()?;
     let inode = format!(":{}", file.ino());
     let locks = fs::read_to_string("/proc/locks").ok()?;

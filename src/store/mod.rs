@@ -32,7 +32,6 @@ mod writer;
 
 use std::{collections::BTreeSet, fmt, future::Future, pin::Pin, sync::Arc};
 
-pub(crate) use self::fault::busy;
 pub use self::{
     backend::{Hook, Operation},
     memory::MemoryStore,
@@ -40,6 +39,7 @@ pub use self::{
     paths::{DAMAGED, FILE_NAME},
     redb_store::{Counts, OwnedDirectory, RedbStore},
 };
+pub(crate) use self::{fault::busy, holder::holder};
 use crate::{
     clock::Timestamp,
     domain::{

@@ -63,9 +63,14 @@ impl SocketPath {
         Ok((listener, Identity::of(&self.path)?))
     }
 
+    /// Whether the socket that was bound lies there.
+    pub(super) fn is_bound(&self, bound: Identity) -> bool {
+        Identity::of(&self.path).is_ok_and(|there| there == bound)
+    }
+
     /// Takes the socket away that was bound: where the directory was replaced, another one lies there by now.
     pub(super) fn remove(&self, bound: Identity) {
-        if Identity::of(&self.path).is_ok_and(|there| there == bound) {
+        if self.is_bound(bound) {
             let _ = fs::remove_file(&self.path);
         }
     }
