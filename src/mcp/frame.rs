@@ -18,6 +18,10 @@ use crate::{
     limits,
 };
 
+/// The line in which a relay asks its owner whether it lives, and the answer.
+pub(super) const PING: &[u8] = br#"{"jsonrpc":"2.0","id":"midex-alive","method":"ping"}"#;
+pub(super) const PONG: &[u8] = br#"{"jsonrpc":"2.0","id":"midex-alive","result":{}}"#;
+
 /// What was read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Frame {

@@ -140,6 +140,11 @@ impl Process {
         Ok(self.link(self.app().await?, false))
     }
 
+    /// Why nothing can be asked of an owner that is stopped.
+    pub(super) fn busy(&self) -> Error {
+        app::busy(&self.options.config.data_dir)
+    }
+
     /// This process's own midex.
     pub async fn app(&self) -> Result<App> {
         let mut app = self.app.lock().await;

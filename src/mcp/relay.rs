@@ -8,6 +8,7 @@ mod backlog;
 mod message;
 mod pending;
 mod questions;
+mod silence;
 
 use std::{future::pending, io, pin::Pin, sync::Arc, time::Duration};
 
@@ -24,6 +25,7 @@ use self::{
     message::Message,
     pending::{Passed, Pending},
     questions::Questions,
+    silence::Silence,
 };
 use super::{
     frame::{self, Frame, Frames},
@@ -78,6 +80,7 @@ async fn relay_until_gone(
         refused: None,
         failed: None,
         local: None,
+        silence: Silence::default(),
         lost_at: None,
         ends_at: None,
         // For correlation ids alone.
@@ -107,6 +110,8 @@ enum Event {
     Linked(Result<Link>),
     /// Nobody has been found yet, and what needs no store waits: a server in this process answers it.
     Local(Result<Link>),
+    /// The owner has been silent for long.
+    Silent,
     /// It is time to look for an owner again.
     Again,
     /// This process ends to own the directory.
@@ -149,6 +154,7 @@ struct Relay<'a, R, W> {
     failed: Option<Code>,
     /// A server in this process, for what needs no store, should nobody be found in time.
     local: Option<Linking<'a>>,
+    silence: Silence,
     /// When an owner in this process that ends has had its time.
     lost_at: Option<Instant>,
     /// When the relay ends, though calls wait; nothing more is read of the client.
@@ -171,6 +177,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
                 .as_ref()
                 .is_none_or(|owner| owner.output.len() < BACKLOG_BYTES_MAX);
         let reads_owner = self.owner.is_some() && self.client.len() < BACKLOG_BYTES_MAX;
+        self.watch_silence(reads_owner);
         let (input, output, stopping) = match &mut self.owner {
             Some(owner) => (
                 Some(&mut owner.frames),
@@ -196,6 +203,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
             link = there(local) => Event::Local(link),
             () = there(stopping.map(CancellationToken::cancelled)) => Event::Ending,
             () = until(self.lost_at) => Event::Ended,
+            () = until(self.silence.due()) => Event::Silent,
             () = until(self.refused.as_ref().map(|(_, until)| *until)) => Event::Again,
             () = self.stop.cancelled(), if self.ends_at.is_none() => Event::Stop,
             () = gone(self.has_hung_up), if may_be_gone => Event::Late,
@@ -216,6 +224,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
             }
             Event::Owner(Ok(Frame::Line(line))) => self.pass(&line),
             Event::Owner(_) | Event::Ended => self.lose_owner(),
+            Event::Silent => self.judge_silence(),
             Event::Sent(Err(_)) => {
                 if let Some(owner) = &mut self.owner {
                     owner.is_deaf = true;
@@ -298,8 +307,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
 
     /// Copies a line of the owner to the client.
     fn pass(&mut self, line: &[u8]) {
+        self.silence.end();
         if let Some(owner) = &mut self.owner {
             owner.has_spoken = true;
+        }
+        if line == frame::PONG {
+            return;
         }
         let message = Message::of(line);
         if let (Some(_), Some(own)) = (&message.method, message.id()) {
@@ -319,6 +332,34 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         }
         if self.pending.is_settled() {
             self.questions.forget();
+        }
+    }
+
+    /// Only of an owner in another process, while calls wait and its answers are read.
+    #[expect(clippy::disallowed_methods, reason = "no time of an execution")]
+    fn watch_silence(&mut self, reads_owner: bool) {
+        let is_other = |owner: &Owner| !owner.is_local && !owner.closing.owns() && !owner.is_deaf;
+        let is_waited_for = reads_owner && self.owner.as_ref().is_some_and(is_other);
+        if is_waited_for && !self.pending.is_settled() {
+            self.silence.begin(Instant::now());
+        } else {
+            self.silence.end();
+        }
+    }
+
+    /// Pings an owner that is silent, and drops the connection to one that does not answer the ping. So a late answer is never
+    /// read, and the relay connects anew once the owner lives again.
+    fn judge_silence(&mut self) {
+        if self.silence.ask_or_end() {
+            let busy = self.process.busy();
+            tracing::warn!("{busy}, and is stopped or hangs");
+            self.client.push_all(&self.pending.leave(&busy, &*self.ids));
+            self.lose_owner();
+        } else if let Some(owner) = self.owner.as_mut().filter(|_| self.pending.has_room()) {
+            owner.output.push(frame::PING);
+        } else {
+            // An owner that is owed so many answers may read nothing more before.
+            self.silence.end();
         }
     }
 

@@ -230,6 +230,18 @@ impl Reader {
         if line.trim_ascii().is_empty() {
             return true;
         }
+        // A ping of a relay is answered here, so calls in work do not delay it.
+        if line == frame::PING {
+            let bytes = [frame::PONG, b"\n"].concat();
+            self.gate.queue(bytes.len(), None);
+            return self
+                .answers
+                .send(Line {
+                    bytes,
+                    written: None,
+                })
+                .is_ok();
+        }
         let mut message = match frame::parse(line) {
             Ok(message) => message,
             Err(answer) => {

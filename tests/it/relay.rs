@@ -6,8 +6,10 @@ mod door;
 mod http;
 mod load;
 mod moved;
+mod stopped;
 mod stub;
 mod takeover;
+mod windows;
 
 use std::fs::File;
 

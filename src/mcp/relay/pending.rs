@@ -17,6 +17,8 @@ use crate::{
 const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 /// No refusal of a server that ends is longer.
 const REFUSAL_BYTES_MAX: usize = 8 << 10;
+/// The words for a call whose owner went away before the answer.
+const NOT_KNOWN: &str = "it is not known whether the call was done";
 /// How the ids of requests begin that a relay makes itself.
 const OWN_ID: &str = "midex-relay-";
 
@@ -272,6 +274,23 @@ impl Pending {
         )
     }
 
+    /// Leaves an owner that is stopped: what needs no store is asked of a server in this process, the rest is answered.
+    pub(super) fn leave(&mut self, busy: &Error, ids: &dyn IdSource) -> Vec<Vec<u8>> {
+        for call in self.calls.values_mut() {
+            call.needs_store = !Message::of(&call.line).needs_no_store();
+            call.sent &= call.needs_store;
+        }
+        let is_left = |call: &Call| call.sent && !matches!(call.asks, Asks::Listen(_));
+        let error = |message: &Message<'_>| {
+            if message.asks() != Asks::Once {
+                return busy.clone();
+            }
+            let what = format!("{} and does not answer: {NOT_KNOWN}", busy.message());
+            may_be_done(busy.clone().with_message(what), message)
+        };
+        self.refuse(is_left, error, ids)
+    }
+
     fn refuse(
         &mut self,
         which: impl Fn(&Call) -> bool,
@@ -314,11 +333,14 @@ fn refusal(id: &RequestId, message: &Message<'_>, error: &Error, ids: &dyn IdSou
 
 /// Nobody knows whether the owner that went away did this.
 fn unknown_outcome(message: &Message<'_>) -> Error {
+    let what =
+        format!("the midex that owned the data directory ended before it answered: {NOT_KNOWN}");
+    may_be_done(Error::new(Code::ServerStopping, what), message)
+}
+
+/// The error of a call that may have been done, with the read that tells.
+fn may_be_done(error: Error, message: &Message<'_>) -> Error {
     const TELLS: &str = "it tells whether the call was done; if not, send the call again";
-    let error = Error::new(
-        Code::ServerStopping,
-        "the midex that owned the data directory ended before it answered: it is not known whether the call was done",
-    );
     match message.tool_call().and_then(|call| call.execution()) {
         Some(id) => error
             .with("execution_id", id)
