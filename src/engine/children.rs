@@ -236,18 +236,17 @@ impl Engine {
         let above = self.execution(parent).await?;
         let as_parent = above.as_parent_of(&begin.attempt_id);
         let descendants = &self.shared.descendants;
-        let failure = match check_begin(&as_parent, begin) {
-            Err(failure) => failure,
-            Ok(()) => {
-                let refusal = self.admit(above.clone(), &as_parent, id, announced);
-                if let Some(refusal) = refusal.await? {
-                    return Ok(Some(refusal));
-                }
-                match self.start_child(id, &above, as_parent, begin).await {
-                    Ok(()) => return Ok(None),
-                    Err(error) if error.code().retryable() => return Err(error),
-                    Err(error) => refused(&error),
-                }
+        let failure = if let Err(failure) = check_begin(&as_parent, begin) {
+            failure
+        } else {
+            let refusal = self.admit(above.clone(), &as_parent, id, announced);
+            if let Some(refusal) = refusal.await? {
+                return Ok(Some(refusal));
+            }
+            match self.start_child(id, &above, as_parent, begin).await {
+                Ok(()) => return Ok(None),
+                Err(error) if error.code().retryable() => return Err(error),
+                Err(error) => refused(&error),
             }
         };
         descendants.note_not_begun(id, parent, &failure.message);

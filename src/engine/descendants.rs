@@ -125,9 +125,12 @@ impl Descendants {
             if is_final && let Some(ended) = &mut families.ended {
                 ended.insert(id.clone());
             }
-            families.change(&parent.root, |family| match is_final {
-                true => family.open.remove(id),
-                false => family.open.insert(id.clone(), true),
+            families.change(&parent.root, |family| {
+                if is_final {
+                    family.open.remove(id)
+                } else {
+                    family.open.insert(id.clone(), true)
+                }
             });
         } else if families.of.contains_key(id) && !is_over_budget(execution) {
             return families.change(id, |family| mem::take(&mut family.held_back));

@@ -144,9 +144,9 @@ impl Execution {
         let known = orders.iter().filter(|order| self.orders.contains(order));
         let known: Vec<_> = known.cloned().collect();
         if !known.is_empty() {
-            known
-                .into_iter()
-                .for_each(|order| builder.push(Event::ChildTold(order)));
+            for order in known {
+                builder.push(Event::ChildTold(order));
+            }
             if self.state == State::Running {
                 builder.run_to_quiescence()?;
             }

@@ -303,7 +303,7 @@ async fn a_clock_that_was_wrong_for_a_moment_moves_no_later_time() {
     let engine = Engine::new(options()).await.expect("an engine");
     assert_eq!(finish_open_step(&engine).await, passed.now().to_string());
     let rows = history(&engine).await;
-    let names: Vec<_> = rows.iter().map(|row| row.step_name.to_string()).collect();
+    let names: Vec<_> = rows.iter().map(|row| row.step_name.clone()).collect();
     assert!(
         names.is_sorted() || names.iter().rev().is_sorted(),
         "{names:?}"

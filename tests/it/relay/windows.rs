@@ -132,16 +132,17 @@ fn eight_windows_that_are_killed_and_stopped_lose_nothing_and_keep_nobody_waitin
     for round in 0..rounds(10, 300) {
         windows.iter_mut().for_each(Window::ask);
         std::thread::sleep(Duration::from_millis(dice.roll(20)));
-        let (killed, mut stopped) = (dice.roll(WINDOWS as u64), dice.roll(WINDOWS as u64));
+        let [killed, mut stopped] =
+            [0; 2].map(|_: u8| usize::try_from(dice.roll(WINDOWS as u64)).expect("a window"));
         let kills = dice.roll(3) > 0;
         if kills {
-            windows[killed as usize].server.kill();
+            windows[killed].server.kill();
         }
         if (kills && stopped == killed) || dice.roll(3) == 0 {
-            stopped = WINDOWS as u64;
+            stopped = WINDOWS;
         }
-        let is_stopped = |at: usize| at as u64 == stopped;
-        if let Some(window) = windows.get(stopped as usize) {
+        let is_stopped = |at: usize| at == stopped;
+        if let Some(window) = windows.get(stopped) {
             window.server.signal(Signal::STOP);
             // The short run continues it soon; the long run also waits until its relays count it as stopped.
             if rounds(0, dice.roll(2)) == 0 {
@@ -151,18 +152,18 @@ fn eight_windows_that_are_killed_and_stopped_lose_nothing_and_keep_nobody_waitin
         }
         let since = now();
         for (at, window) in windows.iter_mut().enumerate() {
-            if kills && at as u64 == killed {
+            if kills && at == killed {
                 window.asked = None;
             } else if !is_stopped(at) {
                 window.hear(at, since, &mut acknowledged);
             }
         }
         if kills {
-            windows[killed as usize].server = served(&project);
+            windows[killed].server = served(&project);
         }
-        if let Some(window) = windows.get_mut(stopped as usize) {
+        if let Some(window) = windows.get_mut(stopped) {
             window.server.signal(Signal::CONT);
-            window.hear(stopped as usize, now(), &mut acknowledged);
+            window.hear(stopped, now(), &mut acknowledged);
         }
         assert!(
             !acknowledged.is_empty() || round < 5,

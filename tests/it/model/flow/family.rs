@@ -166,7 +166,7 @@ impl<'a, S: Subject> Family<'a, S> {
             what: order.what,
         };
         parent.pair.model.told(order);
-        parent.pair.subject.hear(Command::Told(told)).await;
+        parent.pair.subject.hear(Command::Told(vec![told])).await;
         parent.is_checked = false;
         true
     }
