@@ -51,7 +51,6 @@ fn commands_refuse_a_pipe_in_place_of_a_file() {
     make_pipe(&project.path("token"));
     for arguments in [
         &["validate", "pipe.yaml"][..],
-        &["run", "bug-fix", "--inputs", "@pipe.yaml"],
         &["catalog", "add", "pipe.yaml"],
         &[
             "serve",

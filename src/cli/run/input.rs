@@ -1,24 +1,29 @@
 //! Reads files before a workflow runs, and lines of standard input while it runs.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs::File,
+    io::Read,
+    path::{Path, PathBuf},
+};
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Stdin};
 
 use crate::{
     cli::link::Link,
     error::{Code, Error, Result, plain},
-    folder::read_regular,
     limits,
 };
 
-/// Reads a text file of at most `bytes_max` bytes.
+/// Reads a text of at most `bytes_max` bytes. A person named the file, so a pipe such as `/dev/stdin` is read to its end.
 ///
 /// # Errors
 /// `FILE_UNUSABLE` if it cannot be read or is not UTF-8; `LIMIT_EXCEEDED`.
 pub(in crate::cli) fn read_file(path: &Path, bytes_max: usize) -> Result<String> {
     let shown = path.display().to_string();
-    let read = read_regular(path, bytes_max as u64);
-    let (bytes, _) = read.map_err(|error| {
+    let mut bytes = Vec::new();
+    let read =
+        File::open(path).and_then(|file| file.take(bytes_max as u64 + 1).read_to_end(&mut bytes));
+    read.map_err(|error| {
         unusable(path, format!("{shown} cannot be read: {}", plain(&error))).because(error)
     })?;
     if bytes.len() > bytes_max {

@@ -40,6 +40,7 @@ impl Project {
             .args(args)
             .current_dir(self.path("here"))
             .env("XDG_CONFIG_HOME", self.path("config"))
+            .env("XDG_DATA_HOME", self.path("data"))
             .env_remove("MIDEX_DATA_DIR")
             .env_remove("RUST_LOG")
             .env("NO_COLOR", "1")
