@@ -110,10 +110,10 @@ impl From<OwnedFd> for Folder {
     }
 }
 
-/// Where a path leads once links are resolved. What is not there yet is taken to be no link.
+/// Resolves the links of a path whose last parts need not exist yet.
 ///
 /// # Errors
-/// Also where a link leads nowhere, or `..` follows what is not there.
+/// A link is dangling, or `..` follows a part that does not exist.
 pub(crate) fn real_path(path: &Path) -> io::Result<PathBuf> {
     match fs::canonicalize(path) {
         Err(error)

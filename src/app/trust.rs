@@ -1,4 +1,4 @@
-//! The one check before a workflow starts: what comes with a project starts only as far as its user trusts the project.
+//! Checks trust before a start: a workflow of a project that its user does not trust must do nothing outside of midex.
 
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 

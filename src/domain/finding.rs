@@ -340,7 +340,7 @@ pub fn errors(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
     findings.iter().filter(|finding| !finding.is_warning())
 }
 
-/// Whether one more of these findings may be listed in the end. Past it none is worth a search for what was meant.
+/// Whether a search for the intended word is worth its cost: a file lists only its first findings.
 pub fn has_room(findings: &[Finding]) -> bool {
     findings.len() < limits::FINDINGS_WORDED_MAX
 }

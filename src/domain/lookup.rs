@@ -14,11 +14,11 @@ use super::document::Digest;
 pub struct Directories {
     /// The project.
     pub project_dir: PathBuf,
-    /// What comes before it, for workflows.
+    /// The directory of workflows that is searched before the project.
     pub workflows_dir: Option<PathBuf>,
-    /// The same for agents.
+    /// The directory of agents that is searched before the project.
     pub agents_dir: Option<PathBuf>,
-    /// What comes between that and the project.
+    /// The registry, which is searched between `workflows_dir` and the project.
     pub registry_dir: Option<PathBuf>,
     /// The directories that the project's own `midex.toml` names: they come where the two above would.
     #[serde(default)]

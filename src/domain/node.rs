@@ -47,8 +47,7 @@ pub enum Content {
     Map(Vec<Entry>),
 }
 
-/// The path of what stands under `key` of the mapping at `path`. A long key is cut: it would stand in the path of everything
-/// below it.
+/// The path of the value under `key` of the mapping at `path`. A long key is cut, because every path below repeats it.
 pub fn join(path: &str, key: &str) -> String {
     let key = match key.len() {
         0..=limits::PATH_KEY_BYTES_MAX => key,

@@ -84,7 +84,7 @@ impl Door {
             tokio::select! {
                 () = open.accept(&listener) => {}
                 () = stop.cancelled() => {}
-                // It hands the directory over: nobody is let in any more.
+                // The directory is handed over: the socket accepts no further connection.
                 () = open.door.app.stopping().cancelled() => {}
                 () = open.door.replaced(&place, bound) => {
                     tracing::warn!("the control socket was removed or replaced; it is made again");

@@ -125,8 +125,8 @@ impl Server {
         }
     }
 
-    /// Does what a tool does. Where it would start what comes with a project that is not trusted, the user is asked first, if the
-    /// client can do that; an answer that is no yes leaves the refusal as it is.
+    /// Runs a tool. If the start is refused because its project is not trusted, and the client can ask its user, the user is
+    /// asked; without a clear yes the refusal stays.
     async fn done(
         &self,
         tool: &ToolSpec,

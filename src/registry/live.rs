@@ -3,8 +3,8 @@
 use std::{
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, mpsc},
-    thread,
+    pin::pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
 };
 
 use tokio::sync::{Semaphore, watch};
@@ -75,21 +75,8 @@ impl Definitions {
     /// # Errors
     /// `WORKFLOW_NOT_FOUND`, `WORKFLOW_VALIDATION_FAILED`.
     pub fn definition(&self, name: &str) -> Result<Arc<Definition>> {
-        self.definition_soon(name)
-            .unwrap_or_else(|| self.current().definition(name))
-    }
-
-    /// The same where that needs no long load of the project's files; else `None`, soon.
-    pub(crate) fn definition_soon(&self, name: &str) -> Option<Result<Arc<Definition>>> {
-        let known = self.live.known();
-        if let Some(definition) = known.and_then(|known| known.definition_now(name)) {
-            return Some(Ok(definition));
-        }
-        if let Some(current) = self.live.awaited() {
-            return Some(current.definition(name));
-        }
-        // A workflow that the project has no part in does not wait for the project's files.
-        self.live.outside_project(name).map(Ok)
+        let unchanged = self.live.unchanged(name);
+        unchanged.map_or_else(|| self.current().definition(name), Ok)
     }
 
     /// Works with the definitions off the workers of the runtime. Callers past [`limits::DEFINITIONS_LOOKS_MAX`] wait without
@@ -114,15 +101,21 @@ impl Definitions {
     /// # Errors
     /// As that, or the load panicked.
     pub(crate) async fn find(self: &Arc<Self>, name: &str) -> Result<Arc<Definition>> {
-        let (all, named, name) = (self.clone(), name.to_owned(), name.to_owned());
-        // This is no long work, so it waits for no turn.
-        let soon = off_the_workers(move || all.definition_soon(&named)).await?;
-        match soon {
-            Some(definition) => definition,
-            None => {
-                self.look(move |all| all.current().definition(&name))
-                    .await?
-            }
+        let (live, named) = (self.live.clone(), name.to_owned());
+        // This is short work, so it waits for no turn.
+        if let Some(definition) = off_the_workers(move || live.unchanged(&named)).await? {
+            return Ok(definition);
+        }
+        let named = name.to_owned();
+        let mut load = pin!(self.look(move |all| all.current().definition(&named)));
+        if let Ok(loaded) = tokio::time::timeout(limits::DEFINITIONS_AWAITED, &mut load).await {
+            return loaded?;
+        }
+        // A workflow that the project has no part in does not wait for the project's files.
+        let (live, named) = (self.live.clone(), name.to_owned());
+        match off_the_workers(move || live.outside_project(&named)).await? {
+            Some(definition) => Ok(definition),
+            None => load.await?,
         }
     }
 
@@ -225,18 +218,9 @@ impl Live {
         self.last()
     }
 
-    /// The registry with every change up to now, where that is there in [`limits::DEFINITIONS_AWAITED`].
-    fn awaited(self: &Arc<Self>) -> Option<Arc<Registry>> {
-        let turn = self.looks.clone().try_acquire_owned().ok()?;
-        let (live, (loaded, wait)) = (self.clone(), mpsc::sync_channel(1));
-        let load = move || {
-            let _turn = turn;
-            // Nobody may wait for it any more.
-            let _ = loaded.send(live.current());
-        };
-        let thread = thread::Builder::new().name("midex-definitions-load".to_owned());
-        thread.spawn(load).ok()?;
-        wait.recv_timeout(limits::DEFINITIONS_AWAITED).ok()
+    /// The definition of this workflow as the last load had it, if its own file and its personas have not changed since.
+    fn unchanged(&self, name: &str) -> Option<Arc<Definition>> {
+        self.known()?.definition_now(name)
     }
 
     /// The definition of a workflow that no file of the project has a part in: neither its name, nor those of its agents and

@@ -31,7 +31,7 @@ pub(super) struct Loaded<T> {
     pub(super) findings: Vec<Finding>,
     /// The names of the workflows that it extends, with what they meant.
     pub(super) used: Vec<Used>,
-    /// How many values the definition holds, with what it inherits: a long text counts as several.
+    /// The number of values of the definition with its bases; a long text counts as several.
     pub(super) values: usize,
 }
 

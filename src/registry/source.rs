@@ -52,7 +52,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// What stands for the directory of files that come from elsewhere.
+    /// A placeholder for files that lie in no directory, such as the shipped ones.
     pub(super) fn new(source: Source) -> Self {
         let path = PathBuf::new();
         Self { source, path }
@@ -202,7 +202,7 @@ fn distinct(directories: impl Iterator<Item = (Source, PathBuf)>) -> Vec<Directo
     let mut kept = Vec::new();
     for (source, path) in directories {
         let directory = Directory { source, path };
-        // A link of the project to the user's own directory does not stand for that.
+        // A project's link to the user's directory must not hide that directory as a duplicate.
         let real = directory.real_path().ok();
         let met = real.as_ref().is_some_and(|real| seen.contains(real));
         if met || (source != Source::Flag && !directory.path.is_dir()) {

@@ -40,7 +40,7 @@ impl Stamps {
     }
 }
 
-/// What is known of the file at this path; of the link itself where it leads out of `root`.
+/// The metadata of the file at this path; of the link itself if it leads out of `root`.
 fn metadata(path: &Path, root: Option<&Path>) -> Option<Metadata> {
     let own = fs::symlink_metadata(path).ok()?;
     let is_inside = |real: PathBuf| root.is_some_and(|root| real.starts_with(root));

@@ -126,7 +126,7 @@ pub fn save(definitions: &Definitions, target: &Directory, save: &Save) -> Resul
 }
 
 /// Puts the text in the place of the file that has its id. With another format that file goes: an id has one.
-/// A save that names no version replaces what was `seen` when it began.
+/// A save without a version replaces the file only if it still is the one `seen` at its beginning.
 fn replace(held: &Held, seen: Option<&Held>, id: &str, save: &Save) -> Result<PathBuf> {
     let seen = seen.filter(|_| save.overwrite).map(Held::version);
     match save.expected_version.as_ref().or(seen.as_ref()) {

@@ -260,7 +260,7 @@ impl Disk {
         };
         match given {
             Err(error @ (Errno::NOSPC | Errno::DQUOT)) => {
-                // A quota does not say what it leaves.
+                // The free blocks of the file system say nothing about a quota.
                 let free = if error == Errno::NOSPC { free } else { 0 };
                 let lacking = NoRoom(needed.saturating_sub(free).max(ROOM_BYTES));
                 return Err(io::Error::new(io::ErrorKind::StorageFull, lacking));

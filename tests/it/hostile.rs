@@ -26,7 +26,7 @@ use midex::{
 use serde_json::json;
 use tempfile::TempDir;
 
-/// What stands in files outside of the repository; no answer may have it.
+/// The content of files outside of the repository; no answer may repeat it.
 const CANARY: &str = "canary-7c1f0e";
 
 /// A machine with a user who has a catalog with a secret, and a repository that somebody else wrote.

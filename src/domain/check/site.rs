@@ -29,7 +29,7 @@ impl Site<'_> {
         )
     }
 
-    /// Suggests the nearest of `known` for `name`, which stands in the reference; `found` is what was found before.
+    /// Suggests the nearest of `known` for `name`, a part of the reference; `found` are the findings so far.
     pub(super) fn meant<'k>(
         &self,
         found: &[Finding],

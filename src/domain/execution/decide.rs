@@ -104,7 +104,7 @@ impl<'a> TransitionBuilder<'a> {
             Ok::<_, Error>(stored(payload, &mut contents))
         });
         let kept = kept.transpose()?;
-        // A path that is no Unicode cannot be written: the execution then has none of its own.
+        // A path that is not Unicode cannot be serialised: the execution then uses the server's definitions.
         let lookup = start
             .lookup
             .and_then(|lookup| serde_json::to_vec(&lookup).ok());

@@ -42,7 +42,7 @@ fn answer_to(server: &mut Server, call: u64) -> Value {
     }
 }
 
-/// Two windows replace one file at once, neither of which has read it: the one that comes second is told.
+/// Two windows that overwrite one file at once: the second one is refused.
 #[test]
 #[expect(
     clippy::disallowed_methods,

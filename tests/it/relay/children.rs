@@ -28,7 +28,7 @@ steps:
 final_output: '${{ steps.kid }}'
 ";
 
-/// A child that comes to `word`.
+/// A child whose output is `word`.
 fn kid(word: &str) -> String {
     format!(
         "workflow: kid\ndescription: d\nsteps:\n  - {{ id: a, set: {{ word: {word} }} }}\nfinal_output: '${{{{ memory.word }}}}'\n"
@@ -56,7 +56,7 @@ fn on(home: &Project, project: &Project, flags: &[&str]) -> Server {
     server
 }
 
-/// What an execution comes to, or why it fails.
+/// The output of an execution, or its failure.
 fn end_of(server: &mut Server, id: &str) -> Value {
     let status = eventually("the execution ends", || {
         let status = server.status(id);
