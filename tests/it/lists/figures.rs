@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 
 use crate::support::{Client, Server, has_fields, project::Project};
 
-const SOURCES: [&str; 5] = [
+const SOURCES: [&str; 6] = [
     include_str!("../../../src/limits.rs"),
     include_str!("../../../src/limits/catalog.rs"),
     include_str!("../../../src/limits/cli.rs"),
+    include_str!("../../../src/limits/definition.rs"),
     include_str!("../../../src/limits/flow.rs"),
     include_str!("../../../src/limits/offer.rs"),
 ];
