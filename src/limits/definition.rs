@@ -23,7 +23,7 @@ pub const PATH_KEY_BYTES_MAX: usize = 1000;
 /// Keys of one mapping among which words of other systems are looked for.
 pub const KEYS_RECOVERED_MAX: usize = 500;
 /// Findings of one file for which the word that was meant is looked for.
-pub const FINDINGS_WORDED_MAX: usize = 2 * super::FINDINGS_MAX;
+pub const FINDINGS_WORDED_MAX: usize = 200;
 /// Places of a text that one finding offers to edit; a finding with more leaves the change to the author.
 pub const FINDING_EDITS_MAX: usize = 500;
 }

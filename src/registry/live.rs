@@ -96,11 +96,12 @@ impl Definitions {
         .await
     }
 
-    /// [`Definitions::definition`] off the workers of the runtime.
+    /// [`Definitions::definition`] off the workers of the runtime. A workflow that the project has no part in waits for the
+    /// project's files for [`limits::DEFINITIONS_AWAITED`] at most.
     ///
     /// # Errors
-    /// As that, or the load panicked.
-    pub(crate) async fn find(self: &Arc<Self>, name: &str) -> Result<Arc<Definition>> {
+    /// As [`Definitions::definition`], or the load panicked.
+    pub async fn find(self: &Arc<Self>, name: &str) -> Result<Arc<Definition>> {
         let (live, named) = (self.live.clone(), name.to_owned());
         // This is short work, so it waits for no turn.
         if let Some(definition) = off_the_workers(move || live.unchanged(&named)).await? {

@@ -186,8 +186,8 @@ fn heirs_of_a_large_base_are_loaded_as_far_as_the_values_of_one_source() {
 /// How long a load of the project's files may hold up the start of a workflow that is none of theirs.
 const SOON: Duration = Duration::from_secs(3);
 
-#[test]
-fn a_start_of_a_shipped_workflow_does_not_wait_for_the_files_of_a_project() {
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_of_a_shipped_workflow_does_not_wait_for_the_files_of_a_project() {
     let project = Project::new(&[]);
     let steps: Vec<_> = (0..200)
         .map(|step| {
@@ -214,7 +214,8 @@ fn a_start_of_a_shipped_workflow_does_not_wait_for_the_files_of_a_project() {
     let began = Instant::now();
     assert_eq!(
         definitions
-            .definition("bug-fix")
+            .find("bug-fix")
+            .await
             .unwrap()
             .workflow
             .name
@@ -230,9 +231,7 @@ fn a_start_of_a_shipped_workflow_does_not_wait_for_the_files_of_a_project() {
 
     // A project's own workflow of that name is what counts, however long its neighbours take.
     project.write("workflows/own.yaml", &manifest("bug-fix", 0));
-    let fresh = Definitions::new(places(&project));
-    assert_eq!(
-        fresh.definition("bug-fix").unwrap().workflow.description,
-        "d"
-    );
+    let fresh = Arc::new(Definitions::new(places(&project)));
+    let own = fresh.find("bug-fix").await.unwrap();
+    assert_eq!(own.workflow.description, "d");
 }
