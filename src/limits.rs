@@ -373,7 +373,7 @@ pub const OWNED_WITHIN: Duration = Duration::from_secs(10);
 pub const OWN_RETRY_MAX: Duration = Duration::from_secs(5);
 /// How often a process looks for the owner of its data directory, or for the directory to be free, before it says that
 /// the store is busy.
-pub const OWNER_LOOKS_MAX: u32 = 60;
+pub const OWNER_LOOKS_MAX: u32 = 90;
 /// The first pause between two looks for an owner; each further one is twice as long.
 pub const OWNER_LOOK_EVERY_MIN: Duration = Duration::from_millis(5);
 /// The longest pause between two looks for an owner.
