@@ -104,7 +104,11 @@ fn effects(definition: &Definition, commands: Option<&dyn Commands>) -> Vec<Stri
         _ => None,
     };
     let mut effects: BTreeSet<_> = definition.acting().filter_map(effect).collect();
-    let workflow = serde_json::to_value(&definition.workflow).unwrap_or_default();
+    let mut workflow = serde_json::to_value(&definition.workflow).unwrap_or_default();
+    // The text of the file repeats its steps, and has comments.
+    if let Some(fields) = workflow.as_object_mut() {
+        fields.remove("content");
+    }
     if refers_to_secrets(&workflow) {
         effects.insert("uses secrets".to_owned());
     }
@@ -118,22 +122,15 @@ fn gives_header(step: &Step, callable: &Callable) -> bool {
     headers.any(|header| with.is_some_and(|with| with.contains_key(&header.name)))
 }
 
-/// Whether an expression somewhere in a value names a secret.
+/// Whether an expression somewhere in a value may name a secret.
 fn refers_to_secrets(value: &Value) -> bool {
     match value {
-        Value::String(text) => {
-            let mut expressions = text.split("${{").skip(1);
-            expressions.any(|rest| {
-                let expression = rest.split("}}").next().unwrap_or(rest);
-                expression.contains("secrets")
-            })
-        }
+        // Whatever follows counts: an expression may hold `}}` in a text of its own.
+        Value::String(text) => text
+            .split_once("${{")
+            .is_some_and(|(_, rest)| rest.contains("secrets")),
         Value::Array(items) => items.iter().any(refers_to_secrets),
-        Value::Object(fields) => {
-            // The text of the whole file repeats what its steps say.
-            let mut fields = fields.iter().filter(|(name, _)| *name != "content");
-            fields.any(|(_, value)| refers_to_secrets(value))
-        }
+        Value::Object(fields) => fields.values().any(refers_to_secrets),
         _ => false,
     }
 }
