@@ -134,3 +134,23 @@ fn refers_to_secrets(value: &Value) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_secret_is_found_wherever_an_expression_may_name_it() {
+        for value in [
+            json!({ "body": { "content": "${{ secrets.KEY }}" } }),
+            json!(["${{ '}}' ~ secrets.KEY }}"]),
+            json!("${{ inputs.x }} and ${{ secrets.KEY }}"),
+        ] {
+            assert!(refers_to_secrets(&value), "{value}");
+        }
+        let plain = json!({ "description": "secrets are kept", "with": "${{ inputs.x }}" });
+        assert!(!refers_to_secrets(&plain));
+    }
+}
