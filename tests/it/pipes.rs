@@ -49,34 +49,32 @@ fn commands_refuse_a_pipe_in_place_of_a_file() {
     let project = Project::new(&[]);
     make_pipe(&project.path("pipe.yaml"));
     make_pipe(&project.path("token"));
-    for arguments in [
-        &["validate", "pipe.yaml"][..],
-        &["catalog", "add", "pipe.yaml"],
-        &[
-            "serve",
-            "--http",
-            "127.0.0.1:0",
-            "--http-token-file",
-            "token",
-        ],
+    let token = ["--http", "127.0.0.1:0", "--http-token-file", "token"];
+    for (arguments, said) in [
+        (&["validate", "pipe.yaml"][..], "a pipe, not a file"),
+        (
+            &["catalog", "add", "pipe.yaml", "--title", "Pipe"],
+            "a pipe, not a file",
+        ),
+        (&[&["serve"][..], &token].concat(), "token cannot be read"),
     ] {
         let mut command = project.command(arguments);
         let command = command
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let began = Instant::now();
-        let ended = loop {
-            if let Some(ended) = child.try_wait().unwrap() {
-                break ended;
-            }
+        while child.try_wait().unwrap().is_none() {
             if began.elapsed() > PATIENCE {
                 child.kill().unwrap();
                 panic!("{arguments:?} waits");
             }
             std::thread::yield_now();
-        };
-        assert!(!ended.success(), "{arguments:?}");
+        }
+        let ended = child.wait_with_output().unwrap();
+        let told = String::from_utf8([ended.stdout, ended.stderr].concat()).unwrap();
+        assert!(!ended.status.success(), "{arguments:?}");
+        assert_has(&told, &[said]);
     }
 }
