@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use midex::{limits, registry::check_text};
+use midex::{domain::finding::Rule, limits, registry::check_text};
 
 use super::*;
 use crate::support::long::rounds;
@@ -398,4 +398,26 @@ fn the_findings_of_one_file_are_bounded_and_the_rest_is_counted() {
     let more = case.1 - limits::FINDINGS_MAX;
     assert_eq!(last.message, format!("{more} more findings are not listed"));
     assert_eq!(findings[0].line, 6, "{:?}", findings[0]);
+}
+
+#[test]
+fn how_many_findings_are_not_listed_is_still_said_once_a_later_rule_adds_one() {
+    let manifest = |rest: &str| steps(&format!("  - {{id: a, guidance: g}}\n{rest}"));
+    let more = 50;
+    let keys: Vec<_> = (0..limits::FINDINGS_MAX + more)
+        .map(|number| format!("k{number}: 1\n"))
+        .collect();
+    let project = Project::new(&[
+        ("workflows/a.yaml", &manifest("")),
+        ("workflows/b.yaml", &manifest(&keys.concat())),
+    ]);
+    let registry = project.load();
+    let path = project.path("workflows/b.yaml");
+    let mut all = registry.all_workflows();
+    let entry = all.find(|entry| entry.path.as_deref() == Some(&*path));
+    let findings = &entry.unwrap().findings;
+    let is_duplicate = |one: &&Finding| one.rule == Rule::DuplicateName;
+    assert_eq!(findings.iter().filter(is_duplicate).count(), 1);
+    let last = &findings.last().unwrap().message;
+    assert_eq!(*last, format!("{more} more findings are not listed"));
 }
