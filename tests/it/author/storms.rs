@@ -9,6 +9,10 @@ use std::{
     time::Duration,
 };
 
+use midex::{
+    error::Code,
+    registry::{self, Definitions, Directory, Manifest, Places, Save, Source},
+};
 use serde_json::{Value, json};
 
 use super::TRIAGE;
@@ -42,38 +46,55 @@ fn answer_to(server: &mut Server, call: u64) -> Value {
     }
 }
 
-/// Two windows that overwrite one file at once: the second one is refused.
-#[test]
+/// Lets two writers begin while another one has the directory of the user's workflows, and go on once both wait for it.
 #[expect(
     clippy::disallowed_methods,
     reason = "a lock of this kind tells nobody who waits for it"
 )]
-fn of_two_windows_that_overwrite_one_file_at_once_the_second_is_refused() {
-    let project = Project::new(&[]);
-    let (mut one, mut two) = (project.serve(), project.serve());
-    let first = one.done("workflow.save", json!({ "manifest": TRIAGE }));
-    // Both begin while another writer has the directory.
+fn held_up<T>(project: &Project, begin: impl FnOnce() -> T) -> T {
+    let path = project.path(FILE).with_file_name(".midex.lock");
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
     let lock = fs::File::options()
         .write(true)
         .create(true)
         .truncate(false)
-        .open(project.path(FILE).with_file_name(".midex.lock"))
+        .open(path)
         .unwrap();
     lock.lock().unwrap();
-    let calls = [(&mut one, "one"), (&mut two, "two")].map(|(client, line)| {
-        let manifest = holding(&[line.to_owned()]);
-        let arguments = json!({ "manifest": manifest, "overwrite": true });
-        let call = client.post(
-            "tools/call",
-            json!({ "name": "workflow.save", "arguments": arguments }),
-        );
-        (client, call)
-    });
+    let begun = begin();
     // So long both have read the file and wait.
     std::thread::sleep(Duration::from_millis(500));
     lock.unlock().unwrap();
-    let mut answers = calls.map(|(client, call)| answer_to(client, call)).to_vec();
+    begun
+}
+
+/// What two windows are answered that overwrite one file at once, the one that did first.
+fn overwritten_at_once(project: &Project, mut windows: [&mut Server; 2]) -> [Value; 2] {
+    for window in &mut windows {
+        // They have begun, and loaded what is there.
+        window.done("workflow.list", json!({}));
+    }
+    let calls = held_up(project, || {
+        windows.map(|client| {
+            let manifest = holding(&[client.pid().to_string()]);
+            let arguments = json!({ "manifest": manifest, "overwrite": true });
+            let save = json!({ "name": "workflow.save", "arguments": arguments });
+            let call = client.post("tools/call", save);
+            (client, call)
+        })
+    });
+    let mut answers = calls.map(|(client, call)| answer_to(client, call));
     answers.sort_by_key(|answer| answer["success"] != true);
+    answers
+}
+
+/// Two windows that overwrite one file at once: the second one is refused.
+#[test]
+fn of_two_windows_that_overwrite_one_file_at_once_the_second_is_refused() {
+    let project = Project::new(&[]);
+    let (mut one, mut two) = (project.serve(), project.serve());
+    let first = one.done("workflow.save", json!({ "manifest": TRIAGE }));
+    let answers = overwritten_at_once(&project, [&mut one, &mut two]);
     assert_eq!(
         answers[0]["replaced_version"], first["version"],
         "{answers:?}"
@@ -81,6 +102,62 @@ fn of_two_windows_that_overwrite_one_file_at_once_the_second_is_refused() {
     assert_eq!(answers[1]["error_code"], "VERSION_CONFLICT", "{answers:?}");
     let after = one.done("workflow.get", json!({ "workflow_id": "triage" }));
     assert_eq!(after["version"], answers[0]["version"]);
+}
+
+/// Neither window has seen the other one's file, which was not there when both began.
+#[test]
+fn of_two_windows_that_save_a_new_file_at_once_the_second_is_refused() {
+    let project = Project::new(&[]);
+    let (mut one, mut two) = (project.serve(), project.serve());
+    let answers = overwritten_at_once(&project, [&mut one, &mut two]);
+    assert_eq!(answers[0]["created"], true, "{answers:?}");
+    assert_eq!(
+        answers[1]["error_code"], "WORKFLOW_ALREADY_EXISTS",
+        "{answers:?}"
+    );
+    let after = one.done("workflow.get", json!({ "workflow_id": "triage" }));
+    assert_eq!(after["version"], answers[0]["version"]);
+}
+
+/// The same of an embedder, for whom no tool looks at the file before.
+#[test]
+fn of_two_saves_without_a_version_at_once_the_second_is_refused() {
+    let project = Project::new(&[]);
+    let path = project.path(FILE).parent().unwrap().to_owned();
+    let target = Directory {
+        source: Source::User,
+        path,
+    };
+    let places = Places {
+        user: None,
+        ..Places::new(Some(&target.path), None, project.root())
+    };
+    project.write(FILE, TRIAGE);
+    let writers = ["one", "two"].map(|line| {
+        let save = Save {
+            manifest: Manifest::of_text(holding(&[line.to_owned()]), None),
+            overwrite: true,
+            expected_version: None,
+        };
+        let definitions = Definitions::new(places.clone());
+        definitions.current();
+        (definitions, save)
+    });
+    let first = Manifest::of_text(TRIAGE.to_owned(), None).version();
+    let mut saves = std::thread::scope(|scope| {
+        let begin = |(definitions, save)| {
+            let target = &target;
+            scope.spawn(move || registry::save(&definitions, target, &save))
+        };
+        let threads = held_up(&project, || writers.map(begin));
+        threads.map(|thread| thread.join().unwrap())
+    });
+    saves.sort_by_key(Result::is_err);
+    let [saved, refused] = &saves;
+    let saved = json!(saved.as_ref().unwrap());
+    assert_eq!(saved["replaced_version"], first.to_string(), "{saved}");
+    let refused = refused.as_ref().unwrap_err();
+    assert_eq!(refused.code(), Code::VersionConflict, "{refused:?}");
 }
 
 /// Two clients each add a line of their own to what they read, as often as it takes.
