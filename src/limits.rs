@@ -386,8 +386,9 @@ pub const OWNER_ALIVE_MAX: Duration = Duration::from_secs(3);
 pub const CONTROL_SOCKET_LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long nobody may own the directory before a process answers by itself what needs no store.
 pub const LOCAL_ANSWER_AFTER: Duration = Duration::from_millis(15);
-/// How long a process that handed its directory over leaves it to the one that asked.
-pub const HAND_OVER_PAUSE: Duration = Duration::from_millis(20);
+/// How long a process that handed its directory over leaves it to the one that asked, which looks for it every
+/// [`OWNER_LOOK_EVERY_MAX`] at least.
+pub const HAND_OVER_PAUSE: Duration = Duration::from_millis(250);
 
 /// Relays of other processes at the control socket at once, beside [`CONTROL_CLIENTS_MAX`]; further ones are refused.
 pub const RELAYS_MAX: usize = 256;

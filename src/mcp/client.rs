@@ -4,7 +4,10 @@ use std::process::Stdio;
 
 use rmcp::{
     RoleClient, ServiceExt,
-    model::{CallToolRequestParams, ReadResourceRequestParams, ResourceContents},
+    model::{
+        CallToolRequestParams, ClientRequest, PingRequest, ReadResourceRequestParams,
+        ResourceContents,
+    },
     service::{ClientInitializeError, RunningService, ServiceError},
 };
 use serde_json::Value;
@@ -13,7 +16,10 @@ use tokio::{
     process::{Child, Command},
 };
 
-use crate::error::{Code, Error, Result};
+use crate::{
+    error::{Code, Error, Result},
+    limits,
+};
 
 /// A client of a server: of one that it started, or of one it was connected to.
 #[derive(Debug)]
@@ -64,15 +70,14 @@ impl Client {
     /// Calls a tool and answers with its structured content.
     ///
     /// # Errors
-    /// What the tool refused with; `SERVER_STOPPING` where the server went away: whether the call was done is not
-    /// known.
+    /// What the tool refused with; `SERVER_STOPPING` where the server went away, `STORE_BUSY` where its process is stopped:
+    /// whether the call was done is not known.
     pub async fn call(&self, tool: &'static str, arguments: Value) -> Result<Value> {
         let Value::Object(arguments) = arguments else {
             return Err(Error::internal("arguments must be an object"));
         };
         let request = CallToolRequestParams::new(tool).with_arguments(arguments);
-        let result = self.session.call_tool(request).await;
-        let result = result.map_err(|error| refused(tool, error))?;
+        let result = self.answered(tool, self.session.call_tool(request)).await?;
         match result.structured_content {
             Some(Value::Object(payload)) if result.is_error == Some(true) => {
                 Err(Error::from_payload(&payload))
@@ -86,11 +91,10 @@ impl Client {
     /// # Errors
     /// As [`Client::call`].
     pub async fn read(&self, uri: &str) -> Result<Value> {
+        let request = ReadResourceRequestParams::new(uri);
         let result = self
-            .session
-            .read_resource(ReadResourceRequestParams::new(uri))
-            .await;
-        let result = result.map_err(|error| refused(uri, error))?;
+            .answered(uri, self.session.read_resource(request))
+            .await?;
         let text = result
             .contents
             .into_iter()
@@ -100,6 +104,35 @@ impl Client {
             });
         serde_json::from_str(&text.unwrap_or_default())
             .map_err(|error| failed(&format!("{uri} is not JSON"), error))
+    }
+
+    /// Waits for an answer for as long as the server lives: a call may take minutes, so a silent server is pinged.
+    async fn answered<T>(
+        &self,
+        what: &str,
+        asked: impl Future<Output = std::result::Result<T, ServiceError>>,
+    ) -> Result<T> {
+        tokio::select! {
+            answer = asked => answer.map_err(|error| refused(what, error)),
+            () = self.stopped() => {
+                let message = format!(
+                    "the process that uses the data directory does not answer any more: it is not known whether {what} was done"
+                );
+                Err(Error::new(Code::StoreBusy, message))
+            }
+        }
+    }
+
+    /// Waits until the server does not answer a ping: its process is stopped.
+    async fn stopped(&self) {
+        let mut answers = true;
+        while answers {
+            tokio::time::sleep(limits::OWNER_SILENT_MAX).await;
+            let ping = ClientRequest::PingRequest(PingRequest::default());
+            let ping = self.session.send_request(ping);
+            let pong = tokio::time::timeout(limits::OWNER_ALIVE_MAX, ping);
+            answers = pong.await.is_ok();
+        }
     }
 
     /// Ends the server as a crash would: at once, with nothing said to it.

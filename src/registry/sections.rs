@@ -1,5 +1,7 @@
 //! The sections `## step: ID` of a Markdown body: the instructions of a step.
 
+use std::cell::LazyCell;
+
 use crate::domain::{draft::Section, finding::LineTable, node::At};
 
 /// A block of fenced code: its character, and how many of them open it.
@@ -8,7 +10,8 @@ type Fence = (char, usize);
 /// The sections of the body that begins at byte `body` of `text`. Each ends where the next heading of its level or above
 /// begins; code is never a heading.
 pub(super) fn sections(text: &str, body: usize) -> Vec<Section> {
-    let lines = LineTable::of(text);
+    // Most bodies have no sections.
+    let lines = LazyCell::new(|| LineTable::of(text));
     let mut sections: Vec<(At<String>, usize, usize)> = Vec::new();
     let mut fence: Option<Fence> = None;
     let mut inside = false;

@@ -29,7 +29,7 @@ impl Place {
     /// The place of the bytes `start..end` of `text`, cut at the end of their first line. It reads the text from its beginning:
     /// a [`LineTable`] finds many places of one text.
     pub fn of(text: &str, start: usize, end: usize) -> Self {
-        LineTable::of(text).place(start, end)
+        LineTable::up_to(start, text).place(start, end)
     }
 }
 
@@ -43,7 +43,13 @@ pub struct LineTable<'a> {
 impl<'a> LineTable<'a> {
     /// Reads the text once.
     pub fn of(text: &'a str) -> Self {
-        let after_breaks = text.match_indices('\n').map(|(at, _)| at + 1);
+        Self::up_to(text.len(), text)
+    }
+
+    /// The same for places that begin at this byte or before it.
+    fn up_to(end: usize, text: &'a str) -> Self {
+        let bytes = text.bytes().take(end).zip(1..);
+        let after_breaks = bytes.filter_map(|(byte, next)| (byte == b'\n').then_some(next));
         Self {
             text,
             starts: [0].into_iter().chain(after_breaks).collect(),

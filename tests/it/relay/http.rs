@@ -1,11 +1,15 @@
 //! HTTP belongs to one process of a directory, which owns it.
 
+use std::{fs::File, thread};
+
+use midex::limits;
 use serde_json::json;
 
 use super::{stateless, two_of};
 use crate::support::{
     Server, assert_has,
     client::Client,
+    door::{Door, preamble},
     http::HttpServer,
     project::{Project, eventually, line},
 };
@@ -79,4 +83,31 @@ fn the_directory_is_handed_over_though_the_owner_s_client_takes_nothing() {
     let http = over_http(&project);
     let second = http.session().finish(&first["new_token"], "a is done");
     assert_eq!(second["step_name"], "b");
+}
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a real process leaves the directory alone for a time"
+)]
+fn an_owner_leaves_the_directory_to_whoever_asked_until_they_have_looked_again() {
+    let project = line();
+    let mut owner = project.serve();
+    owner.begin("line", "e");
+    let mut asking = Door::knock(&project.data_dir());
+    let mut asks = preamble(project.root());
+    asks["role"] = json!("relay");
+    asks["http"] = json!("127.0.0.1:0");
+    asking.say(&asks).expect("the owner reads");
+    let greeting = asking.line().expect("a greeting");
+    assert!(greeting["error"].is_null(), "{greeting}");
+    let lock = File::open(project.data_dir().join("executions.lock")).expect("a lock file");
+    eventually("the owner closes its store", || {
+        lock.try_lock()
+            .is_ok()
+            .then(|| lock.unlock().expect("a lock that was held"))
+    });
+    // Whoever asked looked a moment too early and waits to look again.
+    thread::sleep(limits::OWNER_LOOK_EVERY_MAX);
+    lock.try_lock().expect("nobody has taken the directory");
 }

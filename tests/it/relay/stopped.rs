@@ -3,9 +3,10 @@
 
 use std::{fs, os::unix::net::UnixListener, time::Duration};
 
-use midex::limits;
+use midex::{error::Code, limits, mcp::client::Client as ClientOfServer};
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 
 use super::two_of;
 use crate::support::{
@@ -124,6 +125,47 @@ fn who_comes_to_an_owner_that_is_stopped_is_greeted_by_its_own_server() {
     let said = String::from_utf8_lossy(&listed.stderr).into_owned();
     says(&json!(said), "another midex");
     owner.signal(Signal::CONT);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_does_not_wait_for_an_owner_that_was_stopped_during_its_call() {
+    let (ours, theirs) = tokio::io::duplex(1 << 16);
+    let (input, output) = tokio::io::split(ours);
+    // It shakes hands, and is stopped then.
+    let owner = async {
+        let (read, mut write) = tokio::io::split(theirs);
+        let mut lines = BufReader::new(read).lines();
+        let hello = lines
+            .next_line()
+            .await
+            .expect("a line")
+            .expect("a greeting");
+        let hello: Value = serde_json::from_str(&hello).expect("JSON");
+        let server = json!({ "name": "owner", "version": "0" });
+        let result = json!({ "protocolVersion": hello["params"]["protocolVersion"], "capabilities": {}, "serverInfo": server });
+        let answer = json!({ "jsonrpc": "2.0", "id": hello["id"], "result": result });
+        write
+            .write_all(format!("{answer}\n").as_bytes())
+            .await
+            .expect("it is read");
+        (lines, write)
+    };
+    let (client, _owner) = tokio::join!(ClientOfServer::connect(input, output), owner);
+    let client = client.expect("a handshake");
+    let start = tokio::time::Instant::now();
+    let called = client.call("execution.list", json!({})).await;
+    let refused = called.expect_err("nobody answers");
+    assert_eq!(refused.code(), Code::StoreBusy, "{refused}");
+    says(
+        &json!(refused.message()),
+        "not known whether execution.list was done",
+    );
+    let within = limits::OWNER_SILENT_MAX + limits::OWNER_ALIVE_MAX;
+    assert!(
+        start.elapsed() < within + Duration::from_secs(1),
+        "{:?}",
+        start.elapsed()
+    );
 }
 
 #[test]
