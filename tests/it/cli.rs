@@ -39,7 +39,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{Client, Server, assert_has, project::needs_trust, wait};
+use crate::support::{Client, Server, advice, assert_has, project::needs_trust, wait};
 
 /// A project with a data directory of its own.
 struct Place {
@@ -114,7 +114,9 @@ impl Place {
     }
 
     fn midex(&self, args: &[&str]) -> Ran {
-        Running::start(self.command(args)).end()
+        let ran = Running::start(self.command(args)).end();
+        advice::follow_commands(&ran.err, |words| self.command(words));
+        ran
     }
 
     /// A command that must succeed; its stdout.

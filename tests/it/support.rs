@@ -1,5 +1,6 @@
 //! What several tests share: definitions, an engine under test, and a raw client of the real binary.
 
+pub(crate) mod advice;
 pub(crate) mod client;
 pub(crate) mod door;
 pub(crate) mod faulty;

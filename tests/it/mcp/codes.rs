@@ -11,7 +11,7 @@ use self::elsewhere::ELSEWHERE;
 use crate::{
     lists::TOOLS,
     support::{
-        Client, Server,
+        Client, Server, advice,
         door::Door,
         has_fields, output,
         project::{Project, forge, line, outlive, payload, text},
@@ -37,14 +37,21 @@ fn method(code: Code, context: &'static str, name: &'static str, params: Value) 
 
 /// Asks in turn; the codes that were met.
 fn provoke(client: &mut dyn Client, cases: Vec<Case>) -> Vec<Code> {
-    let mut met = Vec::new();
+    let (mut met, mut calls) = (Vec::new(), Vec::new());
     for Case(code, context, ask) in cases {
         let error = match ask {
-            Ask::Tool(name, arguments) => client.refused(name, arguments),
+            Ask::Tool(name, arguments) => {
+                let error = client.refused(name, arguments.clone());
+                calls.push((name, arguments, error.clone()));
+                error
+            }
             Ask::Method(name, params) => refusal(&client.request(name, params)),
         };
         is_whole(&error, code, context);
         met.push(code);
+    }
+    for (name, arguments, error) in &calls {
+        advice::follow_change(client, (name, arguments), error);
     }
     met
 }

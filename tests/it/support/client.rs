@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{address, output, project::list, project::text, steps};
+use super::{address, advice, output, project::list, project::text, steps};
 
 /// A client of one server.
 pub(crate) trait Client {
@@ -12,7 +12,7 @@ pub(crate) trait Client {
 
     /// Calls a tool and answers with its result: `{structuredContent, isError, …}`.
     fn call(&mut self, tool: &str, arguments: Value) -> Value {
-        let params = json!({ "name": tool, "arguments": arguments });
+        let params = json!({ "name": tool, "arguments": arguments.clone() });
         let answer = self.request("tools/call", params);
         assert!(answer["error"].is_null(), "{answer}");
         let result = answer["result"].clone();
@@ -21,6 +21,9 @@ pub(crate) trait Client {
             shown, result["structuredContent"],
             "the text is the same JSON"
         );
+        if result["isError"] == true {
+            advice::follow(self, (tool, &arguments), &result["structuredContent"]);
+        }
         result
     }
 
