@@ -46,6 +46,9 @@ pub(super) fn open(current: &Value) -> Vec<Value> {
             }
         }
     }
+    for step in &mut steps {
+        step["execution_id"] = current["execution_id"].clone();
+    }
     steps
 }
 

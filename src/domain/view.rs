@@ -17,7 +17,7 @@ mod waits;
 
 pub use self::{
     artifacts::{ArtifactContent, ArtifactView, artifacts, content},
-    graph::{EdgeKind, GraphBeside, GraphEdge, GraphNode, GraphView, Standing},
+    graph::{EdgeKind, GraphBeside, GraphEdge, GraphNode, GraphView, ON_FAILURE_TITLE, Standing},
     history::{AnsweredView, HistoryRow, TelemetryEvent, history, telemetry_event},
     inputs::{InputView, inputs},
     listing::{ExecutionRow, Listing, OpenExecution, Resumed, open_execution, row},
