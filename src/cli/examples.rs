@@ -90,7 +90,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "new workflow",
         &[
-            "midex new workflow release-notes --format yaml",
+            "midex new workflow release-notes.md",
             "midex new workflow our-release --from release",
         ],
     ),
@@ -188,6 +188,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "help",
         &[
             "midex help run",
+            "midex help options",
             "midex help errors",
             "midex help errors STORE_BUSY",
         ],

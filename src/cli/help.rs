@@ -2,9 +2,15 @@
 
 use std::fmt::Write as _;
 
+use clap::{Arg, Command, CommandFactory as _};
 use serde_json::{Value, json};
 
-use super::{EXIT_OK, Output, completions::completed, screen::Screen};
+use super::{
+    Cli, EXIT_OK, Output,
+    completions::completed,
+    config::with_source,
+    screen::{Screen, wrapped},
+};
 use crate::{
     domain::nearest::hint,
     error::{Code, Error, FailureCode, Result},
@@ -13,17 +19,79 @@ use crate::{
 /// What help is wanted on.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct HelpArgs {
-    /// A command, with its own commands behind it; or `errors`, with the code of an error behind it
+    /// A command, with its own commands behind it; `options`; or `errors`, with the code of an error behind it
     #[arg(value_name = "TOPIC")]
     topic: Vec<String>,
 }
 
-/// The topic that is no command.
+/// The topics that are no commands.
 const ERRORS: &str = "errors";
+const OPTIONS: &str = "options";
+
+/// The commands by what they are for. Each that is not hidden stands in one group: a test holds that.
+const GROUPS: &[(&str, &str)] = &[
+    ("Run workflows", "run show list tail pause resume abandon"),
+    ("Answer what waits", "approve signal resolve trust"),
+    (
+        "Write workflows and agents",
+        "new validate graph cat schema",
+    ),
+    ("Call services", "catalog call"),
+    (
+        "Set up and look after",
+        "serve install config doctor demo bench hook completions help",
+    ),
+];
+
+/// The widest help, as the pages of single commands have it.
+const COLUMNS_MAX: usize = 80;
+
+/// The command line whose own help lists the commands in groups.
+pub(super) fn grouped(command: Command) -> Command {
+    let columns = Screen::stdout().columns().min(COLUMNS_MAX);
+    let names = command.get_subcommands().map(|it| it.get_name().len());
+    let indent = names.max().unwrap_or(0) + 4;
+    let mut text = String::new();
+    for (title, names) in GROUPS {
+        let _ = writeln!(text, "{title}:");
+        for name in names.split(' ') {
+            let about = command.find_subcommand(name).and_then(Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            for (at, line) in wrapped(&about, columns - indent).iter().enumerate() {
+                let name = if at == 0 { name } else { "" };
+                let _ = writeln!(text, "  {name:<width$}{line}", width = indent - 2);
+            }
+        }
+        text.push('\n');
+    }
+    command.help_template(format!(
+        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{text}Options (midex help options has those of all commands):\n{{options}}{{after-help}}"
+    ))
+}
+
+/// An argument that stands on the page of `options` alone where every command takes it. All but `--json` are for few.
+pub(super) fn listed_apart(arg: Arg) -> Arg {
+    let is_apart = arg.is_global_set() && arg.get_id() != "json";
+    if is_apart { arg.hide(true) } else { arg }
+}
+
+/// The page of the options that every command takes.
+fn options() -> String {
+    let command = Cli::command();
+    let args = command.get_arguments().filter(|arg| arg.is_global_set());
+    let args = args.map(|arg| with_source(arg.clone().help_heading(None)));
+    let mut page = Command::new("midex")
+        .args(args)
+        .disable_help_flag(true)
+        .max_term_width(COLUMNS_MAX)
+        .help_template("Options that every command takes:\n\n{options}\n");
+    page.render_long_help().to_string()
+}
 
 /// Prints the help of a command, or of errors.
 pub(super) fn help(args: &HelpArgs, mut out: Output<'_>) -> Result<u8> {
     match args.topic.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [OPTIONS] => out.write(options())?,
         [ERRORS] => out.rows(rows, all)?,
         [ERRORS, name] => {
             let meaning = Meaning::of(name)?;
@@ -35,7 +103,7 @@ pub(super) fn help(args: &HelpArgs, mut out: Output<'_>) -> Result<u8> {
 }
 
 fn of_command(topic: &[&str]) -> Result<String> {
-    let mut command = completed();
+    let mut command = grouped(completed()).mut_args(listed_apart);
     command.build();
     let mut found = &mut command;
     for name in topic {
@@ -50,7 +118,11 @@ fn of_command(topic: &[&str]) -> Result<String> {
             .find_subcommand_mut(name)
             .ok_or_else(|| Error::internal("a command is lost"))?;
     }
-    Ok(format!("{}", found.render_long_help()))
+    Ok(if topic.is_empty() {
+        found.render_help().to_string()
+    } else {
+        found.render_long_help().to_string()
+    })
 }
 
 fn no_command(topic: &[&str], name: &str, names: &[String]) -> Error {

@@ -12,6 +12,7 @@ pub(crate) mod config;
 mod control;
 mod doctor;
 mod follow;
+mod helping;
 mod hidden;
 mod hook;
 mod install;
