@@ -15,7 +15,7 @@ use self::host::Told;
 use super::{
     EXIT_OK, Output,
     link::Link,
-    value::{field, gist},
+    value::{field, gist, is_said},
 };
 use crate::{
     app,
@@ -155,7 +155,9 @@ fn recap(execution: &Value) -> String {
         }
     };
     line("paused because", &field(execution, "reason"));
-    line("inputs", &gist(&execution["inputs"]));
+    if is_said(&execution["inputs"]) {
+        line("inputs", &gist(&execution["inputs"]));
+    }
     for decided in ["decided", "previous"]
         .iter()
         .flat_map(|name| list(execution, name))

@@ -8,7 +8,8 @@ mod table;
 
 pub use self::table::{
     ALIAS, ARM, COMPENSATION, DECLARED, DEFAULT, END, EXCLUSIVE, EXTENDS, FRONT_MATTER, HOOK,
-    INSERT, INSERT_AT, INSERTED, MANIFEST, ON_ERROR, PERSONA, PHASE, REMOVE, STEP, STEPS, VALIDATE,
+    HOST_PERSONA, INSERT, INSERT_AT, INSERTED, MANIFEST, ON_ERROR, PERSONA, PHASE, REMOVE, STEP,
+    STEPS, VALIDATE,
 };
 use super::id::{AgentName, InputName, StepId, WorkflowName};
 use crate::error::Result;
@@ -109,7 +110,7 @@ impl Id {
     /// Parses `text`; the error says which rule it breaks.
     pub fn parse(self, text: &str) -> Result<()> {
         match self {
-            Self::Workflow => WorkflowName::parse(text).map(drop),
+            Self::Workflow => WorkflowName::declared(text).map(drop),
             Self::Agent => AgentName::parse(text).map(drop),
             Self::Step => StepId::declared(text).map(drop),
             Self::Input => InputName::parse(text).map(drop),

@@ -369,6 +369,12 @@ pub static INSERTED: Record = record(
     ],
 );
 
+const INPUTS: Key = key(
+    "inputs",
+    Shape::Inputs(&DECLARED),
+    "What the workflow is to be told at its start, in this order; without this key any object is taken, and {} takes nothing",
+);
+
 /// A workflow in YAML or JSON. Without a description it is valid, with a warning.
 pub static MANIFEST: Record = record(
     "a workflow manifest",
@@ -384,11 +390,7 @@ pub static MANIFEST: Record = record(
         TAGS,
         CARE,
         METADATA,
-        key(
-            "inputs",
-            Shape::Inputs(&DECLARED),
-            "What the workflow is to be told at its start, in this order; without this key any object is taken, and {} takes nothing",
-        ),
+        INPUTS,
         Key {
             unless: Some(EXTENDS),
             ..required(
@@ -464,6 +466,7 @@ pub static FRONT_MATTER: Record = record(
         TAGS,
         CARE,
         METADATA,
+        INPUTS,
         required(
             "phases",
             Shape::Steps(&PHASE),
@@ -472,17 +475,31 @@ pub static FRONT_MATTER: Record = record(
     ],
 );
 
+/// The front matter of an agent that is written for a host: only these keys count.
+pub static HOST_PERSONA: Record = Record {
+    is_open: true,
+    ..record(
+        "the front matter of an agent",
+        &[
+            required("name", Shape::Id(Id::Agent), AGENT_NAME),
+            Key {
+                required: true,
+                shape: Shape::Text(limits::HOST_DESCRIPTION_BYTES_MAX),
+                ..DESCRIPTION
+            },
+        ],
+    )
+};
+
+const AGENT_NAME: &str = "The name that steps refer to the agent by";
+
 /// The front matter of an agent, which may have other keys besides.
 pub static PERSONA: Record = Record {
     is_open: true,
     ..record(
         "the front matter of an agent",
         &[
-            required(
-                "name",
-                Shape::Id(Id::Agent),
-                "The name that steps refer to the agent by",
-            ),
+            required("name", Shape::Id(Id::Agent), AGENT_NAME),
             Key {
                 required: true,
                 ..DESCRIPTION

@@ -180,7 +180,7 @@ fn shape(shape: &Shape) -> Value {
         }
         Shape::Condition => said(limits::EXPRESSION_BYTES_MAX),
         Shape::Name(max) => name(*max),
-        Shape::Id(Id::Workflow) => name(limits::WORKFLOW_NAME_BYTES_MAX),
+        Shape::Id(Id::Workflow) => workflow_name(),
         Shape::Id(Id::Agent) => name(limits::AGENT_NAME_BYTES_MAX),
         Shape::Id(Id::Step) => json!({ "$ref": "#/$defs/stepId" }),
         Shape::Id(Id::Input) => input_name(),
@@ -340,6 +340,14 @@ fn name(bytes_max: usize) -> Value {
         "type": "string",
         "maxLength": bytes_max,
         "pattern": format!("^{end}({inner}*{end})?$"),
+    })
+}
+
+fn workflow_name() -> Value {
+    json!({
+        "type": "string",
+        "maxLength": limits::WORKFLOW_NAME_BYTES_MAX,
+        "pattern": "^[A-Za-z0-9_][A-Za-z0-9_.-]*$",
     })
 }
 
