@@ -206,6 +206,8 @@ pub const METADATA_TEXT_BYTES_MAX: usize = 500;
 pub const VERSION_BYTES_MAX: usize = 50;
 /// Longest description of a workflow, step or agent.
 pub const DESCRIPTION_BYTES_MAX: usize = 2000;
+/// The longest description of an agent that is written for a host; of it [`DESCRIPTION_BYTES_MAX`] are kept.
+pub const HOST_DESCRIPTION_BYTES_MAX: usize = 64 << 10;
 /// Largest definition file (workflow or agent).
 pub const DEFINITION_BYTES_MAX: u64 = 1 << 20;
 /// Largest configuration file (`midex.toml`).

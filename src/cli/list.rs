@@ -184,7 +184,11 @@ fn unknown(name: &str, config: &Config) -> Option<String> {
 }
 
 /// Reads pages until there are `limit` rows.
-async fn pages(link: &mut Link<'_>, mut arguments: Value, limit: usize) -> Result<Vec<Value>> {
+pub(super) async fn pages(
+    link: &mut Link<'_>,
+    mut arguments: Value,
+    limit: usize,
+) -> Result<Vec<Value>> {
     let mut rows = Vec::new();
     loop {
         let mut page = link.call("execution.list", arguments.clone()).await?;
@@ -227,7 +231,7 @@ impl Room {
     /// A table of these columns. The least important ones are the first to go: each stays from so many columns of the
     /// terminal on.
     fn table<const N: usize>(self, header: [(&str, usize); N]) -> Table<N> {
-        Table::new(self.columns, header)
+        Table::new(self.columns, self.is_terminal, header)
     }
 
     /// When an execution moved last.
@@ -415,7 +419,7 @@ fn agent_table(registry: &Registry, room: Room) -> String {
     for entry in registry.agents() {
         table.add([
             entry.name.clone(),
-            entry.source.as_str().to_owned(),
+            host_file(entry).unwrap_or_else(|| entry.source.as_str().to_owned()),
             entry.value.as_ref().map_or_else(
                 || broken(&entry.findings, entry.source, entry.path.as_deref()),
                 |persona| persona.description.clone(),
@@ -423,6 +427,18 @@ fn agent_table(registry: &Registry, room: Room) -> String {
         ]);
     }
     table.shown()
+}
+
+/// The file of an agent that is written for a host, as its user calls it.
+fn host_file(entry: &AgentEntry) -> Option<String> {
+    let base = match entry.source {
+        Source::ProjectHost => "",
+        Source::UserHost => "~/",
+        _ => return None,
+    };
+    let path = shown(entry.path.as_deref()?);
+    let at = path.rfind(".claude/")?;
+    Some(format!("{base}{}", &path[at..]))
 }
 
 /// The first error of a definition, shown in place of its description.

@@ -93,10 +93,15 @@ pub fn shapes(draft: &WorkflowDraft) -> Vec<Finding> {
 }
 
 /// Checks an agent.
-pub fn persona(draft: &PersonaDraft) -> (Option<Persona>, Vec<Finding>) {
+/// `of_host` is the file of an agent that is written for a host.
+pub fn persona(draft: &PersonaDraft, of_host: Option<String>) -> (Option<Persona>, Vec<Finding>) {
     let mut findings = Vec::new();
     let found = &mut findings;
-    shape::record(found, &draft.front, "", &grammar::PERSONA);
+    let record = match of_host {
+        Some(_) => &grammar::HOST_PERSONA,
+        None => &grammar::PERSONA,
+    };
+    shape::record(found, &draft.front, "", record);
     if draft.content.value.trim().is_empty() {
         let (place, message) = (
             draft.content.place,
@@ -110,11 +115,13 @@ pub fn persona(draft: &PersonaDraft) -> (Option<Persona>, Vec<Finding>) {
     }
     let document = &draft.front;
     let others = document.entries().unwrap_or_default().iter();
-    let others = others.filter(|entry| grammar::PERSONA.key(&entry.key).is_none());
+    let others = others.filter(|entry| record.key(&entry.key).is_none());
     let name = document.read("name").zip(document.read("description"));
-    let persona = name.map(|(name, description)| Persona {
+    let persona = name.map(|(name, description): (_, String)| Persona {
         name,
-        description,
+        description: description[..description.floor_char_boundary(limits::DESCRIPTION_BYTES_MAX)]
+            .to_owned(),
+        file: of_host,
         tags: document.read("tags").unwrap_or_default(),
         version: document.get("version").and_then(Node::written),
         content: draft.content.value.clone(),

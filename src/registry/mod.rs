@@ -13,6 +13,7 @@ mod files;
 mod format;
 mod gather;
 mod last_good;
+mod lenient;
 mod live;
 mod load;
 mod manifest;

@@ -5,6 +5,7 @@
 )]
 
 mod activities;
+mod agents;
 mod broken;
 pub(crate) mod calls;
 mod commands;

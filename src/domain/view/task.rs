@@ -110,8 +110,11 @@ pub(super) fn for_people(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<Strin
 /// What a model is told to do as somebody. What stands in fields of their own is named and not repeated.
 fn as_agent(subject: &Subject<'_>, step: &Step, agent: &AgentName, input: &Value) -> String {
     let workflow = &subject.definition.workflow;
+    let persona = subject.definition.personas.get(agent);
+    let file = persona.and_then(|persona| persona.file.as_ref());
+    let file = file.map_or_else(String::new, |file| format!(" ({file})"));
     let mut lines = vec![format!(
-        "1. Act as {agent}, as agent_content says (else read agent_uri with workflow.read)."
+        "1. Act as {agent}{file}, as agent_content says (else read agent_uri with workflow.read)."
     )];
     // A step without words of its own is part of what the workflow is for.
     let what = match (step.description.as_str(), input["instructions"].as_str()) {

@@ -16,7 +16,7 @@ const NAME: &str = "workflow.list";
 pub(super) fn spec() -> ToolSpec {
     let properties = json!({
         "query": { "type": "string", "maxLength": 200, "description": "Words of name, title, description or tags" },
-        "source": { "enum": Source::NAMES },
+        "source": { "enum": &Source::NAMES[..=Source::Shipped as usize] },
         "limit": {
             "type": "integer", "minimum": 1, "maximum": limits::LIST_LIMIT_MAX,
             "default": limits::LIST_LIMIT_DEFAULT

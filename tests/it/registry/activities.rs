@@ -133,6 +133,7 @@ fn definitions_that_are_read_again_are_held_to_the_same_activities() {
     let broken = steps("  - id: a\n    activity: sent\n");
     let project = Project::new(&[("workflows/w.yaml", &steps(SEND))]);
     let own = || Places {
+        home: None,
         flag_workflows: None,
         flag_agents: None,
         registry: None,

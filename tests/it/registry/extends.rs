@@ -569,6 +569,7 @@ fn a_file_that_is_named_finds_its_base_beside_it() {
 fn a_start_takes_the_bases_as_they_are_now() {
     let project = tower(1);
     let definitions = Definitions::new(Places {
+        home: None,
         flag_workflows: None,
         flag_agents: None,
         registry: None,
