@@ -46,6 +46,7 @@ use crate::{
     },
     engine::{Environment, Environments, StartRequest},
     error::{Code, Error, NextCall, Result, address, read},
+    folder::Folder,
     limits,
     registry::{Definitions, Registry},
 };
@@ -141,6 +142,9 @@ impl App {
         let lookup = Arc::new(cache.lookup(directories));
         let project_dir = config.project_dir.as_path().into();
         let authoring = config.authoring().map(Arc::new);
+        if let Some(authoring) = &authoring {
+            Folder::tidy(&authoring.directory.path);
+        }
         let environment = Arc::new(config.environment());
         Self {
             host: Arc::new(Host {

@@ -24,6 +24,7 @@ use super::{
     command::mend,
     config::{Files, Notice},
     link::{Link, given},
+    list,
     screen::{Screen, Style},
     serve::is_open_to_others,
     validate::counted,
@@ -131,7 +132,9 @@ async fn places(config: &Config) -> Vec<Finding> {
         return vec![directory];
     }
     let owner = owner(config).await;
-    let mut findings = vec![directory, socket(config, &owner)];
+    let mut findings = vec![directory];
+    findings.extend(space(&config.data_dir));
+    findings.push(socket(config, &owner));
     findings.extend(of_owner(config, &owner));
     findings.push(store(config, &owner));
     findings.extend(copies::copies(config));
@@ -245,6 +248,23 @@ fn directory(config: &Config) -> Finding {
         .failing();
     }
     Finding::ok(CHECK, format!("{path} (mode {mode:04o})"))
+}
+
+/// How much room there is for executions; nothing where the file system does not say.
+fn space(directory: &Path) -> Option<Finding> {
+    let mut there = directory.ancestors();
+    let found = there.find_map(|path| rustix::fs::statvfs(path).ok())?;
+    Some(of_free(found.f_bavail.saturating_mul(found.f_frsize)))
+}
+
+fn of_free(bytes: u64) -> Finding {
+    const CHECK: &str = "space";
+    let says = format!("{} MiB free", bytes >> 20);
+    if bytes >= limits::FREE_BYTES_LOW {
+        return Finding::ok(CHECK, says);
+    }
+    let says = format!("{says}: where there is none nothing more is stored");
+    Finding::warn(CHECK, says, "free room on the file system of the directory")
 }
 
 fn of_another_user(check: &'static str, path: &str, metadata: &Metadata) -> Option<Finding> {
@@ -532,9 +552,7 @@ async fn examined(link: &mut Link<'_>) -> Result<(u64, Vec<Value>)> {
 /// The executions of all projects that are open.
 async fn open(link: &mut Link<'_>) -> Result<Vec<Value>> {
     let arguments = json!({ "state": "open", "project": "*", "limit": limits::LIST_LIMIT_MAX });
-    let mut listed = link.call("execution.list", arguments).await?;
-    let listed = listed["executions"].as_array_mut().map(std::mem::take);
-    Ok(listed.unwrap_or_default())
+    list::pages(link, arguments, usize::MAX).await
 }
 
 /// What waits for a process that has its activity, what is overdue, and else what waits for somebody.
@@ -578,4 +596,18 @@ fn executions(open: &[Value], stuck: &[Value]) -> Finding {
         ),
         "run `midex show EXECUTION`: it says what each waits for",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_room_is_a_warning() {
+        let low = limits::FREE_BYTES_LOW;
+        assert_eq!(of_free(low).verdict, Verdict::Ok);
+        let finding = of_free(low - 1);
+        assert_eq!(finding.verdict, Verdict::Warn);
+        assert!(finding.says.starts_with("255 MiB free"), "{finding:?}");
+    }
 }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 // Not indented, for it is the whole of the rest.
 limits! {
+/// The free bytes below which `midex doctor` warns.
+pub const FREE_BYTES_LOW: u64 = 256 << 20;
 /// The longest `--agent-timeout`.
 pub const AGENT_COMMAND_TIMEOUT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long a command of `--agent` that was told to end may take before it is killed.
