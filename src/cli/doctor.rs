@@ -4,6 +4,7 @@ mod catalogs;
 mod clients;
 mod copies;
 mod making;
+mod space;
 
 use std::{
     fmt::Write as _,
@@ -133,7 +134,7 @@ async fn places(config: &Config) -> Vec<Finding> {
     }
     let owner = owner(config).await;
     let mut findings = vec![directory];
-    findings.extend(space(&config.data_dir));
+    findings.extend(space::space(&config.data_dir));
     findings.push(socket(config, &owner));
     findings.extend(of_owner(config, &owner));
     findings.push(store(config, &owner));
@@ -248,23 +249,6 @@ fn directory(config: &Config) -> Finding {
         .failing();
     }
     Finding::ok(CHECK, format!("{path} (mode {mode:04o})"))
-}
-
-/// How much room there is for executions; nothing where the file system does not say.
-fn space(directory: &Path) -> Option<Finding> {
-    let mut there = directory.ancestors();
-    let found = there.find_map(|path| rustix::fs::statvfs(path).ok())?;
-    Some(of_free(found.f_bavail.saturating_mul(found.f_frsize)))
-}
-
-fn of_free(bytes: u64) -> Finding {
-    const CHECK: &str = "space";
-    let says = format!("{} MiB free", bytes >> 20);
-    if bytes >= limits::FREE_BYTES_LOW {
-        return Finding::ok(CHECK, says);
-    }
-    let says = format!("{says}: where there is none nothing more is stored");
-    Finding::warn(CHECK, says, "free room on the file system of the directory")
 }
 
 fn of_another_user(check: &'static str, path: &str, metadata: &Metadata) -> Option<Finding> {
@@ -596,18 +580,4 @@ fn executions(open: &[Value], stuck: &[Value]) -> Finding {
         ),
         "run `midex show EXECUTION`: it says what each waits for",
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn little_room_is_a_warning() {
-        let low = limits::FREE_BYTES_LOW;
-        assert_eq!(of_free(low).verdict, Verdict::Ok);
-        let finding = of_free(low - 1);
-        assert_eq!(finding.verdict, Verdict::Warn);
-        assert!(finding.says.starts_with("255 MiB free"), "{finding:?}");
-    }
 }

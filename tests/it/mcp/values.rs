@@ -25,8 +25,9 @@ fn call(witness: &mut Witness, tool: &str, arguments: &str) -> Value {
 }
 
 fn start(witness: &mut Witness, id: &str, inputs: &str) -> Value {
-    let arguments =
-        format!(r#"{{"workflow_name":"anything","execution_id":"{id}","inputs":{{"x":{inputs}}}}}"#);
+    let arguments = format!(
+        r#"{{"workflow_name":"anything","execution_id":"{id}","inputs":{{"x":{inputs}}}}}"#
+    );
     call(witness, "workflow.start", &arguments)
 }
 
