@@ -22,7 +22,7 @@ use self::{
 };
 pub use self::{
     code::{Category, Code, Stage},
-    failure::FailureCode,
+    failure::{FAILED_STATUSES, FailureCode, class_of_failure, failure_named, failure_words},
     next::{Next, NextCall},
     violation::{Edit, Suggestion, Violation},
 };

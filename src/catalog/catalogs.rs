@@ -148,6 +148,7 @@ impl Operations for Catalogs {
             let options = Options {
                 timeout: call.timeout,
                 idempotency_key: Some(call.idempotency_key),
+                is_idempotent: call.is_idempotent,
                 secrets: call.secrets,
                 cancelled: call.cancelled,
             };

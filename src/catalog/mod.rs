@@ -73,6 +73,8 @@ pub struct OperationCall {
     pub timeout: Option<Duration>,
     /// The same for every attempt of a visit, and of no other. 64 hexadecimal digits.
     pub idempotency_key: String,
+    /// Whether doing it twice is doing it once, where its step says so.
+    pub is_idempotent: Option<bool>,
     /// Cancelled as soon as nobody waits for the outcome any more.
     pub cancelled: CancellationToken,
 }

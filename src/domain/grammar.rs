@@ -69,6 +69,8 @@ pub enum Shape {
     SpanOrTemplate,
     /// An instant (RFC 3339), or a text that holds `${{ … }}`.
     InstantOrTemplate,
+    /// A code or a class of failures, or a status of HTTP.
+    Failure,
     /// One of these.
     Choice(&'static [&'static str]),
     /// `all`, `any` or `quorum(N)`.

@@ -154,6 +154,47 @@ impl FailureCode {
     }
 }
 
+/// Classes of failures: each stands for several codes, or for failures whose code is another word. A class of statuses is
+/// `http_4xx`.
+const CLASSES: [&str; 5] = ["timeout", "network", "too_large", "child", "uncallable"];
+
+/// The statuses of HTTP that a call may fail with.
+pub const FAILED_STATUSES: std::ops::RangeInclusive<u16> = 300..=599;
+
+/// Every class and code, but for those of statuses.
+pub fn failure_words() -> impl Iterator<Item = &'static str> {
+    let codes = FailureCode::ALL
+        .iter()
+        .filter(|code| **code != FailureCode::Http);
+    CLASSES.into_iter().chain(codes.map(|code| code.as_str()))
+}
+
+/// What a word of `retry.on` names, as it is kept: a code or a class, in any case of letters. `503` and `http_503` are
+/// `HTTP_503`, `5xx` is `http_5xx`, `connection` is `network`. `None` for a word that midex does not know.
+pub fn failure_named(word: &str) -> Option<String> {
+    let word = word.trim().to_ascii_lowercase();
+    let status = word.strip_prefix("http_").unwrap_or(&word);
+    match (status, status.parse::<u16>()) {
+        (_, Ok(number)) if FAILED_STATUSES.contains(&number) => Some(format!("HTTP_{number}")),
+        ("3xx" | "4xx" | "5xx", _) => Some(format!("http_{status}")),
+        ("connection", _) => Some("network".to_owned()),
+        _ => failure_words()
+            .find(|known| known.eq_ignore_ascii_case(&word))
+            .map(str::to_owned),
+    }
+}
+
+/// The class that a code belongs to besides that of its own name.
+pub fn class_of_failure(code: &str) -> Option<String> {
+    match code.strip_prefix("HTTP_") {
+        Some(status) if status.len() == 3 => Some(format!(
+            "http_{}xx",
+            &status[..status.floor_char_boundary(1)]
+        )),
+        _ => (code == FailureCode::StepTimedOut.as_str()).then(|| "timeout".to_owned()),
+    }
+}
+
 impl FailureCode {
     /// The same, told where there is no failure: each name is written in capitals.
     pub fn what_to_do(self) -> String {

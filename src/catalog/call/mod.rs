@@ -111,6 +111,8 @@ pub struct Options {
     pub timeout: Option<Duration>,
     /// By what the service may know a repeated call. It is sent with each call that changes something.
     pub idempotency_key: Option<String>,
+    /// Whether doing it twice is doing it once, where its step says so.
+    pub is_idempotent: Option<bool>,
     /// The names of the secrets that stand in the arguments and the body.
     pub secrets: Vec<String>,
     /// Cancelled as soon as nobody waits for the answer any more.
@@ -225,7 +227,8 @@ impl Call<'_> {
     }
 
     fn is_repeatable(&self) -> bool {
-        self.target.is_repeatable(self.operation())
+        let said = self.options.is_idempotent;
+        said.unwrap_or_else(|| self.target.is_repeatable(self.operation()))
     }
 
     async fn unless_cancelled<T>(
@@ -355,6 +358,8 @@ impl Call<'_> {
         if !response.status().is_success() {
             let what = format!("`{} {}`", method.as_str(), reach::shown(url));
             let mut failure = answer::failure(&mut response, &what, mask).await;
+            let status = response.status().as_u16();
+            failure.retryable &= self.is_repeatable() || answer::was_not_done(status, &failure);
             failure.message = [vec![failure.message], notes].concat().join("; ");
             return Err(failure);
         }

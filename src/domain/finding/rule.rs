@@ -156,6 +156,10 @@ rules! {
     ReferenceTooEarly = "reference_too_early", Error;
     /// The expression names a step that is reset before every use of the expression.
     ForgottenOutput = "forgotten_output", Error;
+    /// No failure has the code or the class.
+    UnknownFailure = "unknown_failure", Error;
+    /// The expression asks for what is not there where something failed, or for a failure where nothing did.
+    FailedOutput = "failed_output", Error;
     /// The expression names a field that its step need not bring.
     UncertainReference = "uncertain_reference", Warning;
     /// The expression asks for the output of a step that its condition may skip.

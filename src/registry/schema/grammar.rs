@@ -8,6 +8,7 @@ use crate::{
         grammar::{self, Id, Key, PERSONA, Record, STEP, Shape},
         input::DefaultFrom,
     },
+    error::FAILED_STATUSES,
     limits,
 };
 
@@ -205,6 +206,10 @@ fn shape(shape: &Shape) -> Value {
         Shape::Span => span(),
         Shape::SpanOrTemplate => json!({ "anyOf": [span(), template()] }),
         Shape::InstantOrTemplate => json!({ "anyOf": [instant(), template()] }),
+        Shape::Failure => {
+            let (least, most) = FAILED_STATUSES.into_inner();
+            json!({ "anyOf": [name(limits::WORD_BYTES_MAX), { "type": "integer", "minimum": least, "maximum": most }] })
+        }
         Shape::Choice(words) => json!({ "enum": words }),
         Shape::Join => {
             json!({ "type": "string", "pattern": "^(all|any|quorum\\([1-9][0-9]{0,3}\\))$" })

@@ -181,3 +181,52 @@ async fn an_operation_that_cannot_be_called_says_why() {
     );
     assert!(service.seen().is_empty());
 }
+
+/// What is not idempotent is done again only where it was certainly not carried out.
+#[tokio::test]
+async fn a_call_that_changes_something_is_tried_again_only_where_nothing_was_done() {
+    let later: &[(&str, &str)] = &[("retry-after", "1")];
+    for (status, headers, is_retried) in [
+        (408, &[][..], false),
+        (425, &[], false),
+        (429, &[], true),
+        (429, later, true),
+        (500, &[], false),
+        (502, &[], false),
+        (503, &[], false),
+        (503, later, true),
+        (504, later, false),
+    ] {
+        let service = Service::new(move |_| answer(status, headers, b"")).await;
+        for (method, key, is_idempotent, expected) in [
+            ("POST", None, None, is_retried),
+            ("PATCH", None, Some(false), is_retried),
+            // Its step, or the service, knows a repeated call.
+            ("POST", None, Some(true), true),
+            ("POST", Some("Idempotency-Key"), None, true),
+            ("PUT", None, None, true),
+            ("GET", None, Some(false), is_retried),
+        ] {
+            let mut operation = operation(method, "/x", json!({}));
+            operation.idempotency_header = key.map(str::to_owned);
+            let options = Options {
+                is_idempotent,
+                ..Options::default()
+            };
+            let failure = caller()
+                .call(
+                    &prepared(operation),
+                    &target(&service),
+                    &json!({}),
+                    None,
+                    &options,
+                )
+                .await
+                .unwrap_err();
+            assert_eq!(
+                failure.retryable, expected,
+                "{method} {status} {is_idempotent:?}"
+            );
+        }
+    }
+}
