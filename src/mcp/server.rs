@@ -1,6 +1,6 @@
 //! The server: rmcp's requests, answered by tools and resources.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc};
 
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -44,6 +44,7 @@ use super::{
 use crate::{
     app::App,
     error::{Code, Error, Result},
+    limits,
 };
 
 /// Methods that this server knows: a request for one of them that rmcp cannot decode has bad parameters.
@@ -64,9 +65,6 @@ const KNOWN_METHODS: &[&str] = &[
 const SESSION_METHODS: &[&str] = &["initialize", "resources/subscribe", "resources/unsubscribe"];
 /// Those that only clients know which did not.
 const STATELESS_METHODS: &[&str] = &["subscriptions/listen"];
-
-/// After the client has gone, how long rmcp may take to notice.
-const LAST_FLUSH: Duration = Duration::from_millis(50);
 
 /// What came of a tool's work.
 enum Done {
@@ -244,7 +242,7 @@ pub async fn serve(
                 Ok(_) => Ok(()),
             },
             // rmcp would wait longer for calls that nobody awaits any more.
-            () = async { gone.cancelled().await; tokio::time::sleep(LAST_FLUSH).await } => Ok(()),
+            () = async { gone.cancelled().await; tokio::time::sleep(limits::LAST_FLUSH_MAX).await } => Ok(()),
         },
         // A client that only looks whether somebody is there, or goes before the handshake.
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
@@ -576,7 +574,7 @@ impl ServerHandler for Server {
         } else {
             SESSION_METHODS
         };
-        let shown: String = method.chars().take(80).collect();
+        let shown: String = method.chars().take(limits::NAME_SHOWN_CHARS).collect();
         let error = if [KNOWN_METHODS, others].concat().contains(&method.as_str()) {
             let message = format!("malformed params for {shown}");
             Error::new(Code::ParamsInvalid, message)

@@ -46,8 +46,6 @@ const WORDS: &[&str] = &[
     "/title",
     "/errors/0/message",
 ];
-/// Characters of those words that a message repeats.
-const WORDS_CHARS: usize = 300;
 
 /// What an operation answered. No secret of its catalog stands in it.
 #[derive(Clone, Debug, PartialEq)]
@@ -193,9 +191,12 @@ pub(super) async fn failure(response: &mut Response, what: &str, mask: &Mask) ->
     let said = WORDS
         .iter()
         .find_map(|pointer| payload.pointer(pointer)?.as_str());
-    let said = said
-        .or(payload.as_str())
-        .map(|words| format!(": {}", shortened(words.trim(), WORDS_CHARS)));
+    let said = said.or(payload.as_str()).map(|words| {
+        format!(
+            ": {}",
+            shortened(words.trim(), limits::CALL_ERROR_WORDS_CHARS_MAX)
+        )
+    });
     let reason = response.status().canonical_reason().unwrap_or_default();
     let message = format!(
         "{what} answered {status} {reason}{}",
@@ -211,6 +212,12 @@ pub(super) async fn failure(response: &mut Response, what: &str, mask: &Mask) ->
         })),
         ..OperationFailure::new(class(status), message.trim_end())
     }
+}
+
+/// Whether a service that answers so has certainly not done what was asked: it says that it is asked too often, or that it
+/// is away until later.
+pub(super) fn was_not_done(status: u16, failure: &OperationFailure) -> bool {
+    status == 429 || status == 503 && failure.retry_after.is_some()
 }
 
 /// The class of a status, as `retry.on` names it.

@@ -4,6 +4,7 @@ use super::{OPERATE, RUN, Spelling, Toolsets, names};
 use crate::{
     domain::nearest::nearest,
     error::{Code, Error, NextCall, again, call},
+    limits,
 };
 
 /// What others call our tools, by the part after the dot.
@@ -65,7 +66,7 @@ const OPEN: NextCall = call(
 );
 
 pub(super) fn unknown(name: &str, sets: Toolsets) -> Error {
-    let shown: String = name.chars().take(80).collect();
+    let shown: String = name.chars().take(limits::NAME_SHOWN_CHARS).collect();
     match meant(name, sets) {
         Some(near) => {
             let message = format!("Unknown tool: {shown}; did you mean `{near}`?");
