@@ -35,6 +35,12 @@ pub const DESCENDANTS_OPEN_MAX: usize = 2_000;
 pub const CHILD_BEGIN_WAIT_MAX: Duration = Duration::from_secs(5);
 /// Children whose begin failed, or was held back, that a process remembers: a read of one says why it is not there.
 pub const CHILDREN_NOT_BEGUN_KEPT_MAX: usize = 1_000;
+/// Open gates of an execution for which a text has a command each.
+pub const GATES_NAMED_MAX: usize = 8;
+/// Failures that a step which handles them is told of.
+pub const FAILURES_TOLD_MAX: usize = 8;
+/// How much of the message of each of them.
+pub const FAILURE_TOLD_BYTES_MAX: usize = 1_000;
 /// Children of one execution that are told at once what became of it.
 pub const ORDERS_AT_ONCE_MAX: usize = 64;
 /// Children that the status of an execution names.

@@ -11,6 +11,7 @@ pub(crate) mod calls;
 mod commands;
 mod directories;
 mod extends;
+mod failures;
 mod findings;
 mod growth;
 mod hostile;

@@ -1,6 +1,8 @@
 //! Checks the expressions of a manifest: they parse, and what they refer to can exist. A reference to a step that might run
 //! concurrently becomes a dependency on it.
 
+mod failure;
+
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
@@ -172,7 +174,7 @@ impl<'d> Checker<'_, '_, 'd> {
         for reference in &references {
             let before = self.found.len();
             self.reference(site, scope, reference);
-            if self.found.len() == before {
+            if self.found.len() == before && !self.failed(site, scope, &references, reference) {
                 self.field(site, &references, reference);
                 self.answer(site, reference);
                 self.conditional(site, scope, &references, reference);
@@ -489,6 +491,9 @@ impl<'d> Checker<'_, '_, 'd> {
                 self.found
                     .push(site.about(Rule::ReferenceTooEarly, reference, message));
             }
+            // Whoever handles a failure comes after it anyway.
+            Owner::Step(position, _)
+                if reference.is_error() && self.flow.handles(position, first) => {}
             Owner::Step(position, own) => self.precede(site, reference, (first, position), own),
         }
     }

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{
     fault::{EvaluationFault, EvaluationFaultKind},
+    run::ERROR,
     segment::Segment,
     token::cut,
 };
@@ -81,6 +82,12 @@ impl Reference {
         self.first(Root::Steps)
     }
 
+    /// Whether the path reads what a step failed with, `steps.ID.error`, where it has no output.
+    pub fn is_error(&self) -> bool {
+        let error = |segment: &Segment| segment.key() == ERROR;
+        self.root == Root::Steps && self.path.get(1).is_some_and(error)
+    }
+
     /// The name of the secret that the path reads.
     pub fn secret(&self) -> Option<Cow<'_, str>> {
         self.first(Root::Secrets)
@@ -129,6 +136,8 @@ pub struct Roots {
     pub inputs: Map<String, Value>,
     /// The outputs of steps by step id.
     pub steps: Map<String, Value>,
+    /// What steps failed with by step id, each as an object with [`ERROR`].
+    pub errors: Map<String, Value>,
     /// The memory of the execution.
     pub memory: Map<String, Value>,
     /// The environment variables that the configuration allows.
@@ -146,6 +155,7 @@ impl Roots {
     pub(in crate::domain) fn extend(&mut self, more: Self) {
         self.inputs.extend(more.inputs);
         self.steps.extend(more.steps);
+        self.errors.extend(more.errors);
         self.memory.extend(more.memory);
         self.env.extend(more.env);
         if !more.secrets.is_empty() {
@@ -173,7 +183,12 @@ impl Roots {
         let Some(first) = reference.path.first() else {
             return Ok(Cow::Owned(Value::Object(map.clone())));
         };
-        match map.get(first.key().as_ref()) {
+        let key = first.key();
+        let error = reference
+            .is_error()
+            .then(|| self.errors.get(&*key))
+            .flatten();
+        match map.get(&*key).or(error) {
             Some(value) => walk(value, reference, 1).map(Cow::Borrowed),
             None => Err(missing(reference, 0, Some(map))),
         }

@@ -12,7 +12,7 @@ use super::{
     options::NextSteps,
     previous::{deciders, final_output, previous},
     progress,
-    task::{Turn, open_turns, task, turns_given},
+    task::{Turn, leave_out_persona, open_turns, task, turns_given},
     token,
     waits::{asked_of_people, look_at_child, look_at_parent, quoted, signals_awaited, wait_call},
 };
@@ -336,6 +336,7 @@ impl Advanced {
         if self.agent_name.as_ref().is_some_and(knows) {
             self.agent_content = None;
             self.message = self.message.replace(REVIEW, "");
+            leave_out_persona(&mut self.instructions);
         }
     }
 }

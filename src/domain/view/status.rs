@@ -91,6 +91,7 @@ impl CurrentStep {
         let knows = |agent: &String| known_agents.contains(agent);
         if self.agent_name.as_ref().is_some_and(knows) {
             self.agent_content = None;
+            task::leave_out_persona(&mut self.instructions);
         }
     }
 }
@@ -101,8 +102,10 @@ pub enum Reader {
     /// A model, which is told how to come back.
     #[default]
     Model,
-    /// A person at a terminal, who is told the author's words alone.
+    /// A person who looks, and is told the author's words alone. That changes nothing: tokens that have expired stay so.
     Person,
+    /// Whoever does the step at a terminal: the same words, with tokens that are good.
+    Worker,
 }
 
 /// What to do now, for a person.

@@ -5,13 +5,15 @@ use serde_json::Value;
 use super::{Subject, definition_step, question::Questions};
 use crate::{
     domain::{
-        definition::{Step, StepKind, input_texts},
-        event::{Event, Row},
+        definition::{OnError, RunWhen, Step, StepKind, input_texts},
+        event::{Event, Failure, Row},
         execution::Visit,
+        failure::cut,
         id::AgentName,
+        state::StepStatus,
         token::Grant,
     },
-    uri,
+    limits, uri,
 };
 
 /// A model's turn: an open visit of a step, or of an item of one, that it holds a token for.
@@ -76,7 +78,7 @@ pub(super) fn task(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<Task> {
         });
     }
     let instructions = match step.agent() {
-        Some(agent) => as_agent(subject, step, agent, &input),
+        Some(agent) => as_agent(subject, step, (turn.position, agent), &input),
         None => directly(subject, step, turn, &input, None),
     };
     Some(Task {
@@ -95,7 +97,8 @@ pub(super) fn for_people(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<Strin
     let rendered = turn.visit.input.and_then(|digest| subject.value(digest));
     let input = rendered.map_or_else(|| input_texts(acting), |value| Value::clone(&value));
     let words = |key: &str| input[key].as_str().unwrap_or_default().to_owned();
-    let mut lines = vec![words("guidance"), words("instructions")];
+    let mut lines = failed_before(subject, turn.position);
+    lines.extend([words("guidance"), words("instructions")]);
     if let StepKind::Tool { name } = &acting.kind {
         lines.push(format!(
             "Call `{name}` with the input, and hand in what it answers."
@@ -108,14 +111,17 @@ pub(super) fn for_people(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<Strin
 }
 
 /// What a model is told to do as somebody. What stands in fields of their own is named and not repeated.
-fn as_agent(subject: &Subject<'_>, step: &Step, agent: &AgentName, input: &Value) -> String {
+fn as_agent(
+    subject: &Subject<'_>,
+    step: &Step,
+    (position, agent): (usize, &AgentName),
+    input: &Value,
+) -> String {
     let workflow = &subject.definition.workflow;
     let persona = subject.definition.personas.get(agent);
     let file = persona.and_then(|persona| persona.file.as_ref());
     let file = file.map_or_else(String::new, |file| format!(" ({file})"));
-    let mut lines = vec![format!(
-        "1. Act as {agent}{file}, as agent_content says (else read agent_uri with workflow.read)."
-    )];
+    let mut lines = vec![format!("1. Act as {agent}{file}, {AS_PERSONA}.")];
     // A step without words of its own is part of what the workflow is for.
     let what = match (step.description.as_str(), input["instructions"].as_str()) {
         ("", None) => format!(" ({})", workflow.description),
@@ -123,6 +129,7 @@ fn as_agent(subject: &Subject<'_>, step: &Step, agent: &AgentName, input: &Value
         (_, _) => " as description says".to_owned(),
     };
     lines.push(format!("2. Do step '{}'{what}.", step.id));
+    lines.extend(failed_before(subject, position));
     lines.extend(input["instructions"].as_str().map(str::to_owned));
     if input.get("with").is_some() {
         lines.push("What it works on stands in input.".into());
@@ -134,9 +141,77 @@ fn as_agent(subject: &Subject<'_>, step: &Step, agent: &AgentName, input: &Value
         FORM
     };
     lines.push(format!(
-        "3. Call workflow.next_step {{token, output}}; output: {form}. If it cannot be done: {{token, error: {{message}}}}."
+        "3. Call workflow.next_step {{token, output}}; output: {form}. If it cannot be done: {{token, error: {{message}}}}; {}.",
+        where_it_fails(step)
     ));
     joined(&lines)
+}
+
+/// Where the persona of an agent is.
+const AS_PERSONA: &str = "as agent_content says (else read agent_uri with workflow.read)";
+
+/// Changes instructions for whoever knows the persona already, and is not sent it.
+pub(super) fn leave_out_persona(instructions: &mut Option<String>) {
+    if let Some(text) = instructions {
+        *text = text.replacen(AS_PERSONA, "as you know it", 1);
+    }
+}
+
+/// What follows where a model says that the step cannot be done.
+fn where_it_fails(step: &Step) -> String {
+    let goes_on = |step: &Step| step.optional || step.on_error == OnError::Continue;
+    match &step.on_error {
+        OnError::Step(handler) => format!("step '{handler}' takes over"),
+        _ if goes_on(step) || goes_on(step.acting()) => {
+            "the workflow goes on without it".to_owned()
+        }
+        _ => "that ends the execution as failed".to_owned(),
+    }
+}
+
+/// What failed before a step that is there for failures, a line for each, the latest first. What others said stands in quotes.
+fn failed_before(subject: &Subject<'_>, position: usize) -> Vec<String> {
+    let (graph, steps) = (
+        subject.definition.graph(),
+        &subject.definition.workflow.steps,
+    );
+    let step = &steps[position];
+    let before = (step.run_when == RunWhen::Failed).then(|| graph.ancestors(position));
+    let is_handled = |at: &usize| {
+        let is_before = before.as_ref().is_some_and(|before| before.contains(at));
+        is_before || steps[*at].on_error == OnError::Step(step.id.clone())
+    };
+    let failed = |at: usize| {
+        let state = &subject.execution.steps()[at];
+        let failure = state
+            .failure()
+            .filter(|_| state.status == StepStatus::Failed)?;
+        Some((state.visit()?.closed.as_ref()?.revision, failure))
+    };
+    let mut failed: Vec<_> = (0..steps.len())
+        .filter(is_handled)
+        .filter_map(failed)
+        .collect();
+    failed.sort_by_key(|(revision, _)| std::cmp::Reverse(*revision));
+    let failing = subject.execution.failing.as_ref();
+    let failing = failing.filter(|_| step.run_when == RunWhen::Failing);
+    let told = failing
+        .into_iter()
+        .chain(failed.into_iter().map(|(_, failure)| failure));
+    told.take(limits::FAILURES_TOLD_MAX)
+        .map(failed_with)
+        .collect()
+}
+
+fn failed_with(failure: &Failure) -> String {
+    let what = failure.step.as_ref();
+    let what = what.map_or_else(
+        || "The execution".to_owned(),
+        |step| format!("Step '{step}'"),
+    );
+    let code = Value::from(failure.code.as_str());
+    let message = Value::from(cut(&failure.message, limits::FAILURE_TOLD_BYTES_MAX));
+    format!("{what} failed before this one: {message} ({code}).")
 }
 
 /// S0's output, in short: what an artifact is, the tool says.
@@ -183,6 +258,7 @@ fn directly(
         subject.definition.workflow.name,
         which(turn.visit)
     )];
+    lines.extend(failed_before(subject, turn.position));
     if is_asking && !step.description.is_empty() {
         lines.push("What it is for: see description.".into());
     }
@@ -202,7 +278,8 @@ fn directly(
     let form = questions.map_or_else(|| form(acting), Questions::form);
     lines.push(format!(
         "\n# Required next call\nworkflow.next_step {{token, output}}: this step's token, unchanged, and the result in the form below. \
-         If it cannot be done: {{token, error: {{message}}}}. Do not end your turn before this call.\n\n# Output format\n{form}"
+         If it cannot be done: {{token, error: {{message}}}}; {}. Do not end your turn before this call.\n\n# Output format\n{form}",
+        where_it_fails(step)
     ));
     joined(&lines)
 }
