@@ -344,7 +344,7 @@ impl Runner<'_> {
     }
 
     async fn current_step(&mut self) -> Result<Value> {
-        steps::for_person(&mut self.link, &self.at).await
+        steps::read_as(&mut self.link, &self.at, "worker").await
     }
 
     /// A child that is waited for and has not ended.

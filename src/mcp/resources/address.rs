@@ -285,7 +285,8 @@ impl Query {
         match self.text("reader").as_deref() {
             None => Ok(Reader::Model),
             Some("person") => Ok(Reader::Person),
-            Some(text) => Err(bad("reader", text, "a reader: person")),
+            Some("worker") => Ok(Reader::Worker),
+            Some(text) => Err(bad("reader", text, "a reader: person or worker")),
         }
     }
 
