@@ -48,7 +48,7 @@ pub use self::{
     validate::{FileReport, Kind, check_text, validate, workflow_file},
     write::{Deleted, Renamed, Save, Saved, deletable, delete, rename, save},
 };
-use self::{entry::Collection, load::Loaded};
+use self::{entry::Collection, extend::Meant, load::Loaded};
 pub(crate) use self::{files::read as read_file, source::user_dir};
 pub use crate::folder::Existing;
 use crate::{
@@ -199,6 +199,18 @@ impl Registry {
         let loaded = path.and_then(|path| self.workflows.cache.at(path));
         let used = loaded.map_or(&[][..], |loaded| &loaded.used);
         used.iter().map(|used| used.name.clone()).collect()
+    }
+
+    /// The files of workflows that name the one of this name, each with whether it extends it; else a step or a hook of it
+    /// begins it.
+    pub(crate) fn users_of(&self, name: &str) -> impl Iterator<Item = (&WorkflowEntry, bool)> {
+        let others = self.all_workflows().filter(move |entry| entry.name != name);
+        others.filter_map(move |entry| {
+            let loaded = self.workflows.cache.at(entry.path.as_ref()?)?;
+            // Bases stand before children.
+            let used = loaded.used.iter().find(|used| used.name == name)?;
+            Some((entry, matches!(used.meant, Meant::Base(_))))
+        })
     }
 
     /// The definition for a start of this workflow, parsed anew if the text of its file has changed. `None` if a reload is
