@@ -29,7 +29,7 @@ pub(super) use self::{key::words, notice::Notice, print::print};
 use super::{
     Cli, Command, Given,
     examples::with_examples,
-    help::{grouped, listed_apart},
+    groups::{grouped, listed_apart},
 };
 use crate::{
     config::{ALLOW_ENV_ENV, DATA_DIR_ENV, SECRET_ENV_ENV, project_dir},

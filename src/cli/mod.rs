@@ -14,6 +14,7 @@ mod doctor;
 mod examples;
 mod execution_id;
 pub mod graph;
+mod groups;
 mod guard;
 mod help;
 mod hook;
