@@ -549,8 +549,9 @@ fn of_another_client(project: &str) -> Error {
     let message = format!(
         "another client of this midex has the project `{project}`, with an environment of its own"
     );
-    Error::new(Code::ArgumentsInvalid, message)
-        .with_action("Leave `project` out: the execution is then started for your own")
+    Error::new(Code::ArgumentsInvalid, message).with_action(
+        "Call {tool} again: leave `project` out, and the execution is started for your own",
+    )
 }
 
 /// Whether the execution's state stood in the way.

@@ -341,7 +341,7 @@ impl Settings {
                 class.as_str()
             );
             return Err(Error::new(Code::CommandClassRefused, message).with_action(
-                "Ask your user to run `midex catalog class` in a terminal, if they want that",
+                "Ask your user to run `midex catalog class` in a terminal, if they want that. Call command.list: it shows the class of each command",
             ));
         }
         self.classes.insert(operation.to_owned(), class);

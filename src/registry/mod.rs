@@ -58,7 +58,7 @@ use crate::{
         finding::{Finding, errors},
         nearest::nearest,
     },
-    error::{Code, Error, NextCall, Result, address, again, call, read},
+    error::{Code, Error, NextCall, Result, again, call, read},
     limits,
 };
 
@@ -297,12 +297,16 @@ const IDS: NextCall = call("workflow.list", &[], "use a workflow_id that it show
 const NEAREST: NextCall = call(
     "workflow.start",
     &[("workflow_name", "{nearest}")],
-    "with your other arguments, if that is the one meant",
+    "if that is the one meant; your other arguments stay as they were",
 );
 
 /// The next call where a file is at fault.
-pub(crate) const IN_FILE: NextCall = read(address!("available_workflows"), "for another workflow")
-    .after("run `midex validate[ {path}]` and correct every finding, or start another workflow");
+pub(crate) const IN_FILE: NextCall = call(
+    "workflow.list",
+    &[("brief", "true")],
+    "for another workflow",
+)
+.after("run `midex validate[ {path}]` and correct every finding, or start another workflow");
 
 /// That a workflow cannot be used as its file has it.
 pub(crate) fn invalid(entry: &WorkflowEntry) -> Error {

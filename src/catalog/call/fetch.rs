@@ -68,7 +68,9 @@ fn refused(fault: Fault, place: &str) -> Error {
                 .with("catalog_id", refusal.catalog);
             match refusal.allowable {
                 Some(host) => error.with("host", host),
-                None => error.with_action("Choose another URL: this one can never be called"),
+                None => error.with_action(
+                    "Call {tool} again: choose another URL, for this one can never be called",
+                ),
             }
         }
         Fault::TooLarge(_) => Error::limit(format!(

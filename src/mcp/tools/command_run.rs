@@ -22,7 +22,7 @@ const DESTRUCTIVE: &str = "command.run_destructive";
 pub(super) fn specs() -> [ToolSpec; 3] {
     let spec = |name, title, description, annotations: fn() -> _, work| {
         let mut properties = json!({
-            "id": { "type": "string", "description": "As command.list has it" },
+            "id": { "type": "string" },
             "with": { "type": "object" },
             "body": {},
             "timeout": { "type": "string", "description": "10s" },
@@ -48,15 +48,15 @@ pub(super) fn specs() -> [ToolSpec; 3] {
     [
         spec(
             SAFE,
-            "Run a command that reads",
-            "Calls a command of class safe.",
+            "Run a safe command",
+            "Calls a command that reads.",
             || acts(true, false, true).open_world(true),
             Work::Answer(|app, arguments| Box::pin(run(app, arguments, SAFE))),
         ),
         spec(
             STANDARD,
             "Run a command",
-            "Calls a command of class standard: it changes something.",
+            "Calls a command that changes something.",
             || acts(false, false, false).open_world(true),
             Work::Answer(|app, arguments| Box::pin(run(app, arguments, STANDARD))),
         ),
@@ -212,7 +212,7 @@ async fn called(app: &App, id: &str, call: CommandCall) -> Result<Value> {
 }
 
 /// What comes next where nothing is wrong with the call. The service may have done it before it failed.
-const LATER: &str = "Call {tool} again a little later where a second call does no harm; else look first whether the first was done";
+const LATER: &str = "Call {tool} again: a little later, where a second call does no harm; else look first whether the first was done";
 
 /// How long a call is waited for; then it goes on, and `execution.wait` tells its end.
 const WAITED: Duration = limits::WAIT_MAX;

@@ -281,7 +281,7 @@ async fn a_failure_says_whether_the_same_call_may_succeed_later() {
         assert_eq!(failed["retryable"], is_retryable, "{failed}");
         let next = failed["suggested_action"].as_str().unwrap();
         assert_eq!(
-            next.contains("command.run_safe again a little later"),
+            next.contains("command.run_safe again: a little later"),
             is_retryable,
             "{next}"
         );
