@@ -353,12 +353,18 @@ fn heed(files: &config::Files, command: &Command) -> Result<()> {
     files.usable()
 }
 
-/// The exit code of this process: a host may take that of a hook for an order.
+/// The exit code of this process: a host may take that of a hook for an order, also where the rest of the line is wrong.
 fn exit(code: u8) -> ExitCode {
-    let is_hook = std::env::args_os()
-        .nth(1)
-        .is_some_and(|command| command == "hook");
-    ExitCode::from(if is_hook { EXIT_OK } else { code })
+    let is_hook = || {
+        let line = <Cli as clap::CommandFactory>::command().ignore_errors(true);
+        let read = line.try_get_matches_from(std::env::args_os());
+        read.is_ok_and(|read| read.subcommand_name() == Some("hook"))
+    };
+    ExitCode::from(if code != EXIT_OK && is_hook() {
+        EXIT_OK
+    } else {
+        code
+    })
 }
 
 fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) -> Result<u8> {

@@ -46,6 +46,9 @@ pub(super) fn open(current: &Value) -> Vec<Value> {
             }
         }
     }
+    // What a step has not is null in the list.
+    let fields = steps.iter_mut().filter_map(Value::as_object_mut);
+    fields.for_each(|fields| fields.retain(|_, value| !value.is_null()));
     steps
 }
 

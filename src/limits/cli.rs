@@ -51,4 +51,6 @@ pub const COMPLETE_WITHIN: Duration = Duration::from_millis(90);
 pub const COMPLETIONS_MAX: usize = 50;
 /// The longest flags of inputs that are told again in a command: more nobody would type.
 pub const FLAGS_TOLD_BYTES_MAX: usize = 4096;
+/// What a hook reads of the end of its session's transcript.
+pub const HOOK_TRANSCRIPT_BYTES_MAX: u64 = 8 << 20;
 }
