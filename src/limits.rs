@@ -98,7 +98,7 @@ pub const OUTPUT_ARTIFACTS_MAX: usize = 200;
 /// Artifacts of one execution.
 pub const ARTIFACTS_MAX: u32 = 10_000;
 /// Bytes of an artifact shown at once where nothing else is asked for.
-pub const ARTIFACT_SHOWN_BYTES_DEFAULT: usize = 64 << 10;
+pub const ARTIFACT_SHOWN_BYTES_DEFAULT: usize = 16 << 10;
 /// Bytes of an artifact shown at once, at most.
 pub const ARTIFACT_SHOWN_BYTES_MAX: usize = 1 << 20;
 /// What the steps before decided, as one step is shown it, as JSON text.

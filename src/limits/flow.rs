@@ -50,4 +50,16 @@ pub const AFTERMATH_STEP_MAX: Duration = Duration::from_secs(5 * 60);
 pub const ITEMS_AT_ONCE_MAX: usize = 1_000;
 /// Events of one transition.
 pub const EVENTS_PER_ROW_MAX: usize = 1 << 16;
+/// The inputs of an execution, as a step is shown them, as JSON text; longer ones are shortened.
+pub const INPUTS_SHOWN_BYTES_MAX: usize = 4 << 10;
+/// What an item of a `foreach` is shown of its own value, as JSON text; a longer one is shortened.
+pub const ITEM_SHOWN_BYTES_MAX: usize = 8 << 10;
+/// Longer outputs, and inputs, are sent with the first item of a `foreach`, and only named or shortened after that.
+pub const SENT_ONCE_BYTES_MIN: usize = 300;
+/// The description of a workflow in the short form of `workflow.list`; a longer one is cut.
+pub const BRIEF_CHARS_MAX: usize = 110;
+/// What one reply or resource holds; what is longer has pages or an address.
+pub const ANSWER_BYTES_MAX: usize = 25_000;
+/// What a host is told that a reply may hold which has all that a step needs.
+pub const ANSWER_WHOLE_CHARS_MAX: usize = 500_000;
 }

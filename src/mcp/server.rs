@@ -10,10 +10,10 @@ use rmcp::{
         DiscoverResult, ErrorCode, GetPromptRequestParams, GetPromptResponse, GetPromptResult,
         GetSkillRequestParams, GetSkillResult, InitializeRequestParams, InitializeResult,
         ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListSkillsResult,
-        ListToolsResult, MetaObject, PaginatedRequestParams, PromptMessage,
-        ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Reference,
-        ResourceContents, Role, ServerCapabilities, ServerConfig, SubscribeRequestParams,
-        SubscriptionFilter, Tool, UnsubscribeRequestParams,
+        ListToolsResult, PaginatedRequestParams, PromptMessage, ReadResourceRequestParams,
+        ReadResourceResponse, ReadResourceResult, Reference, ResourceContents, Role,
+        ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool,
+        UnsubscribeRequestParams,
     },
     service::{
         NotificationContext, QuitReason, RequestContext, ServerInitializeError,
@@ -441,18 +441,18 @@ impl ServerHandler for Server {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let reading = async {
             resources::offered(&request.uri, self.profile.toolsets)?;
-            resources::read(&self.app, &request.uri).await
+            resources::read(&self.app, &request.uri, true).await
         };
         let shown = self.answered("resources/read", reading).await?;
-        let meta = branching(shown.content.suggested());
+        let mut meta = branching(shown.content.suggested()).unwrap_or_default();
         let contents = ResourceContents::text(shown.content.into_text(), request.uri);
         let mut contents = contents.with_mime_type(shown.media_type);
-        if let Some(meta) = meta {
-            contents = contents.with_meta(meta);
+        let addresses = [("next", shown.next), ("parts", shown.parts)];
+        for (name, address) in addresses {
+            let address = address.map(|address| (name.to_owned(), address.into()));
+            meta.0.extend(address);
         }
-        if let Some(next) = shown.next {
-            let mut meta = MetaObject::default();
-            meta.0.insert("next".into(), next.into());
+        if !meta.0.is_empty() {
             contents = contents.with_meta(meta);
         }
         let answer = ReadResourceResult::new(vec![contents]);

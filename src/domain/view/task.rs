@@ -6,12 +6,15 @@ use super::{Subject, definition_step, question::Questions};
 use crate::{
     domain::{
         definition::{Step, StepKind, input_texts},
-        event::{Event, Row},
+        document::plain,
+        event::{Awaiting, Event, Row},
         execution::Visit,
         id::AgentName,
         token::Grant,
+        truncate::{shortened, truncate},
+        words::fence,
     },
-    uri,
+    limits, uri,
 };
 
 /// A model's turn: an open visit of a step, or of an item of one, that it holds a token for.
@@ -61,12 +64,17 @@ pub(super) struct Task {
     pub(super) output_schema: Option<Value>,
 }
 
+/// The texts of a step, and what it works on, as they were rendered for this turn.
+fn input_of(subject: &Subject<'_>, turn: &Turn<'_>, acting: &Step) -> Value {
+    let rendered = turn.visit.input.and_then(|digest| subject.value(digest));
+    rendered.map_or_else(|| input_texts(acting), |value| Value::clone(&value))
+}
+
 /// The task of a turn.
 pub(super) fn task(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<Task> {
     let step = definition_step(subject.definition, turn.position)?;
     let acting = step.acting();
-    let rendered = turn.visit.input.and_then(|digest| subject.value(digest));
-    let input = rendered.map_or_else(|| input_texts(acting), |value| Value::clone(&value));
+    let input = input_of(subject, turn, acting);
     if let Some(questions) = Questions::of(subject.definition, acting, &input) {
         return Some(Task {
             instructions: directly(subject, step, turn, &input, Some(&questions)),
@@ -76,7 +84,7 @@ pub(super) fn task(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<Task> {
         });
     }
     let instructions = match step.agent() {
-        Some(agent) => as_agent(subject, step, agent, &input),
+        Some(agent) => as_agent(subject, step, agent, turn, &input),
         None => directly(subject, step, turn, &input, None),
     };
     Some(Task {
@@ -87,13 +95,25 @@ pub(super) fn task(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<Task> {
     })
 }
 
+/// What a step is for: the first sentence of its text where its author does not say.
+pub(super) fn about(subject: &Subject<'_>, step: &Step, turn: &Turn<'_>) -> String {
+    let acting = step.acting();
+    if !step.description.is_empty() || !matches!(acting.kind, StepKind::Guidance { .. }) {
+        return step.description.clone();
+    }
+    let input = input_of(subject, turn, acting);
+    let line = input["guidance"].as_str().unwrap_or_default().trim();
+    let line = line.lines().next().unwrap_or_default();
+    let end = line.find(". ").map_or(line.len(), |end| end + 1);
+    shortened(&line[..end], limits::REPEATED_BYTES_MAX).into_owned()
+}
+
 /// What a person is told to do: the author's own words, and nothing of calls, tokens or roles. What a step asks for, what it
 /// works on and how its output must look stand in fields of their own.
 pub(super) fn for_people(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<String> {
     let step = definition_step(subject.definition, turn.position)?;
     let acting = step.acting();
-    let rendered = turn.visit.input.and_then(|digest| subject.value(digest));
-    let input = rendered.map_or_else(|| input_texts(acting), |value| Value::clone(&value));
+    let input = input_of(subject, turn, acting);
     let words = |key: &str| input[key].as_str().unwrap_or_default().to_owned();
     let mut lines = vec![words("guidance"), words("instructions")];
     if let StepKind::Tool { name } = &acting.kind {
@@ -108,7 +128,13 @@ pub(super) fn for_people(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<Strin
 }
 
 /// What a model is told to do as somebody. What stands in fields of their own is named and not repeated.
-fn as_agent(subject: &Subject<'_>, step: &Step, agent: &AgentName, input: &Value) -> String {
+fn as_agent(
+    subject: &Subject<'_>,
+    step: &Step,
+    agent: &AgentName,
+    turn: &Turn<'_>,
+    input: &Value,
+) -> String {
     let workflow = &subject.definition.workflow;
     let mut lines = vec![format!(
         "1. Act as {agent}, as agent_content says (else read agent_uri with workflow.read)."
@@ -124,6 +150,7 @@ fn as_agent(subject: &Subject<'_>, step: &Step, agent: &AgentName, input: &Value
     if input.get("with").is_some() {
         lines.push("What it works on stands in input.".into());
     }
+    lines.extend(item(subject, turn, input));
     lines.extend(sources(subject, step));
     let form = if step.acting().result.is_some() {
         "a JSON value that satisfies output_schema"
@@ -134,6 +161,32 @@ fn as_agent(subject: &Subject<'_>, step: &Step, agent: &AgentName, input: &Value
         "3. Call workflow.next_step {{token, output}}; output: {form}. If it cannot be done: {{token, error: {{message}}}}."
     ));
     joined(&lines)
+}
+
+/// The value of the item that a turn of a `foreach` is about, whether the text names it or not. What is long and stands in
+/// the rendered `input` already is not said again.
+fn item(subject: &Subject<'_>, turn: &Turn<'_>, input: &Value) -> Option<String> {
+    let at = usize::try_from(turn.visit.item?).ok()?;
+    let visits = &subject.execution.steps().get(turn.position)?.visits;
+    let Some(Awaiting::Items { list, .. }) = visits.last()?.awaiting else {
+        return None;
+    };
+    let mut value = subject.value(list)?.get(at)?.clone();
+    let said = |value: &Value| {
+        let text = value.to_string();
+        let words = text.trim_matches('"');
+        words.len() > limits::REPEATED_BYTES_MAX && input.to_string().contains(words)
+    };
+    if said(&value) {
+        return None;
+    }
+    let fields = value.as_object_mut().into_iter().flatten();
+    for (_, field) in fields.filter(|(_, field)| said(field)) {
+        *field = "(it stands in the task)".into();
+    }
+    let text = plain(&truncate(&value, limits::ITEM_SHOWN_BYTES_MAX).0);
+    let fence = fence(&text);
+    Some(format!("The item:\n{fence}\n{text}\n{fence}"))
 }
 
 /// S0's output, in short: what an artifact is, the tool says.
@@ -159,6 +212,16 @@ fn sources(subject: &Subject<'_>, step: &Step) -> Option<String> {
     let sources: Vec<_> = text.into_iter().chain(before).collect();
     (!sources.is_empty())
         .then(|| format!("To read (workflow.read {{uri}}): {}.", sources.join("; ")))
+}
+
+/// Instructions without where a model reads on: it was told so with an earlier item.
+pub(super) fn without_sources(subject: &Subject<'_>, turn: &Turn<'_>, text: &str) -> String {
+    let step = definition_step(subject.definition, turn.position);
+    match step.and_then(|step| sources(subject, step)) {
+        Some(sources) => text.replace(&(sources + "\n"), ""),
+        None => text.to_owned(),
+    }
+    .replace(" (else read agent_uri with workflow.read)", "")
 }
 
 /// What a model is told to do where it is nobody in particular: its part, the work, the call that must follow, and
@@ -195,6 +258,7 @@ fn directly(
     if input.get("with").is_some() && !matches!(acting.kind, StepKind::Tool { .. }) {
         lines.push("What it works on stands in input.".into());
     }
+    lines.extend(item(subject, turn, input));
     lines.extend(sources(subject, step));
     let form = questions.map_or_else(|| form(acting), Questions::form);
     lines.push(format!(

@@ -233,7 +233,7 @@ pub(super) fn asked_of_people(subject: &Subject<'_>) -> String {
     }
     if !catalogs.is_empty() {
         text.push(format!(
-            "The execution waits for catalogs that are not there or are disabled: {}. Call catalog.list, then catalog.import_openapi or catalog.set_enabled: it goes on by itself",
+            "The execution waits for catalogs that are not there or are disabled: {}. Call catalog.list: then catalog.import_openapi or catalog.set_enabled, and it goes on by itself",
             quoted(catalogs)
         ));
     }

@@ -71,7 +71,7 @@ fn set_base_url() -> ToolSpec {
         (
             SET_BASE_URL,
             "Set a base URL",
-            "Says where all commands of a catalog are called. Secrets do not follow to another origin.",
+            "Says where a catalog's commands are called. Secrets do not follow.",
         ),
         || acts(false, false, true),
         (
@@ -84,7 +84,8 @@ fn set_base_url() -> ToolSpec {
                 let id = named(app, &arguments, SET_BASE_URL).await?;
                 let url = text(&arguments, "base_url").unwrap_or_default().to_owned();
                 let by = app.by();
-                let changed = app.change_catalog(&id, move |settings, _| settings.set_base_url(&url, by));
+                let changed =
+                    app.change_catalog(&id, move |settings, _| settings.set_base_url(&url, by));
                 let changed = changed.await?;
                 let settings = &changed.settings;
                 let origin = call::origin(&settings.base_url).unwrap_or_default();
@@ -105,7 +106,7 @@ fn set_headers() -> ToolSpec {
         (
             SET_HEADERS,
             "Set headers",
-            "Sets headers of a catalog's calls; null removes one. Secrets stand in them as ${env:NAME}, once the user agrees.",
+            "Sets headers of its calls; null removes one. Secrets stand in them as ${env:NAME}, once the user agrees.",
         ),
         || acts(false, false, true),
         (
@@ -199,7 +200,7 @@ fn set_class() -> ToolSpec {
     ToolSpec::new(
         (
             SET_CLASS,
-            "Set the class of a command",
+            "Set a class",
             "Makes a command stricter: safe, standard, destructive.",
         ),
         || acts(false, false, true),

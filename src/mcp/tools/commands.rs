@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{ToolSpec, acts, author::Class, count, text, unfit};
+use super::{ToolSpec, acts, author::Class, count, text, unfit, workflow_list::fitting};
 use crate::{
     app::{App, CommandMeant, WORKFLOW_COMMAND},
     catalog::{
@@ -31,14 +31,14 @@ pub(super) fn specs() -> [ToolSpec; 2] {
         "catalog": word,
         "limit": { "type": "integer", "minimum": 1, "maximum": limits::COMMANDS_LISTED_MAX },
         "cursor": { "type": "string", "maxLength": limits::WORD_BYTES_MAX },
-        "id": { "type": "string", "description": "All about one command" }
+        "id": { "type": "string", "description": "All about one" }
     });
     [
         ToolSpec::new(
             (
                 "command.list",
                 "Find commands",
-                "Finds commands (operations of catalogs, and workflows) by words: what to do with what.",
+                "Finds operations of catalogs, and workflows, by words.",
             ),
             || acts(true, false, true),
             (commands, &[], list("commands")),
@@ -49,7 +49,7 @@ pub(super) fn specs() -> [ToolSpec; 2] {
             (
                 "provider.list",
                 "List providers",
-                "Lists commands whose answers are the choices for arguments of others.",
+                "Lists commands that answer with choices for arguments.",
             ),
             || acts(true, false, true),
             (json!({ "query": word }), &[], list("providers")),
@@ -58,7 +58,11 @@ pub(super) fn specs() -> [ToolSpec; 2] {
                     let query = text(&arguments, "query").unwrap_or_default().to_lowercase();
                     let mut providers = providers(app).await?;
                     let words: Vec<_> = query.split_whitespace().collect();
-                    providers.retain(|one| words.iter().all(|word| one["id"].to_string().to_lowercase().contains(word)));
+                    providers.retain(|one| {
+                        words
+                            .iter()
+                            .all(|word| one["id"].to_string().to_lowercase().contains(word))
+                    });
                     Ok(json!({ "success": true, "providers": providers }))
                 })
             },
@@ -117,11 +121,12 @@ async fn commands_listed(app: &App, arguments: Map<String, Value>) -> Result<Val
     } else {
         [workflows, operations].concat()
     };
-    let more = commands.len() > from + limit;
-    let page: Vec<_> = commands.into_iter().skip(from).take(limit).collect();
+    let page: Vec<_> = commands.iter().skip(from).take(limit).collect();
+    let page = fitting(&page, |command| Value::clone(command));
+    let end = from + page.len();
     let mut answer = json!({ "success": true, "commands": page, "total": total });
-    if more {
-        answer["next_cursor"] = json!((from + limit).to_string());
+    if commands.len() > end {
+        answer["next_cursor"] = json!(end.to_string());
     }
     Ok(answer)
 }

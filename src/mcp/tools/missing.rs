@@ -28,6 +28,10 @@ const FOREIGN: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "workflow.list",
+        &["available_workflows", "list_workflows", "workflows"],
+    ),
+    (
         "workflow.read",
         &[
             "fetch",
@@ -39,8 +43,6 @@ const FOREIGN: &[(&str, &[&str])] = &[
             "workflow_status",
             "step_history",
             "history",
-            "available_workflows",
-            "list_workflows",
             "details",
             "artifacts",
         ],

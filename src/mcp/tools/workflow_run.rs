@@ -43,8 +43,8 @@ pub(super) fn spec() -> ToolSpec {
         (
             NAME,
             "Run a workflow",
-            "Starts a workflow, or a manifest that is not saved, and answers when it has ended, waits for somebody (awaiting \
-             has the step and its token for workflow.next_step) or wait_s are over; then execution.wait goes on.",
+            "Starts a workflow, or an unsaved manifest, and answers when it ended, waits for somebody (awaiting has the token \
+             for workflow.next_step) or after wait_s.",
         ),
         || acts(false, false, false),
         (properties, &[], output),
