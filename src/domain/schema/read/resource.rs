@@ -134,7 +134,10 @@ impl<'a> Resource<'a> {
 
 /// Resolves the URI reference `text` against `base`.
 fn joined(base: &str, text: &str) -> String {
-    if text.contains("://") || text.starts_with("urn:") || base.is_empty() {
+    if text.contains("://") {
+        return without_dots(text);
+    }
+    if text.starts_with("urn:") || base.is_empty() {
         return text.to_owned();
     }
     let host = base.find("://").map_or(0, |at| at + 3);
@@ -146,5 +149,30 @@ fn joined(base: &str, text: &str) -> String {
             .rfind('/')
             .map_or(base.len(), |at| host + at + 1)
     };
-    format!("{}{text}", &base[..end])
+    without_dots(&format!("{}{text}", &base[..end]))
+}
+
+/// The URI with the path that its dot segments lead to (RFC 3986, 5.2.4).
+fn without_dots(uri: &str) -> String {
+    let host = uri.find("://").map_or(0, |at| at + 3);
+    let start = uri[host..].find('/').map_or(uri.len(), |at| host + at);
+    let (before, path) = uri.split_at(start);
+    let mut kept: Vec<&str> = Vec::new();
+    for segment in path.split('/').skip(1) {
+        match segment {
+            ".." => drop(kept.pop()),
+            "." => {}
+            segment => kept.push(segment),
+        }
+    }
+    let ends_open = path.ends_with("/.") || path.ends_with("/..");
+    let slash = if ends_open && !kept.is_empty() {
+        "/"
+    } else {
+        ""
+    };
+    if path.is_empty() {
+        return uri.to_owned();
+    }
+    format!("{before}/{}{slash}", kept.join("/"))
 }
