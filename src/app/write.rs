@@ -155,7 +155,7 @@ impl App {
             project: Some(ALL_PROJECTS.into()),
             children: true,
             limit: Some(limits::LIST_LIMIT_MAX),
-            cursor: None,
+            ..ListRequest::default()
         };
         let open = self.list(request).await;
         let count = open.map_or(0, |open| open.executions.len());

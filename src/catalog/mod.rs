@@ -8,7 +8,7 @@ mod catalogs;
 mod change;
 pub mod document;
 mod files;
-mod media_type;
+pub mod media_type;
 pub mod operation;
 mod set;
 mod settings;
@@ -23,7 +23,7 @@ pub use self::{
     change::{By, Changed, Changes, Import, Planned},
     files::Places,
     set::{Catalog, Meant, Named, Set},
-    settings::Settings,
+    settings::{Settings, with_host},
 };
 use crate::domain::{
     FailureCode,

@@ -104,6 +104,15 @@ pub enum Listed {
     Agents,
     /// Executions of this project, the one that moved last first
     Executions,
+    /// Calls of commands in this project, the latest first
+    Calls,
+}
+
+impl Listed {
+    /// Whether a server lists it.
+    pub(super) fn is_of_store(self) -> bool {
+        matches!(self, Self::Executions | Self::Calls)
+    }
 }
 
 /// How many there are to be at most.
@@ -128,7 +137,8 @@ pub(super) async fn executions(
     let arguments = given(json!({
         "limit": counted.min(limits::LIST_LIMIT_MAX), "state": args.state,
         "workflow_name": args.workflow, "project": args.all_projects.then_some("*"),
-        "children": args.children.then_some(true)
+        "children": args.children.then_some(true),
+        "calls": (args.what == Listed::Calls).then_some(true)
     }));
     let mut link = Link::new(config);
     let rows = pages(&mut link, arguments, counted).await;
@@ -167,7 +177,12 @@ fn left_out(args: &ListArgs, limit: usize, more: usize, flags: &str) -> String {
     } else {
         (more.to_string(), limit + more)
     };
-    let words = format!("{count} more: midex list executions{given} --limit {all}{flags}");
+    let what = if args.what == Listed::Calls {
+        "calls"
+    } else {
+        "executions"
+    };
+    let words = format!("{count} more: midex list {what}{given} --limit {all}{flags}");
     Screen::stdout().block(Some(Style::Dim), "", &visible(&words))
 }
 
@@ -263,7 +278,9 @@ const STATE_COLUMNS: usize = 46;
 
 fn execution_table(rows: &[Value], args: &ListArgs) -> String {
     if rows.is_empty() {
-        let words = if args.all_projects {
+        let words = if args.what == Listed::Calls {
+            "no command was called here; `midex call` calls one"
+        } else if args.all_projects {
             "no project has such executions"
         } else {
             "no executions here; --all-projects shows those of other projects"

@@ -385,7 +385,7 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) ->
         Command::Show(args) => run_to_end(show::show(args, &config, flags, out)),
         Command::Tail(args) => run_to_end(tail::tail(args, &config, out.json)),
         Command::Validate(args) => validate::validate(&args, &config.registry(), color(), out),
-        Command::List(args) if args.what == list::Listed::Executions => {
+        Command::List(args) if args.what.is_of_store() => {
             run_to_end(list::executions(args, &config, &flags, out))
         }
         Command::List(args) => {

@@ -24,7 +24,7 @@ mod site;
 mod step;
 
 pub use self::{
-    commands::{Argument, BodyFields, Callable, Commands, Found, needs},
+    commands::{Argument, BodyFields, Callable, Commands, Found, enable_call, needs},
     known::{Abilities, Agent, Agents, Known, Operations},
     shape::{unknown_key, wrong_type},
 };

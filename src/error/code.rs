@@ -243,7 +243,7 @@ codes! {
     /// The workflow requires a catalog that is not there.
     CatalogMissing = "CATALOG_MISSING", Conflict, Engine, false,
         Next::Call(again("it can start then").after("have the catalog imported with {import}")),
-        &["Run `midex catalog list`: it shows which catalogs there are; `midex catalog add` imports the one that is missing"];
+        &["Run `midex catalog enable {catalog_id}`: the catalog is there, and disabled", "Run `midex catalog list`: it shows which catalogs there are; `midex catalog add` imports the one that is missing"];
     /// A document lies where tools may not read.
     SourceRefused = "SOURCE_REFUSED", Validation, Validation, false,
         Next::Call(again("with a document in the project; or have the user start midex with `--import-from` and its directory, or run `midex catalog add {path}`")),
@@ -358,7 +358,7 @@ codes! {
         Next::Call(call("execution.resume", BY_ID, "it is tried again; workflow.read with uri 'midex://workflow/step_history/{execution_id}' has what is known")),
         &["Run `midex resume {execution_id}`: it is tried again; `midex show` has what is known", "Run `midex doctor`: it looks for what is wrong"];
     /// The URL of a document leads where nobody allowed midex to call.
-    AddressRefused = "ADDRESS_REFUSED", Validation, Validation, false,
+    AddressRefused = "ADDRESS_REFUSED", Validation, Parse, false,
         Next::Call(again("with another URL, or once the address is allowed").after("start midex with `--import-from {host}`, or save the document into a file of the project, if that address is meant")),
         &["Add `--import-from {host}` if that address is meant, or save the document into a file of the project", "Save the document into a file of the project, and name that"];
     /// A document could not be fetched.

@@ -100,7 +100,7 @@ codes! {
         "Run `midex catalog list`: import or enable the catalog, and the execution goes on by itself";
     /// A secret that the step needs is not there.
     SecretMissing = "SECRET_MISSING",
-        "Set the secret where the server is started, and list it there with --secret-env; `midex catalog headers {catalog}` names it";
+        "Set the secret where the server is started and list it there with --secret-env, or write a line NAME=VALUE into the file `secrets` of your midex directory; `midex catalog headers {catalog}` names it";
     /// A secret or a header of a catalog was to go to an origin that may not have it.
     SecretNotAllowed = "SECRET_NOT_ALLOWED",
         "Run `midex catalog base-url {catalog} URL` with the address that may have its headers, or name the host under `[secrets.NAME]` in your midex.toml";
@@ -112,7 +112,7 @@ codes! {
         "Give each argument with --with NAME=VALUE; `midex catalog show {catalog} {operation}` shows what there is";
     /// The operation is one that cannot be called, or the URL of its catalog is none.
     OperationUncallable = "OPERATION_UNCALLABLE",
-        "Run `midex catalog show {catalog} {operation}`: it says why";
+        "Run `midex catalog show {catalog} {operation}`: it says why; `midex catalog base-url {catalog} URL` says where it is called";
     /// The URL of a call, or of a redirect, leads where nobody allowed midex to call.
     AddressRefused = "ADDRESS_REFUSED",
         "Run `midex catalog allow {catalog} HOST:PORT`, if that address is meant";

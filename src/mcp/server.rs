@@ -139,7 +139,7 @@ impl Server {
             worked => return worked,
         };
         match asking.clone().agreement(trust(&refused)).await {
-            Ok(Agreement::Agreed(_)) => {
+            Ok(Agreement::Agreed(..)) => {
                 self.app.trust_project().await?;
                 self.worked(tool, arguments, asking).await
             }
@@ -167,14 +167,15 @@ impl Server {
             }
             Work::Confirmed(confirm, answer) => {
                 let mut arguments = tool.checked(arguments)?;
-                let context = call.context;
+                let (context, mut by) = (call.context, self.app.by());
                 if let Some(question) = confirm(&self.app, &arguments).await? {
                     match call.agreement(question).await? {
-                        Agreement::Agreed(confirmed) => arguments = confirmed,
+                        Agreement::Agreed(confirmed, asked) => (arguments, by) = (confirmed, asked),
                         Agreement::Pending(needs) => return Ok(Done::Needs(needs)),
                     }
                 }
-                return answered(&answer(&self.app, arguments).await?, None, context);
+                let app = self.app.asked_by(by);
+                return answered(&answer(&app, arguments).await?, None, context);
             }
             Work::Advance(advance) => advance,
         };

@@ -277,6 +277,16 @@ fn meets_requirements(abilities: &Abilities, definition: &Definition) -> Result<
     let Some(missing) = missing else {
         return Ok(());
     };
+    if let Some(id) = commands.disabled(missing) {
+        let message = format!(
+            "workflow '{}' requires the catalog `{id}`, which is disabled",
+            workflow.name
+        );
+        return Err(Error::new(Code::CatalogMissing, message)
+            .with("workflow", workflow.name.as_str())
+            .with("catalog_id", id)
+            .with_next(ENABLE));
+    }
     let message = format!(
         "workflow '{}' requires a catalog of {missing}, which is not here",
         workflow.name
@@ -285,6 +295,13 @@ fn meets_requirements(abilities: &Abilities, definition: &Definition) -> Result<
         .with("workflow", workflow.name.as_str())
         .with("import", missing.import_call()))
 }
+
+/// Suggests to enable a catalog.
+const ENABLE: NextCall = call(
+    "catalog.set_enabled",
+    &[("catalog_id", "{catalog_id}"), ("enabled", "true")],
+    "if your user wants it; the workflow can start then",
+);
 
 /// The same call for the workflow that may have been meant.
 const NEAREST_ID: NextCall =

@@ -10,6 +10,7 @@ mod catalog;
 mod completing;
 pub(crate) mod config;
 mod control;
+mod credentials;
 mod doctor;
 mod follow;
 mod hidden;

@@ -30,6 +30,7 @@ impl Caller {
             url: parsed,
             headers: HeaderMap::default(),
             body: None,
+            has_several: false,
         };
         let most = limits::DOCUMENT_FETCH_MAX;
         match tokio::time::timeout(most, self.fetched(request, reach)).await {

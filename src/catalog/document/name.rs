@@ -1,22 +1,29 @@
 //! Names of operations: `services:deploys:create`.
 //!
-//! A name is made of the method and the path alone, so no other path of a document changes it:
+//! A name is made of the method, the path and the answer alone, so no other path of a document changes it:
 //! - the parts of the path without parameters, in lower case with dashes; `.json` at the end of a part goes;
 //! - without versions (`v2`, `v1beta1`, `2010-04-01`), and without `api`, `apis` and `rest` at the beginning;
-//! - then what is done: `list` for a GET, `info` where the path ends with a parameter, `create` for a POST, `update` for a
-//!   PUT or PATCH, `delete`; else the method.
+//! - then what is done: `list` for a GET, `show` where its answer is one object, `info` where the path ends with a parameter,
+//!   `create` for a POST, `update` for a PUT or PATCH, `delete`; else the method.
 //!
 //! Where several operations come to one name, it is had by one that changes or deletes a single thing before one that does so
-//! to many, then by the one with the shortest path; of one path by PATCH before PUT, for it changes less. Each of the others gets the first that is free of: the name with the last part of the path after it
-//! (`things:create-things`), its `operationId`, the name with a digest of method and path. So a new version of a document
+//! to many, then by the one with the shortest path; of one path by PATCH before PUT, for it changes less. Each of the others gets the first that is free of: its `operationId` where that is a
+//! sentence of its own (`updateThing`), the name with the last part of the path after it (`things:create-things`), its
+//! `operationId`, the name with a digest of method and path. So a new version of a document
 //! changes names only among operations that come to one name, never by the order of its paths. `name` is the only place
 //! where this is done, and what it did is listed.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::{Warnings, operation::place};
+use super::{
+    Warnings,
+    operation::place,
+    provider,
+    shape::{Shared, items, kind, properties},
+};
 use crate::{
     catalog::operation::{Method, Operation},
     domain::Digest,
@@ -37,11 +44,23 @@ pub struct Collision {
 }
 
 /// Names all operations, and leaves of their aliases those that only one has.
-pub(super) fn name(operations: &mut [Operation], warnings: &mut Warnings) -> Vec<Collision> {
+pub(super) fn name(
+    operations: &mut [Operation],
+    shared: &Shared,
+    warnings: &mut Warnings,
+) -> Vec<Collision> {
     let ids = ids(operations);
     let mut groups: BTreeMap<String, Vec<&mut Operation>> = BTreeMap::new();
     for operation in operations.iter_mut() {
-        let wanted = wanted(operation.method, &operation.path);
+        let mut wanted = wanted(operation.method, &operation.path);
+        if is_of_one(operation, shared)
+            && let Some(before) = wanted.strip_suffix(":list")
+        {
+            let shown = format!("{before}:show");
+            operation
+                .aliases
+                .push(std::mem::replace(&mut wanted, shown));
+        }
         groups.entry(wanted).or_default().push(operation);
     }
     let mut collisions = Vec::new();
@@ -51,6 +70,10 @@ pub(super) fn name(operations: &mut [Operation], warnings: &mut Warnings) -> Vec
         for operation in group {
             let name = free(operation, &wanted, &ids, &taken);
             taken.insert(name.clone());
+            let before = after_path(operation, &wanted);
+            if name != wanted && is_sentence(&name) && taken.insert(before.clone()) {
+                operation.aliases.push(before);
+            }
             if name != wanted {
                 collisions.push(Collision {
                     wanted: wanted.clone(),
@@ -64,6 +87,24 @@ pub(super) fn name(operations: &mut [Operation], warnings: &mut Warnings) -> Vec
     }
     single(operations, warnings);
     collisions
+}
+
+/// Whether the answer of an operation is one object, and no list.
+fn is_of_one(operation: &Operation, shared: &Shared) -> bool {
+    let Some(output) = operation.output.as_ref() else {
+        return false;
+    };
+    let fields = properties(output, shared);
+    let is_list =
+        |value: &Value| kind(value, shared) == Some("array") || items(value, shared).is_some();
+    let has_id = fields
+        .iter()
+        .any(|(name, _)| ["id", "uuid", "gid", "sid"].contains(name));
+    let has_list = fields.iter().any(|(_, value)| is_list(value));
+    !fields.is_empty()
+        && !is_list(output)
+        && !provider::is_list_of_objects(operation, shared)
+        && (has_id || !has_list)
 }
 
 /// How many operations have an `operationId`, as a name.
@@ -97,20 +138,41 @@ fn free(
     ids: &HashMap<String, usize>,
     taken: &HashSet<String>,
 ) -> String {
-    let last = parts(&operation.path).pop().unwrap_or_default();
     let own = operation.aliases.iter().map(|id| dashed(id));
     let own = own
         .filter(|id| !id.is_empty() && ids.get(id) == Some(&1))
         .map(bounded);
-    let candidates = [wanted.to_owned(), bounded(format!("{wanted}-{last}"))]
-        .into_iter()
-        .chain(own);
+    // A sentence of its own says more than the last part of the path.
+    let (first, last_of_all): (Vec<_>, Vec<_>) = own.partition(|id| is_sentence(id));
+    let candidates = std::iter::once(wanted.to_owned())
+        .chain(first)
+        .chain([after_path(operation, wanted)])
+        .chain(last_of_all);
     let mut candidates = candidates.filter(|name| !taken.contains(name));
     candidates.next().unwrap_or_else(|| {
         let method = operation.method.as_str();
         let digest = digest(&format!("{method} {}", operation.path));
         format!("{wanted}-{}-{digest}", method.to_ascii_lowercase())
     })
+}
+
+/// The name with the last part of the path behind it, which some operations had before their `operationId` counted.
+fn after_path(operation: &Operation, wanted: &str) -> String {
+    let last = parts(&operation.path).pop().unwrap_or_default();
+    bounded(format!("{wanted}-{last}"))
+}
+
+/// What sentences about operations begin with.
+const VERBS: &str = "accept add apply approve assign attach cancel change check clear close complete convert copy create delete deploy \
+     disable download edit enable execute export fetch find generate get import insert invite link list lock mark merge modify \
+     move open patch pause post publish put query read register reject release remove rename replace request reset restart \
+     restore resume retrieve revoke rotate run save search send set show start stop submit sync test transfer trigger unlink \
+     unlock update upgrade upload upsert validate verify";
+
+/// Whether an `operationId`, as a name, says what is done to what: `update-incoming-phone-number`.
+fn is_sentence(id: &str) -> bool {
+    id.split_once('-')
+        .is_some_and(|(verb, _)| VERBS.split(' ').any(|known| known == verb))
 }
 
 /// The name of an operation if no other one wants it.

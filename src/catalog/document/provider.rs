@@ -129,6 +129,12 @@ fn is_list(operation: &Operation) -> bool {
     operation.method == Method::Get && !ends_with_parameter(&operation.path)
 }
 
+/// Whether the answer of an operation holds a list of objects.
+pub(super) fn is_list_of_objects(operation: &Operation, shared: &Shared) -> bool {
+    let output = operation.output.as_ref();
+    output.is_some_and(|output| list(output, &noun(&operation.path), shared).is_some())
+}
+
 fn provider(operation: &Operation, shared: &Shared) -> Option<Provider> {
     let output = operation.output.as_ref()?;
     let noun = noun(&operation.path);

@@ -311,6 +311,7 @@ impl Query {
             state: self.text("state"),
             workflow: self.text("workflow"),
             project: self.text("project"),
+            calls: false,
             children: self.text("children").as_deref() == Some("true"),
             limit: self.number("limit", 1..=limits::LIST_LIMIT_MAX)?,
             cursor: self.text("cursor"),

@@ -102,7 +102,7 @@ fn preview() -> ToolSpec {
         || acts(true, false, true).open_world(true),
         (
             properties,
-            &["source", "catalog_title"],
+            &["source"],
             answer(&[
                 "catalog",
                 "projected_command_count",
@@ -183,7 +183,7 @@ fn import() -> ToolSpec {
         || acts(false, false, true).open_world(true),
         (
             properties,
-            &["source", "catalog_title"],
+            &["source"],
             answer(&[
                 "catalog_id",
                 "catalog_path",

@@ -29,6 +29,7 @@ pub(super) fn spec() -> ToolSpec {
             "type": "string", "minLength": 1, "maxLength": limits::WORKFLOW_NAME_BYTES_MAX
         },
         "project": project,
+        "calls": { "type": "boolean", "default": false, "description": "Calls of commands instead" },
         "children": { "type": "boolean", "default": false, "description": "Children of executions too" },
         "limit": {
             "type": "integer", "minimum": 1, "maximum": limits::LIST_LIMIT_MAX,
@@ -55,6 +56,7 @@ async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
         state: owned("state"),
         workflow: owned("workflow_name"),
         project: owned("project"),
+        calls: arguments.get("calls") == Some(&json!(true)),
         children: arguments.get("children") == Some(&json!(true)),
         limit: limit.and_then(|limit| usize::try_from(limit).ok()),
         cursor: owned("cursor"),

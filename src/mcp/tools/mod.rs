@@ -44,7 +44,7 @@ use serde_json::{Map, Value, json};
 use self::author::Class;
 use self::schemas::{listed_input, schema_of, shape_of, with_error_shape};
 pub(super) use self::{
-    commands::{command, page as page_of_commands, providers},
+    commands::{Wanted as WantedCommands, command, page as page_of_commands, providers},
     spelling::Spelling,
     workflow_list::listed_manifest,
 };
@@ -140,6 +140,7 @@ const TABLE: &[(Toolsets, &str)] = &[
     (CATALOG, "catalog.set_class"),
     (CATALOG, "catalog.remove"),
     (Toolsets::PEOPLE, catalog_settings::ALLOW),
+    (Toolsets::PEOPLE, catalog_settings::SET_CREDENTIAL),
     (Toolsets::PEOPLE, execution_approve::NAME),
     (Toolsets::PEOPLE, execution_approve::ANSWER),
     (Toolsets::PEOPLE, store_examine::NAME),

@@ -62,6 +62,7 @@ async fn question(app: &App, arguments: &Map<String, Value>) -> Result<Option<Co
         ),
         about: vec![("workflow_id", id.to_owned()), ("path", there.file.path)],
         unasked: Unasked::Refused,
+        by: app.by(),
         confirmed,
     }))
 }

@@ -73,6 +73,7 @@ async fn question(app: &App, arguments: &Map<String, Value>) -> Result<Option<Co
         ),
         about: vec![("workflow_id", there.workflow_id), ("path", there.path)],
         unasked: Unasked::Done,
+        by: app.by(),
         confirmed,
     }))
 }

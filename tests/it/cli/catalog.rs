@@ -218,8 +218,6 @@ async fn a_document_that_cannot_be_imported_is_drawn_where_it_breaks() {
         assert_eq!(said["error_code"], "OPENAPI_INVALID");
     }
     assert_eq!(shop.place.rows(&["catalog", "list"]), json!([]));
-    shop.ends(2, &["catalog", "add", "pantry.yaml"])
-        .says(&["--title"]);
     shop.ends(2, &["catalog", "add", "absent.yaml", "--title", "T"])
         .says(&["there is no file", "Name a file that is there"]);
 }
