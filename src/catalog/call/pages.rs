@@ -12,7 +12,13 @@ use serde_json::{Map, Value, json};
 use super::{Answer, Call, Page, Payload, client::Fault, secret::has_reference, signs::Signs};
 use crate::{
     catalog::operation::{Class, Operation, Pagination},
-    domain::{Digest, document::count_values, execution::OperationFailure, truncate::shortened},
+    domain::{
+        Digest,
+        document::{count_values, plain},
+        execution::OperationFailure,
+        schema::{meant, types},
+        truncate::shortened,
+    },
     limits, uri,
 };
 
