@@ -147,7 +147,7 @@ impl App {
         let error = error.with("catalog_id", catalog.id.as_str());
         match lacked {
             Some(scheme) => error.with("scheme", scheme).with_next(CREDENTIAL),
-            None => error.with_next(HEADERS),
+            None => error,
         }
     }
 
@@ -166,11 +166,6 @@ impl App {
 fn refused(id: &str, unsent: Unsent) -> Error {
     let not_called = |why: &str| format!("`{id}` was not called: {why}");
     match unsent {
-        Unsent::Uncallable(why) => {
-            let violation = Violation::new("/id", "uncallable", not_called(&why));
-            let error = Error::new(Code::ArgumentsInvalid, violation.message.clone());
-            error.with_violations(vec![violation]).with_next(OTHERS)
-        }
         Unsent::Arguments(violations) => {
             let line = |one: &Violation| format!("{}: {}", one.path, one.message);
             let lines: Vec<_> = violations.iter().map(line).collect();
@@ -205,13 +200,6 @@ const TAKEN: NextCall = call(
     "it shows what the command takes; correct `with` or `body` as the violations say",
 );
 
-/// Suggests another command of the catalog.
-const OTHERS: NextCall = call(
-    "command.list",
-    &[("catalog", "{catalog_id}")],
-    "use another one that it shows",
-);
-
 /// Suggests to say where the catalog is called.
 const SET_BASE_URL: NextCall = call(
     "catalog.set_base_url",
@@ -222,11 +210,6 @@ const SET_BASE_URL: NextCall = call(
 /// Suggests to have the catalog given what the operation asks for.
 const CREDENTIAL: NextCall = again("once the user has done that").after(
     "run `midex catalog credential {catalog_id} {scheme} '${env:NAME}'` in a terminal, with the name of the secret",
-);
-
-/// Suggests to look at what the catalog sends.
-const HEADERS: NextCall = again("once the user has done that").after(
-    "run `midex catalog headers {catalog_id}` in a terminal: the service does not take what is sent, and 'Authorization=Bearer ${env:NAME}' behind it sends another secret",
 );
 
 /// Suggests to have the address allowed.

@@ -425,11 +425,8 @@ fn invalid(refused: &Inspection) -> Error {
 }
 
 fn check_base_url(url: &str) -> Result<()> {
-    let has_user = url.split_once("://").is_some_and(|(_, rest)| {
-        let authority = rest.split(['/', '?', '#', '\\']).next();
-        authority.is_some_and(|authority| authority.contains('@'))
-    });
-    if has_user {
+    let authority = url.split(['/', '\\']).nth(2).unwrap_or_default();
+    if authority.contains('@') {
         let message = "the URL has a user or a password in it, which would stand in the catalog's file and in its logs";
         return Err(wrong(
             message.to_owned(),

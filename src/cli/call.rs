@@ -283,9 +283,6 @@ fn explained(error: Error, command: &Value) -> Error {
         (Code::CommandFailed, Some(FailureCode::Http)) if error.context("scheme").is_some() => {
             "Run `midex catalog credential {catalog} {scheme} '${env:NAME}'`, with the name of the secret, and call again; `midex show {execution_id}` shows the call again"
         }
-        (Code::CommandFailed, Some(FailureCode::Http)) if error.context("catalog_id").is_some() => {
-            "Run `midex catalog headers {catalog}`: the service does not take what is sent; `midex show {execution_id}` shows the call again"
-        }
         (Code::CommandFailed, _) if may_be_done => {
             "Look first whether the service has done it all the same, and call again only if it has not; `midex show {execution_id}` shows the call again"
         }

@@ -357,7 +357,7 @@ codes! {
     EngineFault = "ENGINE_FAULT", Internal, Engine, false,
         Next::Call(call("execution.resume", BY_ID, "it is tried again; workflow.read with uri 'midex://workflow/step_history/{execution_id}' has what is known")),
         &["Run `midex resume {execution_id}`: it is tried again; `midex show` has what is known", "Run `midex doctor`: it looks for what is wrong"];
-    /// The URL of a document leads where nobody allowed midex to call.
+    /// The URL of a document or of a call leads where nobody allowed midex to call, or is none.
     AddressRefused = "ADDRESS_REFUSED", Validation, Parse, false,
         Next::Call(again("with another URL, or once the address is allowed").after("start midex with `--import-from {host}`, or save the document into a file of the project, if that address is meant")),
         &["Add `--import-from {host}` if that address is meant, or save the document into a file of the project", "Save the document into a file of the project, and name that"];

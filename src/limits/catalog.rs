@@ -132,8 +132,6 @@ pub const CALL_ITEMS_BYTES_MAX: usize = 8 << 20;
 pub const SECRETS_FILE_BYTES_MAX: u64 = 64 << 10;
 /// How deep the values of an example lie inside each other; what lies deeper is a text.
 pub const EXAMPLE_DEPTH_MAX: usize = 8;
-/// How many alternatives of a schema are tried for an example.
-pub const EXAMPLE_CHOICES_MAX: usize = 4;
 /// Items that a list in an example has at most.
 pub const EXAMPLE_ITEMS_MAX: usize = 20;
 /// Characters that a text in an example has at most.

@@ -56,7 +56,7 @@ const PLACES: &str = "/loc /source/pointer /source/parameter /path /field /param
 const WORDS_CHARS: usize = 1_000;
 
 /// What an operation answered. No secret of its catalog stands in it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
     /// The status.
     pub status: u16,

@@ -20,23 +20,15 @@ pub(super) fn of(content: &Content) -> Option<BodyFields> {
     is_object.then(|| Reading::of(whole))
 }
 
-/// What is said of a field in a line: its type, its choices, what it is for.
+/// What the schema of a body says of a field in a line: its type, its choices, what it is for.
 pub(super) fn schema_of(whole: &Value, name: &str) -> Value {
-    let mut open = vec![whole];
-    let mut seen = Seen::new();
-    while let Some(schema) = open.pop() {
-        if !seen.insert(ptr::from_ref(schema)) {
-            continue;
-        }
-        if let Some(field) = schema.get("properties").and_then(|all| all.get(name)) {
-            let field = meant(field, whole);
-            let kept = ["type", "enum", "format", "description"].into_iter();
-            let kept = kept.filter_map(|key| Some((key.to_owned(), field.get(key)?.clone())));
-            return Value::Object(kept.collect());
-        }
-        open.extend(composing(schema, whole));
-    }
-    Value::Object(Map::new())
+    let field = &meant(whole, whole)["properties"][name];
+    let kept = ["type", "enum", "format", "description"].into_iter();
+    let kept = kept.filter_map(|key| {
+        let said = meant(field, whole).get(key)?;
+        Some((key.to_owned(), said.clone()))
+    });
+    Value::Object(kept.collect())
 }
 
 /// The schemas that were looked at, by their addresses: one that several parts share, or that is part of itself, is

@@ -162,10 +162,7 @@ impl Caller {
         // Pinned where it is made: it is large, and would be copied each time that it is handed on.
         let work = pin!(call.once(with, body, Page::default()));
         let answered = call.unless_cancelled(work).await;
-        answered.map(|(mut answer, _)| {
-            answer.notes.extend(pages::cut(call.operation(), &answer));
-            answer
-        })
+        answered.map(|(answer, _)| answer)
     }
 
     /// Asks for a page of a list: the first, or the one that the page before said is `next`.
@@ -388,7 +385,8 @@ impl Caller {
         let call = self.prepare(prepared, target, &options);
         let operation = call.operation();
         if let Some(why) = &operation.uncallable {
-            return Err(Unsent::Uncallable(why.clone()));
+            let violation = Violation::new("/id", "uncallable", why.as_str());
+            return Err(Unsent::Arguments(vec![violation]));
         }
         let base_url = target.base_url_of(operation);
         let no_base =
@@ -412,11 +410,9 @@ impl Caller {
 /// Why a call cannot be sent.
 #[derive(Debug)]
 pub enum Unsent {
-    /// The operation is one that cannot be called.
-    Uncallable(String),
     /// What its path would follow is no URL: why, and it.
     NoBase(String, String),
-    /// What it is given breaks the operation.
+    /// What it is given breaks the operation, or the operation is one that cannot be called.
     Arguments(Vec<Violation>),
     /// It would go where nobody allowed.
     Address(Refusal),

@@ -1,9 +1,6 @@
 //! Pages of a list: each is a call, and says where the next one is, until the list has ended or a limit is met.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt::Display,
-};
+use std::{collections::BTreeSet, fmt::Display};
 
 use reqwest::Url;
 use serde::{Deserialize, Serialize};
@@ -11,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Answer, Call, Page, Payload, client::Fault, secret::has_reference, signs::Signs};
 use crate::{
-    catalog::operation::{Class, Operation, Pagination},
+    catalog::operation::{Operation, Pagination},
     domain::{
         Digest,
         document::{count_values, plain},
@@ -143,7 +140,10 @@ pub(super) async fn page(
             let why = "the document shows no way to a further page";
             answer.notes.push(format!("this is one page: {why}"));
         }
-        answer.notes.extend(turn.lacks(&signs));
+        if signs.has_more == Some(true) {
+            let why = "there are more items, and nothing says how they are asked for";
+            answer.notes.push(why.to_owned());
+        }
     }
     turn.next = next.filter(|_| !has_stopped);
     let next = turn
@@ -155,24 +155,6 @@ pub(super) async fn page(
         answer,
         items,
         next,
-    })
-}
-
-/// That an answer is one page of several, where nobody asked for the others.
-pub(super) fn cut(operation: &Operation, answer: &Answer) -> Option<String> {
-    let Payload::Json(payload) = &answer.payload else {
-        return None;
-    };
-    list_of(payload, &Paginate::default(), operation)?;
-    let link = answer
-        .headers
-        .get("link")
-        .and_then(|links| next_link(links));
-    let has_more = link.is_some() || Signs::of(payload, None).has_more == Some(true);
-    let is_one = has_more && operation.method.class() == Class::Safe;
-    is_one.then(|| {
-        "there are more items than these: `paginate`, or --max-pages, asks for further pages"
-            .to_owned()
     })
 }
 
@@ -217,11 +199,9 @@ impl Turn {
             .then(|| format!("there may be more items: {words}"));
         let answer = Answer {
             status: self.status,
-            headers: BTreeMap::new(),
-            payload: Payload::Empty,
-            name: String::new(),
             pages: self.pages,
             notes: note.into_iter().collect(),
+            ..Answer::default()
         };
         Paged {
             answer,
@@ -241,20 +221,6 @@ impl Turn {
             }
             None if self.has_links && signs.has_more.is_none() => signs.has_more = Some(false),
             None => {}
-        }
-    }
-
-    /// What of a list that goes no further has not come, as its last answer says.
-    fn lacks(&self, signs: &Signs) -> Option<String> {
-        let came = self.items as u64;
-        match signs.total.filter(|total| *total > came) {
-            _ if signs.has_more == Some(true) => {
-                Some("there are more items, and nothing says how they are asked for".to_owned())
-            }
-            Some(total) => Some(format!(
-                "there may be more items: the service counts {total}, and {came} came"
-            )),
-            None => None,
         }
     }
 

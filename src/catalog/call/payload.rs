@@ -14,9 +14,10 @@ use crate::{
 };
 
 /// The body of an answer.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum Payload {
     /// There is none.
+    #[default]
     Empty,
     /// JSON.
     Json(Value),

@@ -1,4 +1,4 @@
-//! What an answer says of the pages of its list: whether there is a further one, where it is, and how many items there are.
+//! What an answer says of the pages of its list: whether there is a further one, and where it is.
 
 use serde_json::Value;
 
@@ -10,11 +10,8 @@ const NEXTS: &str = "nextpage nextcursor nextpagetoken nexttoken nextmarker cont
 const LASTS: &str = "last islast islastpage";
 /// How many pages there are.
 const PAGE_COUNTS: &str = "pages totalpages pagecount lastpage numpages pagestotal";
-/// Which page the answer is, from 1; and from 0.
+/// Which page the answer is, from 1.
 const PAGES: &str = "page currentpage pagenumber";
-const PAGES_FROM_0: &str = "number pageindex";
-/// How many items there are on all pages. `count` is that of some services, and of others the length of the page.
-const TOTALS: &str = "total totalcount totalitems totalresults count";
 
 /// What an answer says of its list.
 #[derive(Debug, Default)]
@@ -23,8 +20,6 @@ pub(super) struct Signs {
     pub(super) has_more: Option<bool>,
     /// Where the next page is.
     pub(super) url: Option<String>,
-    /// How many items there are in all.
-    pub(super) total: Option<u64>,
     count: Option<u64>,
     /// Which page it is, from 1.
     page: Option<u64>,
@@ -40,7 +35,6 @@ impl Signs {
             if HOLDERS.contains(&&*bare(name)) {
                 let inner = value.as_object().into_iter().flatten();
                 inner.for_each(|(name, value)| signs.read(&bare(name), value));
-                signs.read_links(&bare(name), value);
             }
         }
         let page = signs.page.or(asked);
@@ -79,27 +73,9 @@ impl Signs {
                 self.says(true);
             }
             Value::Number(_) if is(NEXTS) => self.says(true),
-            Value::Number(number) => {
-                let number = number.as_u64();
-                if is(PAGE_COUNTS) {
-                    self.count = number;
-                } else if is(PAGES) {
-                    self.page = number;
-                } else if is(PAGES_FROM_0) {
-                    self.page = number.map(|number| number + 1);
-                } else if is(TOTALS) {
-                    self.total = number.max(self.total);
-                }
-            }
+            Value::Number(number) if is(PAGE_COUNTS) => self.count = number.as_u64(),
+            Value::Number(number) if is(PAGES) => self.page = number.as_u64(),
             _ => {}
-        }
-    }
-
-    /// Links of a list among which the next page is missing are those of its last one.
-    fn read_links(&mut self, name: &str, value: &Value) {
-        let has = |names: &[&str]| names.iter().any(|name| value.get(name).is_some());
-        if name == "links" && has(&["first", "last", "prev", "previous"]) && !has(&["next"]) {
-            self.says(false);
         }
     }
 }
@@ -133,19 +109,9 @@ mod tests {
                 Some(true),
                 Some("/y"),
             ),
-            (
-                json!({ "links": { "first": "/", "last": "/9" } }),
-                Some(false),
-                None,
-            ),
             (json!({ "links": { "self": "/" } }), None, None),
             (json!({ "page": 2, "pages": 3 }), None, None),
             (json!({ "page": 3, "pages": 3 }), Some(false), None),
-            (
-                json!({ "page": { "number": 2, "totalPages": 3 } }),
-                Some(false),
-                None,
-            ),
             (json!({ "meta": { "total_pages": 1 } }), Some(false), None),
             (json!({ "last": false }), Some(true), None),
             (json!({ "last": { "name": "x" } }), None, None),

@@ -71,7 +71,8 @@ pub(super) fn name(
             let name = free(operation, &wanted, &ids, &taken);
             taken.insert(name.clone());
             let before = after_path(operation, &wanted);
-            if name != wanted && is_sentence(&name) && taken.insert(before.clone()) {
+            if name != wanted && is_sentence(&name, &operation.path) && taken.insert(before.clone())
+            {
                 operation.aliases.push(before);
             }
             if name != wanted {
@@ -143,7 +144,8 @@ fn free(
         .filter(|id| !id.is_empty() && ids.get(id) == Some(&1))
         .map(bounded);
     // A sentence of its own says more than the last part of the path.
-    let (first, last_of_all): (Vec<_>, Vec<_>) = own.partition(|id| is_sentence(id));
+    let (first, last_of_all): (Vec<_>, Vec<_>) =
+        own.partition(|id| is_sentence(id, &operation.path));
     let candidates = std::iter::once(wanted.to_owned())
         .chain(first)
         .chain([after_path(operation, wanted)])
@@ -162,17 +164,10 @@ fn after_path(operation: &Operation, wanted: &str) -> String {
     bounded(format!("{wanted}-{last}"))
 }
 
-/// What sentences about operations begin with.
-const VERBS: &str = "accept add apply approve assign attach cancel change check clear close complete convert copy create delete deploy \
-     disable download edit enable execute export fetch find generate get import insert invite link list lock mark merge modify \
-     move open patch pause post publish put query read register reject release remove rename replace request reset restart \
-     restore resume retrieve revoke rotate run save search send set show start stop submit sync test transfer trigger unlink \
-     unlock update upgrade upload upsert validate verify";
-
-/// Whether an `operationId`, as a name, says what is done to what: `update-incoming-phone-number`.
-fn is_sentence(id: &str) -> bool {
-    id.split_once('-')
-        .is_some_and(|(verb, _)| VERBS.split(' ').any(|known| known == verb))
+/// Whether an `operationId`, as a name, is a sentence of its own: `update-number`, and not `numbers-update` of `/numbers`.
+fn is_sentence(id: &str, path: &str) -> bool {
+    let of_path = |word: &str| parts(path).iter().any(|part| part.starts_with(word));
+    id.split_once('-').is_some_and(|(first, _)| !of_path(first))
 }
 
 /// The name of an operation if no other one wants it.

@@ -21,7 +21,6 @@ struct Parts<'a> {
     schemas: Vec<&'a Value>,
     /// Properties that tell which alternative is meant.
     fixed: Map<String, Value>,
-    has_choice: bool,
 }
 
 impl<'a> Parts<'a> {
@@ -48,17 +47,10 @@ impl<'a> Parts<'a> {
 
 impl<'a> Sampler<'a> {
     fn value(&self, schema: &'a Value, depth: usize) -> Value {
-        let mut made = Value::Null;
-        for choice in 0..limits::EXAMPLE_CHOICES_MAX {
-            let mut parts = Parts::default();
-            self.gather(schema, choice, &mut parts, depth);
-            let given = parts.given().filter(|given| self.takes(schema, given));
-            made = given.cloned().unwrap_or_else(|| self.made(&parts, depth));
-            if !parts.has_choice || self.takes(schema, &made) {
-                break;
-            }
-        }
-        made
+        let mut parts = Parts::default();
+        self.gather(schema, &mut parts, depth);
+        let given = parts.given().filter(|given| self.takes(schema, given));
+        given.cloned().unwrap_or_else(|| self.made(&parts, depth))
     }
 
     fn takes(&self, schema: &Value, value: &Value) -> bool {
@@ -69,24 +61,21 @@ impl<'a> Sampler<'a> {
         Schema::compile(&alone).is_ok_and(|schema| schema.violations(value).is_empty())
     }
 
-    fn gather(&self, schema: &'a Value, choice: usize, parts: &mut Parts<'a>, depth: usize) {
+    fn gather(&self, schema: &'a Value, parts: &mut Parts<'a>, depth: usize) {
         let schema = meant(schema, self.whole);
         parts.schemas.push(schema);
-        let all = members(schema, "allOf").iter();
-        let choices = ["oneOf", "anyOf"].map(|key| members(schema, key));
-        let chosen = choices
-            .iter()
-            .filter_map(|list| list.get(choice).or(list.last()));
-        let chosen: Vec<_> = chosen.collect();
-        parts.has_choice |= !chosen.is_empty();
+        let first = ["oneOf", "anyOf"]
+            .into_iter()
+            .filter_map(|key| members(schema, key).first());
+        let first: Vec<_> = first.collect();
         parts.fixed.extend(
-            chosen
+            first
                 .iter()
                 .filter_map(|option| discriminating(schema, option)),
         );
-        for part in all.chain(chosen).take_while(|_| depth > 0) {
-            self.gather(part, choice, parts, depth - 1);
-        }
+        let all = members(schema, "allOf").iter().chain(first);
+        all.take_while(|_| depth > 0)
+            .for_each(|part| self.gather(part, parts, depth - 1));
     }
 
     fn made(&self, parts: &Parts<'a>, depth: usize) -> Value {
@@ -123,16 +112,8 @@ impl<'a> Sampler<'a> {
     fn array(&self, parts: &Parts<'a>, depth: usize) -> Value {
         let schema = parts.find("items").filter(|_| depth > 0);
         let item = schema.map_or(json!(EXAMPLE), |schema| self.value(schema, depth - 1));
-        let is_unique = parts.find("uniqueItems") == Some(&json!(true));
-        let another = |at: usize| match &item {
-            Value::Number(number) if is_unique => json!(number.as_u64().unwrap_or(0) + at as u64),
-            Value::String(text) if is_unique && at > 0 => json!(format!("{text}{at}")),
-            item => item.clone(),
-        };
         let least = parts.count("minItems").unwrap_or(0);
-        (0..least.min(limits::EXAMPLE_ITEMS_MAX))
-            .map(another)
-            .collect()
+        vec![item; least.min(limits::EXAMPLE_ITEMS_MAX)].into()
     }
 }
 
@@ -250,15 +231,5 @@ mod tests {
             (made, depth) = (inner, depth + 1);
         }
         assert_eq!(depth, limits::EXAMPLE_DEPTH_MAX + 1);
-        let no = json!({ "const": "a", "minLength": 5 });
-        let good = json!({ "const": "abcde" });
-        let most = limits::EXAMPLE_CHOICES_MAX;
-        let choices = |place: usize| {
-            let mut all = vec![no.clone(); most + 2];
-            all[place] = good.clone();
-            json!({ "oneOf": all })
-        };
-        assert_eq!(sample(&choices(most - 1)), json!("abcde"));
-        assert_eq!(sample(&choices(most)), json!("a"));
     }
 }

@@ -9,7 +9,8 @@ use crate::support::{Client as _, Server, project::Project};
 
 pub(super) struct Api {
     pub(super) service: Service,
-    pub(super) project: Project,
+    /// Kept, for its files go with it.
+    _project: Project,
     pub(super) server: Server,
 }
 
@@ -44,7 +45,7 @@ impl Api {
         fs::write(path, format!("allow = [\"{}\"]\n{text}", service.host)).unwrap();
         Self {
             service,
-            project,
+            _project: project,
             server,
         }
     }

@@ -154,25 +154,15 @@ fn joined(base: &str, text: &str) -> String {
 
 /// The URI with the path that its dot segments lead to (RFC 3986, 5.2.4).
 fn without_dots(uri: &str) -> String {
-    let host = uri.find("://").map_or(0, |at| at + 3);
-    let start = uri[host..].find('/').map_or(uri.len(), |at| host + at);
-    let (before, path) = uri.split_at(start);
+    let fixed = if uri.contains("://") { 3 } else { 0 };
     let mut kept: Vec<&str> = Vec::new();
-    for segment in path.split('/').skip(1) {
+    for (at, segment) in uri.split('/').enumerate() {
         match segment {
-            ".." => drop(kept.pop()),
-            "." => {}
+            // Neither the scheme nor the host is left out.
+            ".." if kept.len() > fixed => drop(kept.pop()),
+            "." | ".." if at >= fixed => {}
             segment => kept.push(segment),
         }
     }
-    let ends_open = path.ends_with("/.") || path.ends_with("/..");
-    let slash = if ends_open && !kept.is_empty() {
-        "/"
-    } else {
-        ""
-    };
-    if path.is_empty() {
-        return uri.to_owned();
-    }
-    format!("{before}/{}{slash}", kept.join("/"))
+    kept.join("/")
 }
