@@ -120,7 +120,11 @@ pub fn compile(text: &[u8]) -> Result<Compiled, Inspection> {
     for operation in &mut operations {
         operation.class = class::class_of(operation);
     }
-    let collisions = name::name(&mut operations, &shared, &mut warnings);
+    let collisions = name::name(
+        &mut operations,
+        |operation| provider::is_of_one(operation, &shared),
+        &mut warnings,
+    );
     for operation in &mut operations {
         operation::sent(&mut operation.path);
     }

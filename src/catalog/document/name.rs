@@ -16,14 +16,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::{
-    Warnings,
-    operation::place,
-    provider,
-    shape::{Shared, items, kind, properties},
-};
+use super::{Warnings, operation::place};
 use crate::{
     catalog::operation::{Method, Operation},
     domain::Digest,
@@ -43,17 +37,17 @@ pub struct Collision {
     pub path: String,
 }
 
-/// Names all operations, and leaves of their aliases those that only one has.
+/// Names all operations, and leaves of their aliases those that only one has. The answer of some `is_of_one` object.
 pub(super) fn name(
     operations: &mut [Operation],
-    shared: &Shared,
+    is_of_one: impl Fn(&Operation) -> bool,
     warnings: &mut Warnings,
 ) -> Vec<Collision> {
     let ids = ids(operations);
     let mut groups: BTreeMap<String, Vec<&mut Operation>> = BTreeMap::new();
     for operation in operations.iter_mut() {
         let mut wanted = wanted(operation.method, &operation.path);
-        if is_of_one(operation, shared)
+        if is_of_one(operation)
             && let Some(before) = wanted.strip_suffix(":list")
         {
             let shown = format!("{before}:show");
@@ -88,24 +82,6 @@ pub(super) fn name(
     }
     single(operations, warnings);
     collisions
-}
-
-/// Whether the answer of an operation is one object, and no list.
-fn is_of_one(operation: &Operation, shared: &Shared) -> bool {
-    let Some(output) = operation.output.as_ref() else {
-        return false;
-    };
-    let fields = properties(output, shared);
-    let is_list =
-        |value: &Value| kind(value, shared) == Some("array") || items(value, shared).is_some();
-    let has_id = fields
-        .iter()
-        .any(|(name, _)| ["id", "uuid", "gid", "sid"].contains(name));
-    let has_list = fields.iter().any(|(_, value)| is_list(value));
-    !fields.is_empty()
-        && !is_list(output)
-        && !provider::is_list_of_objects(operation, shared)
-        && (has_id || !has_list)
 }
 
 /// How many operations have an `operationId`, as a name.

@@ -42,6 +42,8 @@ paths:
       summary: Throw a jar away
       responses: {{"204": {{description: It is gone}}}}
 components:
+  securitySchemes:
+    key: {{type: apiKey, in: query, name: shelf_key}}
   schemas:
     Jar:
       type: object
