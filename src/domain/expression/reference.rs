@@ -101,6 +101,11 @@ impl Reference {
         self.root == other.root && other.path.starts_with(&self.path)
     }
 
+    /// The first `count` segments of the path, as text.
+    pub(crate) fn above(&self, count: usize) -> String {
+        upto(self, count)
+    }
+
     pub(super) fn is_same_path(&self, other: &Self) -> bool {
         self.root == other.root && self.path == other.path
     }
@@ -161,20 +166,18 @@ impl Roots {
             Root::Memory => &self.memory,
             Root::Env => &self.env,
             Root::Secrets => return self.placeholder(reference).map(Cow::Owned),
-            Root::Run => return walk(&self.run, reference, 0).map(Cow::Borrowed),
-            Root::Item => {
-                return walk(&self.item(reference)?.value, reference, 0).map(Cow::Borrowed);
-            }
+            Root::Run => return walk(&self.run, reference, 0),
+            Root::Item => return walk(&self.item(reference)?.value, reference, 0),
             Root::Index => {
                 let index = Value::from(self.item(reference)?.index);
-                return walk(&index, reference, 0).cloned().map(Cow::Owned);
+                return walk(&index, reference, 0).map(|found| Cow::Owned(found.into_owned()));
             }
         };
         let Some(first) = reference.path.first() else {
             return Ok(Cow::Owned(Value::Object(map.clone())));
         };
         match map.get(first.key().as_ref()) {
-            Some(value) => walk(value, reference, 1).map(Cow::Borrowed),
+            Some(value) => walk(value, reference, 1),
             None => Err(missing(reference, 0, Some(map))),
         }
     }
@@ -201,14 +204,21 @@ impl Roots {
     }
 }
 
-/// Follows the path of `reference` from its segment `from` on, beginning at `start`.
+/// Follows the path of `reference` from its segment `from` on, beginning at `start`. An index into a text is a letter.
 fn walk<'a>(
     start: &'a Value,
     reference: &Reference,
     from: usize,
-) -> Result<&'a Value, EvaluationFault> {
+) -> Result<Cow<'a, Value>, EvaluationFault> {
     let mut value = start;
     for (at, segment) in reference.path.iter().enumerate().skip(from) {
+        if let (Value::String(text), Segment::Index(index)) = (value, segment)
+            && let Some(letter) = text.chars().nth(*index)
+        {
+            let letter = Value::String(letter.into());
+            let found = walk(&letter, reference, at + 1)?;
+            return Ok(Cow::Owned(found.into_owned()));
+        }
         let next = match (value, segment) {
             (Value::Object(map), segment) => map.get(segment.key().as_ref()),
             (Value::Array(items), Segment::Index(index)) => items.get(*index),
@@ -225,7 +235,7 @@ fn walk<'a>(
         };
         value = next;
     }
-    Ok(value)
+    Ok(Cow::Borrowed(value))
 }
 
 /// The fault of a path whose segment `at` leads to nothing.
@@ -254,7 +264,7 @@ fn missing(
         _ if is_difference => {
             Some("a hyphen between letters belongs to the name: write ` - ` to subtract".into())
         }
-        "length" => Some("write `| length` for how long something is".into()),
+        "length" | "size" | "count" => Some("write `| length` for how long something is".into()),
         _ => nearest::did_you_mean(&key, keys.take(KEYS)),
     };
     fault
