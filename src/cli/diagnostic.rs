@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn findings_are_shown_in_their_lines() {
-        let text = "---\r\nname: w\r\ntags: review\r\ncomplexity: hihg\r\nphases:\r\n  - phase: désign\r\n    agent: architct\r\n    dependsOn: [biuld]\r\n  - phase: build\r\n    agent: implementer\r\n---\r\n";
+        let text = "---\r\nname: w\r\ntags: review\r\ncomplexity: moderat\r\nphases:\r\n  - phase: désign\r\n    agent: architct\r\n    dependsOn: [biuld]\r\n  - phase: build\r\n    agent: implementer\r\n---\r\n";
         insta::assert_snapshot!(shown("w.md", text), @r#"
     error[missing_key]: the front matter of a workflow has no `description`
      --> w.md:2:1
@@ -213,13 +213,13 @@ mod tests {
       |
       = help: write [review]
 
-    error[unknown_value]: `hihg` is not one of simple, moderate, high
+    error[unknown_value]: `moderat` is not one of simple, moderate, high
      --> w.md:4:13
       |
-    4 | complexity: hihg
-      |             ^^^^
+    4 | complexity: moderat
+      |             ^^^^^^^
       |
-      = help: did you mean `high`?
+      = help: did you mean `moderate`?
 
     error[ill_formed_name]: step id "désign" may hold only letters, digits, `_` and `-`, and may not start with `-`
      --> w.md:6:12

@@ -57,7 +57,10 @@ pub(super) fn grouped(command: Command) -> Command {
         for name in names.split(' ') {
             let about = command.find_subcommand(name).and_then(Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
-            for (at, line) in wrapped(&about, columns.saturating_sub(indent)).iter().enumerate() {
+            for (at, line) in wrapped(&about, columns.saturating_sub(indent))
+                .iter()
+                .enumerate()
+            {
                 let name = if at == 0 { name } else { "" };
                 let _ = writeln!(text, "  {name:<width$}{line}", width = indent - 2);
             }

@@ -23,6 +23,8 @@ mod shape;
 mod site;
 mod step;
 
+use std::collections::BTreeSet;
+
 pub use self::{
     commands::{Argument, BodyFields, Callable, Commands, Found, needs},
     known::{Abilities, Agent, Agents, Known, Operations},
@@ -51,6 +53,9 @@ pub fn workflow(draft: &WorkflowDraft, known: Known<'_>) -> (Option<Workflow>, V
     commands::requirements(found, draft, known.abilities.commands());
     let steps = steps(found, draft, known, &mut quota);
     let hooks = beside::hooks(found, draft, known);
+    one_for_each_template(found);
+    let accepted: Vec<String> = draft.document.read(grammar::ACCEPT).unwrap_or_default();
+    found.retain(|one| !accepted.iter().any(|rule| rule == one.rule.as_str()));
     if is_broken(&findings) {
         return (None, findings);
     }
@@ -83,6 +88,15 @@ pub fn workflow(draft: &WorkflowDraft, known: Known<'_>) -> (Option<Workflow>, V
     });
     debug_assert!(workflow.is_some(), "a draft without errors is a workflow");
     (workflow, findings)
+}
+
+/// Leaves out what else is found at the place of an expression that is not evaluated: the text means nothing as it stands.
+fn one_for_each_template(found: &mut Vec<Finding>) {
+    let told: BTreeSet<_> = { found.iter() }
+        .filter(|one| one.rule == Rule::NotATemplate)
+        .map(|one| one.path.clone())
+        .collect();
+    found.retain(|one| one.rule == Rule::NotATemplate || !told.contains(&one.path));
 }
 
 /// The findings of a draft by itself, where nothing can be said of what it comes to: only the shapes of its own keys.
@@ -156,7 +170,7 @@ fn steps(
     if list.len() > limits::STEPS_MAX {
         return None;
     }
-    let list = section::with_instructions(found, list, &draft.sections);
+    let list = section::with_instructions(found, list, draft);
     step::duplicate_ids(found, &list, draft.form);
     let order = order::dependencies(found, &list, draft.form);
     let mut flow = flow::Flow::of(found, &list, order);

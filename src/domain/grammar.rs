@@ -7,9 +7,9 @@ pub mod foreign;
 mod table;
 
 pub use self::table::{
-    ALIAS, ARM, COMPENSATION, DECLARED, DEFAULT, END, EXCLUSIVE, EXTENDS, FRONT_MATTER, HOOK,
-    HOST_PERSONA, INSERT, INSERT_AT, INSERTED, MANIFEST, ON_ERROR, PERSONA, PHASE, REMOVE, STEP,
-    STEPS, VALIDATE,
+    ACCEPT, ALIAS, ARM, COMPENSATION, DECLARED, DEFAULT, END, EXCLUSIVE, EXTENDS, FRONT_MATTER,
+    HOOK, HOST_PERSONA, INSERT, INSERT_AT, INSERTED, MANIFEST, ON_ERROR, PERSONA, PHASE, REMOVE,
+    STEP, STEPS, VALIDATE,
 };
 use super::id::{AgentName, InputName, StepId, WorkflowName};
 use crate::error::Result;
@@ -91,6 +91,17 @@ pub enum Shape {
     Schema,
     /// Nothing reads the key yet.
     Planned,
+}
+
+/// What becomes of `${{ … }}` in a text. Everything that looks for expressions asks [`Shape::templates`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Templates {
+    /// They are evaluated.
+    Evaluated,
+    /// They are shown or kept as they stand.
+    Shown,
+    /// The text means something by itself, and could mean nothing with them.
+    Refused,
 }
 
 /// What a name or an id is of: its parser says which are well formed.
@@ -184,6 +195,22 @@ impl Record {
 }
 
 impl Shape {
+    /// What becomes of templates in texts of this shape; of a mapping with keys of its own each key says that itself.
+    pub const fn templates(&self) -> Templates {
+        match self {
+            Self::Template(_) | Self::Condition | Self::Items | Self::TextOr(_) => {
+                Templates::Evaluated
+            }
+            Self::Value | Self::Values | Self::Memory(_) | Self::Bindings(_) => {
+                Templates::Evaluated
+            }
+            Self::SpanOrTemplate | Self::InstantOrTemplate => Templates::Evaluated,
+            Self::Text(_) | Self::FreeText(_) | Self::Version => Templates::Shown,
+            Self::Data | Self::Scalars(_) | Self::Schema => Templates::Shown,
+            _ => Templates::Refused,
+        }
+    }
+
     fn records(&self) -> Vec<&'static Record> {
         match self {
             Self::Record(record)

@@ -1,7 +1,7 @@
 //! Markdown with front matter: YAML between two lines of `---`, then the body.
 
 use crate::domain::{
-    draft::Section,
+    draft::{Heading, Section},
     finding::{Finding, Place, Rule, first_line_end},
     node::{At, Node},
 };
@@ -17,6 +17,8 @@ pub(super) struct Markdown {
     pub(super) body: At<String>,
     /// The sections of it that belong to steps.
     pub(super) sections: Vec<Section>,
+    /// The other headings of it.
+    pub(super) headings: Vec<Heading>,
 }
 
 /// Whether the text begins with front matter.
@@ -79,6 +81,7 @@ fn split(text: &str) -> Result<(&str, usize), Box<Finding>> {
 impl Markdown {
     fn of(text: &str, front: Node, body_start: usize) -> Self {
         let body = text[body_start..].trim_matches(['\r', '\n']).trim_end();
+        let (sections, headings) = sections::sections(text, body_start);
         Self {
             front,
             body: At {
@@ -86,7 +89,8 @@ impl Markdown {
                 path: String::new(),
                 place: Place::of(text, body_start, body_start),
             },
-            sections: sections::sections(text, body_start),
+            sections,
+            headings,
         }
     }
 }

@@ -33,6 +33,8 @@ struct Scope<'a> {
     is_beside: bool,
     /// The name of the item, inside a `foreach`.
     alias: Option<&'a str>,
+    /// Whether the value is kept with the execution, as a child's inputs and a final output are.
+    is_kept: bool,
 }
 
 impl<'a> Scope<'a> {
@@ -83,6 +85,7 @@ pub(super) fn check(
         secrets,
         calls,
         types: quoted::types(draft),
+        undeclared: None,
         steps,
     };
     for field in &draft.fields {
@@ -95,6 +98,7 @@ pub(super) fn check(
             owner,
             is_beside: field.key.name == "hooks",
             alias: None,
+            is_kept: field.key.name == "final_output",
         };
         checker.expressions(field, scope);
     }
@@ -107,6 +111,17 @@ pub(super) fn check(
             checker.step(position, each, Some(alias.unwrap_or(grammar::ALIAS)));
         }
     }
+    let inputs = checker.uses.inputs.iter().take(UNDECLARED_LISTED_MAX);
+    let lines: Vec<_> = inputs
+        .map(|name| format!("{name}: {{ type: string }}"))
+        .collect();
+    let lines = format!(
+        "add `inputs: {{ {} }}` with the types that are meant",
+        lines.join(", ")
+    );
+    checker
+        .found
+        .extend(checker.undeclared.map(|one| one.suggest(lines)));
     checker.uses
 }
 
@@ -125,14 +140,19 @@ struct Checker<'f, 'a, 'd> {
     memory: Option<BTreeSet<&'d str>>,
     secrets: Option<&'d BTreeSet<String>>,
     calls: &'d Calls,
-    /// The types of the inputs that are no texts.
+    /// The types that inputs declare.
     types: BTreeMap<&'d str, &'d str>,
     uses: Uses,
+    /// The first reference to an input where none are declared.
+    undeclared: Option<Finding>,
 }
 
 impl<'d> Checker<'_, '_, 'd> {
     fn step(&mut self, position: usize, step: &StepDraft, alias: Option<&str>) {
-        self.found.extend(lookalike::described(step));
+        if let Some(finding) = lookalike::described(step) {
+            self.found.retain(|one| one.path != finding.path);
+            self.found.push(finding);
+        }
         for field in &step.fields {
             let own = match field.key.name {
                 "if" | "when" => Own::Never,
@@ -144,6 +164,7 @@ impl<'d> Checker<'_, '_, 'd> {
                 owner,
                 is_beside: matches!(field.key.name, "hooks" | "compensate"),
                 alias,
+                is_kept: field.key.name == "with" && step.field("workflow").is_some(),
             };
             self.expressions(field, scope);
         }
@@ -168,12 +189,19 @@ impl<'d> Checker<'_, '_, 'd> {
         if !site.is_condition && !is_template(site.text) {
             return;
         }
+        if let Some(finding) = lookalike::braced_condition(site, scope.names()) {
+            return self.found.push(finding);
+        }
         let (references, faults) = references(site, scope.names());
         for reference in &references {
             let before = self.found.len();
             self.reference(site, scope, reference);
             if self.found.len() == before {
+                self.impossible(site, reference);
+            }
+            if self.found.len() == before {
                 self.field(site, &references, reference);
+                self.brief(site, &references, reference);
                 self.answer(site, reference);
                 self.conditional(site, scope, &references, reference);
             }
@@ -221,30 +249,46 @@ impl<'d> Checker<'_, '_, 'd> {
             return;
         }
         for alike in lookalike::parts(site.text, scope.names()) {
-            if alike
-                .references
-                .iter()
-                .all(|reference| self.is_there(scope, reference))
-            {
-                let written = &site.text[alike.start..alike.end];
-                let message = format!(
-                    "`{written}` is passed on as it is: an expression stands between `${{{{` and `}}}}`"
-                );
-                let part = (alike.start, alike.end - alike.start);
-                self.found.push(
-                    Finding::new(Rule::LooksLikeExpression, &site.path, site.place, message)
-                        .within(site.place, site.text, part.0, part.1)
-                        .suggest(format!("write `{}`", alike.meant))
-                        .replace_within(site.place, site.text, part, &alike.meant),
-                );
+            let written = &site.text[alike.start..alike.end];
+            let is_bare = !written.starts_with(['{', '$', '=']);
+            let references = &alike.references;
+            let is_there = references.iter().all(|one| self.is_there(scope, one));
+            let meant = match references.as_slice() {
+                [] => self.named(&alike.inner),
+                _ => is_there.then_some(alike.inner),
+            };
+            // Without any signs it may be a word with a dot in it, and between those of a shell one of its own.
+            if meant.is_none() && (is_bare || written.starts_with("${")) {
+                continue;
             }
+            let message = format!(
+                "`{written}` is passed on as it is: an expression stands between `${{{{` and `}}}}`"
+            );
+            let part = (alike.start, alike.end - alike.start);
+            let finding = Finding::new(Rule::LooksLikeExpression, &site.path, site.place, message)
+                .within(site.place, site.text, part.0, part.1);
+            self.found.push(match meant {
+                Some(meant) => {
+                    let meant = format!("${{{{ {meant} }}}}");
+                    finding
+                        .suggest(format!("write `{meant}`"))
+                        .replace_within(site.place, site.text, part, &meant)
+                }
+                None => finding.suggest("write it as `${{ inputs.NAME }}`".to_owned()),
+            });
         }
+    }
+
+    /// The path that a name alone means: that of an input, or of what a step brings.
+    fn named(&self, name: &str) -> Option<String> {
+        let is_input = self.inputs.as_ref()?.contains(&name);
+        is_input.then(|| format!("inputs.{name}"))
     }
 
     /// Whether the first name of a path exists in the scope.
     fn is_there(&self, scope: Scope<'_>, reference: &Reference) -> bool {
         let Some(name) = first(reference) else {
-            return false;
+            return scope.alias.is_some();
         };
         match reference.root {
             Root::Inputs => self
@@ -261,6 +305,82 @@ impl<'d> Checker<'_, '_, 'd> {
             Root::Env | Root::Secrets => !name.contains(char::is_lowercase),
             Root::Item | Root::Index => scope.alias.is_some(),
         }
+    }
+
+    /// A path that can lead to nothing: an attribute of what has none, or a key that a `set` does not set.
+    fn impossible(&mut self, site: &Site<'_>, reference: &Reference) {
+        let steps = self.steps;
+        let step = reference.step().and_then(|id| self.flow.position(&id));
+        let step = step.and_then(|at| steps.get(at));
+        let at = usize::from(reference.root != Root::Index);
+        let Some(segment) = reference.path.get(at) else {
+            return;
+        };
+        let name = segment.key();
+        if let Some(set) = step.and_then(|step| step.value("set")?.entries())
+            && set.iter().all(|entry| entry.key != name)
+        {
+            let message = format!("the step does not set `{name}`");
+            let known = set.iter().map(|entry| entry.key.as_str()).collect();
+            let name = name.into_owned();
+            return self.unknown(site, reference, &Unknown { name, known }, message);
+        }
+        let kind = match reference.root {
+            Root::Inputs => first(reference).and_then(|name| self.types.get(&*name).copied()),
+            Root::Steps if step.is_some_and(|step| step.each.is_some()) => Some("array"),
+            Root::Index => Some("integer"),
+            _ => None,
+        };
+        let Some(kind) = kind.filter(|kind| *kind != "object") else {
+            return;
+        };
+        let is_list = kind == "array";
+        if matches!(segment, Segment::Index(_)) && (is_list || kind == "string") {
+            return;
+        }
+        let above = reference.above(at);
+        let hint = match &*name {
+            "length" | "size" | "count" => format!("write `{above} | length`"),
+            _ if is_list => format!(
+                "write `{above} | map(attribute='{name}')` for that of every item, or `{above}[0].{name}` for the first"
+            ),
+            _ => format!("write `{above}`"),
+        };
+        let message = format!("`{reference}` cannot be there: `{above}` is of type {kind}");
+        let finding = site.about(Rule::UnknownReference, reference, message);
+        self.found.push(finding.suggest(hint));
+    }
+
+    /// Warns of a field that an output need not have: any but the summary, where no `result` says more, and those of an item
+    /// that may be passed over.
+    fn brief(&mut self, site: &Site<'_>, all: &[Reference], reference: &Reference) {
+        let is_guarded = |other: &Reference| other.is_guarded && other.is_above(reference);
+        let Some((_, step, path)) = self.body_of(reference) else {
+            return;
+        };
+        let above = reference.path.len() - path.len();
+        let has = |kind: &&str| step.field(kind).is_some();
+        let is_brief = ["agent", "guidance", "tool"].iter().any(has) && !has(&"result");
+        let name = path.first().map(Segment::key);
+        let name = name.filter(|name| is_brief && name != "summary");
+        let (why, hint) = match name {
+            _ if all.iter().any(is_guarded) => return,
+            Some(name) => (
+                "without a `result` only the summary is sure",
+                format!(
+                    "read `{}.summary`, or give the step a `result` that requires `{name}`",
+                    reference.above(above)
+                ),
+            ),
+            None if above == 2 && is_passed(step) => (
+                "the item may be passed over",
+                format!("say what stands in for it: `{reference} | default(…)`"),
+            ),
+            None => return,
+        };
+        let message = format!("`{reference}` may be missing: {why}");
+        let finding = site.about(Rule::UncertainReference, reference, message);
+        self.found.push(finding.suggest(hint));
     }
 
     /// Checks a referenced field against the `result` of its step.
@@ -298,7 +418,8 @@ impl<'d> Checker<'_, '_, 'd> {
         }
     }
 
-    /// Warns of the output of a step that its condition may skip, where a step that none may skip asks for it.
+    /// Warns of the output of a step that its condition may skip or that runs after a failure alone, where a step that none may
+    /// skip asks for it, or the final output does.
     fn conditional(
         &mut self,
         site: &Site<'_>,
@@ -307,28 +428,39 @@ impl<'d> Checker<'_, '_, 'd> {
         reference: &Reference,
     ) {
         let asked = reference.step().and_then(|id| self.flow.position(&id));
-        let (Some(asked), Owner::Step(position, _)) = (asked, scope.owner) else {
-            return;
+        let Some(asked) = asked else { return };
+        let position = match scope.owner {
+            Owner::Step(position, _) => position,
+            Owner::End if !scope.is_beside => self.steps.len(),
+            _ => return,
         };
         let is_guarded = |other: &Reference| other.is_guarded && other.is_above(reference);
-        let asks = &self.steps[position];
-        let may_skip = |step: &StepDraft| step.bodies().any(is_conditional);
+        let is_left = |step: &StepDraft| is_conditional(step) || is_handler(step);
+        let may_skip = |step: &StepDraft| step.is_provision || step.bodies().any(is_left);
         // A branch between the two may well ask whether it was done.
         let between = self.steps.get(asked + 1..position).unwrap_or_default();
+        let asks = self.steps.get(position);
+        let step = &self.steps[asked];
         if asked == position
-            || !is_conditional(&self.steps[asked])
-            || may_skip(asks)
-            || between.iter().any(|step| step.field("branch").is_some())
+            || !is_left(step)
+            || asks.is_some_and(may_skip)
+            || asks.is_some() && between.iter().any(|step| step.field("branch").is_some())
             || all.iter().any(is_guarded)
         {
             return;
         }
         let id = self.flow.id(asked);
-        let message =
-            format!("`{reference}` may be missing: `{id}` is skipped where its `if` does not hold");
-        let hint = format!(
-            "give this step an `if` too, or say what stands in for it: `{reference} | default(…)`"
-        );
+        let why = if is_conditional(step) {
+            "is skipped where its `if` does not hold"
+        } else {
+            "runs only where a step before it failed"
+        };
+        let message = format!("`{reference}` may be missing: `{id}` {why}");
+        let instead = format!("say what stands in for it: `{reference} | default(…)`");
+        let hint = match asks {
+            Some(_) => format!("give this step an `if` too, or {instead}"),
+            None => instead,
+        };
         let finding = site.about(Rule::DependsOnConditional, reference, message);
         self.found.push(finding.suggest(hint));
     }
@@ -403,6 +535,13 @@ impl<'d> Checker<'_, '_, 'd> {
             }
             Root::Inputs => self.input(site, reference),
             Root::Memory => self.remembered(site, reference),
+            Root::Secrets if scope.is_kept || site.is_kept => {
+                let name = reference.secret().unwrap_or_default();
+                let message = format!("the secret `{name}` would be kept here, and is not");
+                let hint = "name it in the `with` or `body` of the step that sends it";
+                let finding = site.about(Rule::MisplacedSecret, reference, message);
+                self.found.push(finding.suggest(hint.to_owned()));
+            }
             Root::Secrets => self.secret(site, reference),
             Root::Run => {
                 if let Some(unknown) = names::run(&reference.path, scope.is_beside, self.flow.ids())
@@ -426,7 +565,13 @@ impl<'d> Checker<'_, '_, 'd> {
             Some(name) => drop(self.uses.inputs.insert(name.into_owned())),
             None => self.uses.all = true,
         }
-        let (Some(name), Some(known)) = (first(reference), &self.inputs) else {
+        let Some(name) = first(reference) else { return };
+        let Some(known) = &self.inputs else {
+            let message = format!("`{reference}` is read, and the manifest declares no inputs");
+            let finding = || site.about(Rule::UndeclaredInput, reference, message);
+            if !reference.is_guarded {
+                self.undeclared.get_or_insert_with(finding);
+            }
             return;
         };
         if known.contains(&&*name) {
@@ -559,6 +704,20 @@ impl<'d> Checker<'_, '_, 'd> {
             .insert_before(below.place, &format!("{{ id: {keep}, {set} }}"))
             .replace_within(site.place, site.text, part, &instead)
     }
+}
+
+/// How many inputs that are not declared the finding about them lists.
+const UNDECLARED_LISTED_MAX: usize = 12;
+
+/// Whether the step runs after a failure alone.
+fn is_handler(step: &StepDraft) -> bool {
+    step.value("run_when").and_then(Node::text) == Some("failed")
+}
+
+/// Whether an item that this step does may have no output although the `foreach` goes on.
+fn is_passed(step: &StepDraft) -> bool {
+    let passes = step.value("on_error").and_then(Node::text) == Some("continue");
+    passes || step.read("optional") == Some(true) || is_conditional(step)
 }
 
 /// The key in memory for the output of a step: the last name of the path.

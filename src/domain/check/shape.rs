@@ -1,6 +1,7 @@
 //! Validates nodes against the shapes of the grammar.
 
 mod branches;
+mod template;
 mod text;
 
 use std::collections::HashSet;
@@ -67,6 +68,7 @@ fn written(node: &Node, expected: &str) -> Option<(String, String)> {
 
 /// Adds a finding for everything in `node` that does not conform to `shape`.
 fn conform(found: &mut Vec<Finding>, node: &Node, path: &str, shape: &Shape) {
+    template::check(found, node, path, shape);
     match shape {
         // Schemas are looked at together, for what they may come to is counted for all of them.
         Shape::Value | Shape::Data | Shape::Schema | Shape::Planned => {}

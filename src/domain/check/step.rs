@@ -266,7 +266,7 @@ fn unknown_activity(field: &RawField, abilities: &Abilities) -> Option<Finding> 
     let finding = |message: String| field.value_finding(Rule::UnknownActivity, message);
     if known.is_empty() {
         let message = format!("no activity is called `{name}`: this server has none");
-        let hint = "activities are brought by programs that embed midex: run this workflow with the one that has it";
+        let hint = "activities are brought by programs that embed midex: run this workflow with the one that has it, or have the model do it with `guidance: TEXT`";
         return Some(finding(message).suggest(hint.to_owned()));
     }
     let known = known.iter().map(String::as_str);

@@ -166,6 +166,14 @@ rules! {
     UnusedInput = "unused_input", Warning;
     /// The text looks like an expression and is none.
     LooksLikeExpression = "looks_like_expression", Warning;
+    /// An expression stands where none is evaluated.
+    NotATemplate = "not_a_template", Error;
+    /// An expression puts a secret where it would be kept or shown.
+    MisplacedSecret = "misplaced_secret", Error;
+    /// An expression reads an input, and the manifest declares none.
+    UndeclaredInput = "undeclared_input", Warning;
+    /// A ` #` in a text without quotes begins a comment, which looks like a part of the text.
+    CutByComment = "cut_by_comment", Warning;
     /// Nothing leads out of a loop.
     EndlessLoop = "endless_loop", Error;
     /// A step that handles failures is reached without one.
@@ -200,6 +208,8 @@ rules! {
     TooManyFiles = "too_many_files", Error;
     /// A symbolic link leaves the directory.
     OutsideDirectory = "outside_directory", Error;
+    /// The document is one of another system.
+    ForeignDocument = "foreign_document", Error;
     /// The file is of no kind that midex reads.
     UnsupportedFile = "unsupported_file", Error;
     /// There are more findings than are listed.

@@ -98,6 +98,11 @@ pub const STEPS: &str = "steps";
 /// The keys that say where steps are inserted: before a step of the base, or after it.
 pub const INSERT_AT: [&str; 2] = ["before", "after"];
 
+/// The key for the warnings that the author of a manifest accepts.
+pub const ACCEPT: &str = "accept";
+/// The warnings that an author may accept.
+const ACCEPTED: &[&str] = &["mutation_without_gate"];
+
 /// The word for the end of an execution where a step id may stand.
 pub const END: &str = "$end";
 /// The words of `on_error` beside step ids.
@@ -415,6 +420,11 @@ pub static MANIFEST: Record = record(
             "How long an execution may run, pauses not counted",
         ),
         key("limits", Shape::Record(&LIMITS), "How much it may do"),
+        key(
+            ACCEPT,
+            Shape::List(&Shape::Choice(ACCEPTED), 0, ACCEPTED.len()),
+            "The warnings that its author has thought about and accepts",
+        ),
         key(
             "on_failure",
             Shape::Steps(&STEP),

@@ -178,7 +178,9 @@ fn shape(shape: &Shape) -> Value {
         Shape::Version => {
             json!({ "type": ["string", "number"], "maxLength": limits::VERSION_BYTES_MAX })
         }
-        Shape::Condition => said(limits::EXPRESSION_BYTES_MAX),
+        Shape::Condition => {
+            json!({ "anyOf": [said(limits::EXPRESSION_BYTES_MAX), { "type": "boolean" }] })
+        }
         Shape::Name(max) => name(*max),
         Shape::Id(Id::Workflow) => workflow_name(),
         Shape::Id(Id::Agent) => name(limits::AGENT_NAME_BYTES_MAX),

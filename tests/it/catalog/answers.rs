@@ -165,7 +165,7 @@ async fn an_operation_that_cannot_be_called_says_why() {
     let failure = call(
         operation("GET", "/", typo),
         &target(&service),
-        json!({ "limt": 1 }),
+        json!({ "limti": 1 }),
         None,
     )
     .await
@@ -175,7 +175,8 @@ async fn an_operation_that_cannot_be_called_says_why() {
         ("arguments_invalid", Some("ARGUMENTS_INVALID"))
     );
     assert!(
-        failure.message.contains("/with/limt") && failure.message.contains("did you mean `limit`?"),
+        failure.message.contains("/with/limti")
+            && failure.message.contains("did you mean `limit`?"),
         "{}",
         failure.message
     );

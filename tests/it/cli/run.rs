@@ -218,7 +218,7 @@ fn what_is_wrong_with_the_arguments_is_found_before_anything_is_started() {
         "both.jsonl",
         r#"{"step_name":"fix","output":1,"error":"x"}"#,
     );
-    let name = place.file("name.jsonl", r#"{"step_name":"fixx","output":1}"#);
+    let name = place.file("name.jsonl", r#"{"step_name":"diagnoze","output":1}"#);
     let huge = place.project().join("huge.jsonl");
     let limit = midex::limits::OUTPUTS_FILE_BYTES_MAX as u64;
     std::fs::File::create(&huge)
@@ -244,7 +244,7 @@ fn what_is_wrong_with_the_arguments_is_found_before_anything_is_started() {
         (
             &["bug-fix", "--outputs", &name],
             2,
-            "name.jsonl:1: workflow 'bug-fix' has no step 'fixx'; did you mean `fix`?",
+            "name.jsonl:1: workflow 'bug-fix' has no step 'diagnoze'; did you mean `diagnose`?",
         ),
         (
             &["bug-fix", "--outputs", "huge.jsonl"],

@@ -497,17 +497,17 @@ fn a_known_name_comes_before_a_file_of_another_kind() {
 #[test]
 fn a_workflow_with_findings_is_not_drawn() {
     let project = Project::new();
-    let broken = PARALLEL.replace("depends_on: [end]", "depends_on: [ende]");
+    let broken = PARALLEL.replace("depends_on: [o-one, graph]", "depends_on: [o-one, grapg]");
     project.write("workflows/nightly.yaml", &broken);
     project.write("agents/odd.md", ODD_AGENT);
     for argument in ["nightly", "../workflows/nightly.yaml"] {
         let (code, said) = project.refused(&["graph", argument]);
         assert_eq!(code, 1, "{said}");
         assert!(
-            said.starts_with("error[unknown_dependency]: no step has the id `ende`\n"),
+            said.starts_with("error[unknown_dependency]: no step has the id `grapg`\n"),
             "{said}"
         );
-        assert_has(&said, &["nightly.yaml:6:47\n", "did you mean `end`?"]);
+        assert_has(&said, &["nightly.yaml:7:53\n", "did you mean `graph`?"]);
         assert!(!said.contains('\u{1b}'), "{said:?}");
         let (code, said) = project.refused(&["graph", argument, "--json"]);
         let said: Value = serde_json::from_str(&said).unwrap();
@@ -515,7 +515,7 @@ fn a_workflow_with_findings_is_not_drawn() {
             (code, &said["error_code"]),
             (1, &"WORKFLOW_VALIDATION_FAILED".into())
         );
-        assert_eq!(said["violations"][0]["path"], "steps[2].depends_on[0]");
+        assert_eq!(said["violations"][0]["path"], "steps[3].depends_on[1]");
     }
 }
 

@@ -205,8 +205,8 @@ fn help_fits_80_columns_and_shows_examples() {
         let wide = shown.lines().find(|line| line.chars().count() > 80);
         assert_eq!(wide, None, "{args:?}");
     }
-    let ran = place.ends(2, &["help", "lst"]);
-    ran.says(&["there is no command `lst`; did you mean `list`?"]);
+    let ran = place.ends(2, &["help", "valdate"]);
+    ran.says(&["there is no command `valdate`; did you mean `validate`?"]);
 }
 
 #[test]

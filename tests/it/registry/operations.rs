@@ -126,7 +126,7 @@ fn a_step_gives_what_its_operation_takes() {
             "did you mean `orders:info`?",
         ),
         (
-            "run: shp orders:info",
+            "run: shopp orders:info",
             "unknown_catalog steps[0].run",
             "did you mean `shop`?",
         ),
