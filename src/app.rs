@@ -36,6 +36,7 @@ use crate::{
     config::{Authoring, Config},
     domain::{
         Change, Command, Definition, ExecutionId, Lifecycle, Lookup, PauseReason, State, StepId,
+        check::enable_call,
         execution::Submission,
         nearest::nearest,
         telemetry::EventType,
@@ -46,6 +47,7 @@ use crate::{
     },
     engine::{Environment, Environments, StartRequest},
     error::{Code, Error, NextCall, Result, address, read},
+    folder::Folder,
     limits,
     registry::{Definitions, Registry},
 };
@@ -141,6 +143,9 @@ impl App {
         let lookup = Arc::new(cache.lookup(directories));
         let project_dir = config.project_dir.as_path().into();
         let authoring = config.authoring().map(Arc::new);
+        if let Some(authoring) = &authoring {
+            Folder::tidy(&authoring.directory.path);
+        }
         let environment = Arc::new(config.environment());
         Self {
             host: Arc::new(Host {
@@ -190,6 +195,12 @@ impl App {
             by: By::User,
             ..self
         }
+    }
+
+    /// The same for a call that this one asks for.
+    #[must_use]
+    pub fn asked_by(&self, by: By) -> Self {
+        Self { by, ..self.clone() }
     }
 
     /// What the caller allowed is what executions of its project see from now on.
@@ -347,7 +358,11 @@ impl App {
     /// # Errors
     /// `ARGUMENTS_INVALID` where a word of the request means nothing.
     pub async fn list(&self, request: ListRequest) -> Result<Listing> {
-        let project = self.filter(request.project.clone());
+        let project = if request.calls {
+            Some(self.commands_project())
+        } else {
+            self.filter(request.project.clone())
+        };
         let query = request.query(project)?;
         self.engine().await?.list(query).await
     }
@@ -404,7 +419,23 @@ impl App {
 
     /// Where an execution stands.
     pub async fn status(&self, id: &ExecutionId) -> Result<StatusView> {
-        self.engine().await?.status(id).await
+        let mut status = self.engine().await?.status(id).await?;
+        self.tell_disabled(&mut status);
+        Ok(status)
+    }
+
+    /// What waits for a catalog that is there and disabled goes on once that is enabled: nothing is to be imported.
+    fn tell_disabled(&self, status: &mut StatusView) {
+        let Ok(catalogs) = self.catalogs() else {
+            return;
+        };
+        let set = catalogs.loaded();
+        for wait in &mut status.waits {
+            let name = wait.catalog.as_deref();
+            if let Some(id) = name.and_then(|name| set.disabled_of(name)) {
+                wait.next_call = Some(enable_call(id));
+            }
+        }
     }
 
     /// Where an execution stands, as the answer of a call that leads through it.
@@ -549,8 +580,9 @@ fn of_another_client(project: &str) -> Error {
     let message = format!(
         "another client of this midex has the project `{project}`, with an environment of its own"
     );
-    Error::new(Code::ArgumentsInvalid, message)
-        .with_action("Leave `project` out: the execution is then started for your own")
+    Error::new(Code::ArgumentsInvalid, message).with_action(
+        "Call {tool} again: leave `project` out, and the execution is started for your own",
+    )
 }
 
 /// Whether the execution's state stood in the way.

@@ -22,7 +22,7 @@ use self::{
 };
 pub use self::{
     code::{Category, Code, Stage},
-    failure::FailureCode,
+    failure::{FAILED_STATUSES, FailureCode, class_of_failure, failure_named, failure_words},
     next::{Next, NextCall},
     violation::{Edit, Suggestion, Violation},
 };
@@ -387,6 +387,9 @@ impl Error {
         }
         error.0.next = text("suggested_action").map(|action| Next::Verbatim(action.to_owned()));
         error.0.is_retryable = payload.get("retryable").and_then(Value::as_bool);
+        if let Some(said) = payload.get(RESPONSE) {
+            error.0.context.insert(RESPONSE.to_owned(), said.clone());
+        }
         let violations = payload
             .get("violations")
             .cloned()

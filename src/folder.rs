@@ -164,6 +164,13 @@ impl Folder {
         Ok(Self(rustix::fs::open(path, flags, Mode::empty())?))
     }
 
+    /// Removes what killed writers left unfinished in a directory, where that can be opened.
+    pub(crate) fn tidy(path: &Path) {
+        if let Ok(folder) = Self::open(path) {
+            folder.remove_unfinished();
+        }
+    }
+
     /// Waits until no other process writes here, [`limits::WRITE_LOCK_TRIES_MAX`] looks at most. What a killed writer left
     /// unfinished is removed.
     ///

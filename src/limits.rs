@@ -12,6 +12,7 @@ pub use self::{
     figure::{Figure, Limit},
     flow::*,
     offer::*,
+    wire::*,
 };
 
 /// Makes of each limit a constant, and of all of them `listed`.
@@ -36,6 +37,7 @@ mod cli;
 mod definition;
 mod flow;
 mod offer;
+mod wire;
 
 /// Every limit there is, in the order of the files.
 pub fn all() -> Vec<Limit> {
@@ -46,6 +48,7 @@ pub fn all() -> Vec<Limit> {
         definition::listed(),
         flow::listed(),
         offer::listed(),
+        wire::listed(),
     ]
     .concat()
 }
@@ -98,7 +101,7 @@ pub const OUTPUT_ARTIFACTS_MAX: usize = 200;
 /// Artifacts of one execution.
 pub const ARTIFACTS_MAX: u32 = 10_000;
 /// Bytes of an artifact shown at once where nothing else is asked for.
-pub const ARTIFACT_SHOWN_BYTES_DEFAULT: usize = 64 << 10;
+pub const ARTIFACT_SHOWN_BYTES_DEFAULT: usize = 16 << 10;
 /// Bytes of an artifact shown at once, at most.
 pub const ARTIFACT_SHOWN_BYTES_MAX: usize = 1 << 20;
 /// What the steps before decided, as one step is shown it, as JSON text.
@@ -206,6 +209,8 @@ pub const METADATA_TEXT_BYTES_MAX: usize = 500;
 pub const VERSION_BYTES_MAX: usize = 50;
 /// Longest description of a workflow, step or agent.
 pub const DESCRIPTION_BYTES_MAX: usize = 2000;
+/// The longest description of an agent that is written for a host; of it [`DESCRIPTION_BYTES_MAX`] are kept.
+pub const HOST_DESCRIPTION_BYTES_MAX: usize = 64 << 10;
 /// Largest definition file (workflow or agent).
 pub const DEFINITION_BYTES_MAX: u64 = 1 << 20;
 /// Largest configuration file (`midex.toml`).
@@ -432,19 +437,11 @@ pub const QUESTION_MAX: Duration = Duration::from_secs(600);
 pub const QUESTIONS_PER_CALL_MAX: usize = 10;
 /// How often a caller who asks for it is told that its call is still being worked on.
 pub const PROGRESS_EVERY: Duration = Duration::from_secs(1);
-/// Longest frame (one line) of a stdio client; a longer one gets an error answer.
-pub const FRAME_BYTES_MAX: usize = 16 << 20;
-/// Values in one frame or body of a client, however short: parsed, each takes some 100 bytes of memory.
-pub const FRAME_VALUES_MAX: usize = 1_000_000;
-/// Where the id of an oversized frame is looked for.
-pub const FRAME_ID_WITHIN_BYTES: usize = 4 << 10;
 /// After end of input, how long pending replies may take.
 pub const EOF_GRACE: Duration = Duration::from_millis(500);
 /// After the end of input and its pending replies, how long an orderly close may take. The journal has everything: a
 /// close that is cut short costs the next start a look at it, nothing else.
 pub const EOF_CLOSE_MAX: Duration = Duration::from_millis(300);
-/// A client that takes nothing for this long while it is owed more than it may be is given up.
-pub const CLIENT_STALL_MAX: Duration = Duration::from_secs(15 * 60);
 /// How often a server that found the store busy looks again, at most; and how often a store that has failed
 /// opens its file again, at most.
 pub const STORE_RETRY_EVERY: Duration = Duration::from_millis(250);

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{App, Ran};
 use crate::{
-    catalog::{Meant, Named, Set},
+    catalog::{Meant, Named, Set, call::Unsent, with_host},
     domain::{
         Class, Definition, ExecutionId, StepId, StepKind,
         check::{Commands, Found},
@@ -16,7 +16,7 @@ use crate::{
         span::Span,
     },
     engine::StartRequest,
-    error::{Code, Error, NextCall, Result, again, call},
+    error::{Code, Error, NextCall, Result, Violation, again, call},
     limits,
 };
 
@@ -95,6 +95,31 @@ impl App {
         }
     }
 
+    /// Refuses a call of an operation that could not be sent, so that nothing is kept of it.
+    ///
+    /// # Errors
+    /// `ARGUMENTS_INVALID` with every violation; `ADDRESS_REFUSED` where it would go to no address, or to one that nobody
+    /// allowed.
+    pub async fn admit(&self, id: &str, named: &Named, call: &CommandCall) -> Result<()> {
+        let (id, named, call) = (id.to_owned(), named.clone(), call.clone());
+        self.with_catalogs(move |catalogs| {
+            let catalog = &named.catalog;
+            let (Ok(prepared), Ok(target)) = (catalog.prepared(named.place), catalog.target())
+            else {
+                // The call says what is wrong with its catalog.
+                return Ok(());
+            };
+            let (with, body) = (Value::Object(call.with), call.body.as_ref());
+            let admitted = catalogs.caller().admit(&prepared, &target, &with, body);
+            admitted.map_err(|unsent| {
+                refused(&id, unsent)
+                    .with("command", id.as_str())
+                    .with("catalog_id", catalog.id.as_str())
+            })
+        })
+        .await
+    }
+
     /// Calls an operation, and answers where its execution stands when it has ended or `longest` is over.
     ///
     /// # Errors
@@ -112,6 +137,20 @@ impl App {
         self.driven(&started.execution_id, longest).await
     }
 
+    /// The error of a call that its service did not know the caller of, with what the user is asked to do.
+    pub async fn asking_for_credentials(&self, id: &str, error: Error) -> Error {
+        let Ok((Command::Operation(named), _)) = self.command_meant(id).await else {
+            return error;
+        };
+        let (catalog, operation) = (named.catalog.clone(), named.catalog.operation(named.place));
+        let lacked = operation.ok().and_then(|one| catalog.lacked_by(&one));
+        let error = error.with("catalog_id", catalog.id.as_str());
+        match lacked {
+            Some(scheme) => error.with("scheme", scheme).with_next(CREDENTIAL),
+            None => error,
+        }
+    }
+
     /// How many attempts a call has taken: one, and one more for each further page, and for each that began after a crash.
     ///
     /// # Errors
@@ -122,6 +161,60 @@ impl App {
         Ok(rows.iter().map(|row| row.attempt).max().unwrap_or_default())
     }
 }
+
+/// The refusal of a call that cannot be sent.
+fn refused(id: &str, unsent: Unsent) -> Error {
+    let not_called = |why: &str| format!("`{id}` was not called: {why}");
+    match unsent {
+        Unsent::Arguments(violations) => {
+            let line = |one: &Violation| format!("{}: {}", one.path, one.message);
+            let lines: Vec<_> = violations.iter().map(line).collect();
+            let message = format!(
+                "the arguments of `{id}` cannot be sent: {}",
+                lines.join("; ")
+            );
+            let error = Error::new(Code::ArgumentsInvalid, message);
+            error.with_violations(violations).with_next(TAKEN)
+        }
+        Unsent::NoBase(why, base_url) => {
+            let error = Error::new(Code::AddressRefused, not_called(&why));
+            let whole = with_host(&base_url);
+            error.with("base_url", whole).with_next(SET_BASE_URL)
+        }
+        Unsent::Address(refusal) => {
+            let error = Error::new(Code::AddressRefused, not_called(&refusal.to_string()));
+            match refusal.allowable {
+                Some(host) => error.with("host", host).with_next(ALLOW),
+                None => error
+                    .with("base_url", with_host(""))
+                    .with_next(SET_BASE_URL),
+            }
+        }
+    }
+}
+
+/// Suggests to look what the command takes.
+const TAKEN: NextCall = call(
+    "command.list",
+    &[("id", "{command}")],
+    "it shows what the command takes; correct `with` or `body` as the violations say",
+);
+
+/// Suggests to say where the catalog is called.
+const SET_BASE_URL: NextCall = call(
+    "catalog.set_base_url",
+    &[("catalog_id", "{catalog_id}"), ("base_url", "{base_url}")],
+    "with the host of the service, which your user knows",
+);
+
+/// Suggests to have the catalog given what the operation asks for.
+const CREDENTIAL: NextCall = again("once the user has done that").after(
+    "run `midex catalog credential {catalog_id} {scheme} '${env:NAME}'` in a terminal, with the name of the secret",
+);
+
+/// Suggests to have the address allowed.
+const ALLOW: NextCall = again("once it is allowed")
+    .after("run `midex catalog allow {catalog_id} {host}` in a terminal, if that address is meant");
 
 /// The definition of a call, and the inputs of its start. What the caller gives is data: nothing in it is an expression.
 fn of_one_step(id: &str, call: &CommandCall) -> Result<(Definition, Value)> {
@@ -143,8 +236,9 @@ fn of_one_step(id: &str, call: &CommandCall) -> Result<(Definition, Value)> {
         timeout: call.timeout.map(Span::of),
         ..Step::new(StepId::parse(STEP)?, kind)
     };
+    let name = format!("{catalog}.{operation}").replace(|sign: char| !is_of_name(sign), ".");
     let workflow = json!({
-        "name": NAME,
+        "name": &name[..name.floor_char_boundary(limits::WORKFLOW_NAME_BYTES_MAX)],
         "description": format!("A call of `{id}`"),
         "steps": [step],
         "final_output": format!("${{{{ steps.{STEP} }}}}"),
@@ -154,8 +248,11 @@ fn of_one_step(id: &str, call: &CommandCall) -> Result<(Definition, Value)> {
     Ok((definition, json!({ "with": values, "body": call.body })))
 }
 
-/// The name of the workflow that a call is an execution of.
-const NAME: &str = "command";
+/// Whether the name of a workflow may have it.
+fn is_of_name(sign: char) -> bool {
+    sign.is_ascii_alphanumeric() || "_.-".contains(sign)
+}
+
 /// The id of its step.
 const STEP: &str = "call";
 

@@ -21,6 +21,8 @@ pub struct ListRequest {
     pub workflow: Option<String>,
     /// Only of this project; `*` for all, the caller's own where `None`.
     pub project: Option<String>,
+    /// Whether the calls of commands are meant, and no executions of workflows.
+    pub calls: bool,
     /// Whether children are meant too.
     pub children: bool,
     /// How many at most; [`limits::LIST_LIMIT_DEFAULT`] where `None`.

@@ -1,6 +1,8 @@
 //! Definitions for those who write them: saved, renamed and deleted in the directory of the caller's tools, and in force
 //! before the answer.
 
+use std::path::PathBuf;
+
 use serde::Serialize;
 
 use super::{App, ListRequest};
@@ -24,6 +26,15 @@ pub enum Reference {
     Prompt {
         /// The name of the prompt.
         name: String,
+    },
+    /// Another workflow, which does not work without it.
+    Definition {
+        /// Its name.
+        workflow: String,
+        /// Its file.
+        path: Option<String>,
+        /// How it names it: `extends`, or `workflow` in a step or a hook.
+        by: &'static str,
     },
     /// Another file that gives the id, which counts from now on.
     Workflow {
@@ -155,7 +166,7 @@ impl App {
             project: Some(ALL_PROJECTS.into()),
             children: true,
             limit: Some(limits::LIST_LIMIT_MAX),
-            cursor: None,
+            ..ListRequest::default()
         };
         let open = self.list(request).await;
         let count = open.map_or(0, |open| open.executions.len());
@@ -165,6 +176,13 @@ impl App {
         let name = format!("run.{id}");
         references.push(Reference::Prompt { name });
         let registry = self.definitions().loaded();
+        let shown = |path: Option<&PathBuf>| path.map(|path| path.display().to_string());
+        let users = registry.users_of(id).take(limits::LIST_LIMIT_MAX);
+        references.extend(users.map(|(entry, is_heir)| Reference::Definition {
+            workflow: entry.name.clone(),
+            path: shown(entry.path.as_ref()),
+            by: if is_heir { "extends" } else { "workflow" },
+        }));
         let is_target = |path: &std::path::Path| {
             let target = self
                 .authoring
@@ -175,7 +193,7 @@ impl App {
         let others = registry.all_workflows().filter(|entry| entry.name == id);
         let others = others.filter(|entry| !entry.path.as_deref().is_some_and(is_target));
         references.extend(others.map(|entry| Reference::Workflow {
-            path: entry.path.as_ref().map(|path| path.display().to_string()),
+            path: shown(entry.path.as_ref()),
             source: entry.source.as_str(),
         }));
         references
@@ -188,6 +206,9 @@ impl Referred<Deleted> {
         let told = self.referred_by.iter().map(|reference| match reference {
             Reference::OpenExecutions { count } => {
                 format!(" Executions of it that are open: {count}; they keep their definition.")
+            }
+            Reference::Definition { workflow, by, .. } => {
+                format!(" `{workflow}` names it (`{by}`), and does not work without it.")
             }
             Reference::Prompt { name } => format!(" The prompt {name} goes with it."),
             Reference::Workflow { path, source } => {

@@ -148,6 +148,7 @@ impl Operations for Catalogs {
             let options = Options {
                 timeout: call.timeout,
                 idempotency_key: Some(call.idempotency_key),
+                is_idempotent: call.is_idempotent,
                 secrets: call.secrets,
                 cancelled: call.cancelled,
             };
@@ -167,6 +168,10 @@ impl Operations for Catalogs {
                 items,
                 next,
             } = page.await?;
+            // An output is the list alone: what is to be known of it has no other place.
+            for note in answer.notes.iter().filter(|_| !call.whole) {
+                tracing::warn!(catalog = call.catalog, operation = call.operation, "{note}");
+            }
             Ok(match items {
                 None => answer.brought(call.whole),
                 Some(items) => Brought::Page(Page {

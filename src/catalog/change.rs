@@ -10,8 +10,8 @@ use super::{
     call::{has_reference, is_of_the_connection, origin},
     document::{self, Book, Compiled, Inspection},
     files::{Files, first, slug},
-    operation::Class,
-    settings::own_base_url,
+    operation::{Class, SecurityScheme},
+    settings::{own_base_url, with_host},
 };
 use crate::{
     domain::nearest::hint,
@@ -35,7 +35,7 @@ pub struct Import {
     pub source: String,
     /// Its text.
     pub document: Arc<[u8]>,
-    /// What the catalog is to be called.
+    /// What the catalog is to be called; as the document is called, where it is empty.
     pub title: String,
     /// The first word of its operations; what is there already, else the id.
     pub vendor: Option<String>,
@@ -124,10 +124,17 @@ impl Catalogs {
     pub fn plan(&self, import: &Import) -> Result<Planned> {
         let compiled = document::compile(&import.document).map_err(|refused| invalid(&refused))?;
         let set = self.current();
-        let there = set.named(&import.title);
-        let id = there.map_or_else(|| slug(&import.title), |there| there.id.clone());
+        let title = match import.title.trim() {
+            "" => compiled.title.as_str(),
+            title => title,
+        };
+        let there = set.named(title);
+        let id = there.map_or_else(|| slug(title), |there| there.id.clone());
         if id.is_empty() {
-            let message = format!("the title `{}` makes no id", import.title);
+            let message = match title {
+                "" => "the document has no `info.title`, so the catalog needs a title".to_owned(),
+                title => format!("the title `{title}` makes no id"),
+            };
             return Err(wrong(
                 message,
                 "Give the catalog a title with letters or digits",
@@ -148,7 +155,7 @@ impl Catalogs {
         }
         let before = before.unwrap_or_default();
         let settings = Settings {
-            title: import.title.trim().to_owned(),
+            title: title.to_owned(),
             vendor: match &import.vendor {
                 Some(vendor) => vendor.clone(),
                 None if before.vendor.is_empty() => id.clone(),
@@ -162,6 +169,19 @@ impl Catalogs {
             ..before
         };
         check_vendor(&settings.vendor)?;
+        let mut compiled = compiled;
+        if origin(&settings.base_url).is_none() {
+            let url = with_host(&settings.base_url);
+            let message = format!(
+                "{}, so nothing can be called yet: catalog.set_base_url with catalog_id '{id}' and base_url '{url}' says where, or `midex catalog base-url {id} {url}`",
+                match &*settings.base_url {
+                    "" => "the document names no server".to_owned(),
+                    url => format!("the server `{url}` of the document names no host"),
+                }
+            );
+            let warning = Violation::new("/servers", "base_url", message);
+            compiled.warnings.insert(0, warning);
+        }
         let changes = match there.and_then(|there| there.book.as_ref().ok()) {
             Some(book) => Changes::between(book, &compiled),
             None => Changes::default(),
@@ -315,6 +335,38 @@ impl Settings {
         Ok(())
     }
 
+    /// Gives one of the document's security schemes its credential, or takes it away. Only the user does that.
+    ///
+    /// # Errors
+    /// `ARGUMENTS_INVALID` where the document has no such scheme, or the value cannot be sent.
+    pub fn set_credential(
+        &mut self,
+        scheme: &str,
+        value: Option<&str>,
+        schemes: &BTreeMap<String, SecurityScheme>,
+    ) -> Result<()> {
+        if !schemes.contains_key(scheme) && !self.credentials.contains_key(scheme) {
+            let known: Vec<_> = schemes.keys().map(String::as_str).take(10).collect();
+            let message = format!(
+                "the document has no security scheme `{scheme}`{}; it has: {}",
+                hint(scheme, known.iter().copied()),
+                known.join(", ")
+            );
+            return Err(wrong(message, "Name one that the document has"));
+        }
+        let most = limits::CATALOG_HEADER_BYTES_MAX;
+        if value.is_some_and(|value| value.len() > most || value.contains(char::is_control)) {
+            let message = format!("the credential must be of at most {most} bytes, on one line");
+            return Err(wrong(message, "Correct the value"));
+        }
+        match value {
+            Some(value) => drop(self.credentials.insert(scheme.to_owned(), value.to_owned())),
+            None => drop(self.credentials.remove(scheme)),
+        }
+        self.trust_base_url(By::User);
+        Ok(())
+    }
+
     /// The headers and credentials may go to where the catalog is called now. Only the user says so: an origin that a tool
     /// had added would be there when secrets come.
     pub fn trust_base_url(&mut self, by: By) {
@@ -341,7 +393,7 @@ impl Settings {
                 class.as_str()
             );
             return Err(Error::new(Code::CommandClassRefused, message).with_action(
-                "Ask your user to run `midex catalog class` in a terminal, if they want that",
+                "Ask your user to run `midex catalog class` in a terminal, if they want that. Call command.list: it shows the class of each command",
             ));
         }
         self.classes.insert(operation.to_owned(), class);
@@ -372,6 +424,14 @@ fn invalid(refused: &Inspection) -> Error {
 }
 
 fn check_base_url(url: &str) -> Result<()> {
+    let authority = url.split(['/', '\\']).nth(2).unwrap_or_default();
+    if authority.contains('@') {
+        let message = "the URL has a user or a password in it, which would stand in the catalog's file and in its logs";
+        return Err(wrong(
+            message.to_owned(),
+            "Leave the user out of base_url, and have your user run `midex catalog credential` in a terminal",
+        ));
+    }
     if origin(url).is_some() {
         return Ok(());
     }

@@ -2,7 +2,8 @@
 
 /// How a body is written, the easiest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+#[expect(missing_docs, reason = "HTTP says what they are")]
+pub enum Kind {
     Json,
     Form,
     Multipart,
@@ -11,7 +12,8 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) fn of(media_type: &str) -> Self {
+    /// The kind of a media type.
+    pub fn of(media_type: &str) -> Self {
         let media_type = media_type.to_ascii_lowercase();
         let is_text = media_type.starts_with("text/")
             || media_type.ends_with("xml")
@@ -29,7 +31,7 @@ impl Kind {
 }
 
 /// Whether a media type is JSON. One that stands for all of them is, as services mean it.
-pub(super) fn is_json(media_type: &str) -> bool {
+pub(in crate::catalog) fn is_json(media_type: &str) -> bool {
     let media_type = media_type.to_ascii_lowercase();
     media_type.ends_with("/json") || media_type.ends_with("+json") || media_type == "*/*"
 }

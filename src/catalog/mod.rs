@@ -8,7 +8,7 @@ mod catalogs;
 mod change;
 pub mod document;
 mod files;
-mod media_type;
+pub mod media_type;
 pub mod operation;
 mod set;
 mod settings;
@@ -23,7 +23,7 @@ pub use self::{
     change::{By, Changed, Changes, Import, Planned},
     files::Places,
     set::{Catalog, Meant, Named, Set},
-    settings::Settings,
+    settings::{Settings, with_host},
 };
 use crate::domain::{
     FailureCode,
@@ -73,6 +73,8 @@ pub struct OperationCall {
     pub timeout: Option<Duration>,
     /// The same for every attempt of a visit, and of no other. 64 hexadecimal digits.
     pub idempotency_key: String,
+    /// Whether doing it twice is doing it once, where its step says so.
+    pub is_idempotent: Option<bool>,
     /// Cancelled as soon as nobody waits for the outcome any more.
     pub cancelled: CancellationToken,
 }

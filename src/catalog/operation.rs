@@ -105,6 +105,18 @@ pub enum Location {
     Cookie,
 }
 
+impl Location {
+    /// As documents name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Path => "path",
+            Self::Query => "query",
+            Self::Header => "header",
+            Self::Cookie => "cookie",
+        }
+    }
+}
+
 /// How a value that is not a scalar is written (OpenAPI 3.1, 4.8.12.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -183,6 +195,29 @@ pub struct Content {
     pub encoding: Map<String, Value>,
 }
 
+impl Content {
+    /// The schema of what a caller gives: without the properties that stand in answers alone.
+    pub fn asked(&self) -> Value {
+        let mut schema = self.schema.clone();
+        leave_out_read_only(&mut schema);
+        schema
+    }
+}
+
+fn leave_out_read_only(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            if let Some(Value::Object(properties)) = map.get_mut("properties") {
+                properties
+                    .retain(|_, property| property.get("readOnly") != Some(&Value::Bool(true)));
+            }
+            map.values_mut().for_each(leave_out_read_only);
+        }
+        Value::Array(list) => list.iter_mut().for_each(leave_out_read_only),
+        _ => {}
+    }
+}
+
 /// How the pages of a list follow each other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "by")]
@@ -205,6 +240,15 @@ pub enum Pagination {
         /// Whether it counts items, not pages.
         counts_items: bool,
     },
+    /// A parameter takes a field of the last item of the page before: its `id`.
+    LastItem {
+        /// The argument.
+        argument: String,
+        /// The field.
+        field: String,
+    },
+    /// The answer has the URL of the next page: `next`, `links.next`, `@odata.nextLink`.
+    Url,
 }
 
 /// A security scheme of a document.

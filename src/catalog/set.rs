@@ -72,10 +72,18 @@ impl Catalog {
         self.id == name || fold(self.vendor()) == fold(name)
     }
 
+    fn is_meant_by(&self, requirement: &Requirement) -> bool {
+        let is_titled = |title: &String| fold(title) == fold(&self.settings.title);
+        fold(self.vendor()) == fold(&requirement.vendor)
+            && requirement.title.as_ref().is_none_or(is_titled)
+    }
+
     /// What an operation of it may change.
     pub fn class(&self, entry: &Entry) -> Class {
-        let said = self.settings.classes.get(&*entry.name).copied();
-        said.unwrap_or(entry.class)
+        // Under a name of before it was said of the same operation.
+        let names = std::iter::once(&entry.name).chain(&entry.aliases);
+        let mut said = names.filter_map(|name| self.settings.classes.get(&**name));
+        said.next().copied().unwrap_or(entry.class)
     }
 
     /// Whether its base URL was chosen, and so replaces every server of the document: see [`Settings::base_url_chosen`].
@@ -121,6 +129,18 @@ impl Catalog {
     pub fn operation(&self, place: usize) -> Result<Operation, String> {
         let book = self.book.as_ref().map_err(Clone::clone)?;
         book.operation(place).map_err(|error| error.to_string())
+    }
+
+    /// The security scheme that an operation asks for first and the catalog has no credential for; nothing where it has all
+    /// of one alternative.
+    pub fn lacked_by(&self, operation: &Operation) -> Option<String> {
+        let has = |name: &String| self.settings.credentials.contains_key(name);
+        let mut alternatives = operation.security.iter();
+        if alternatives.any(|names| names.iter().all(has)) {
+            return None;
+        }
+        let mut names = operation.security.iter().flatten();
+        names.find(|name| !has(name)).cloned()
     }
 
     /// Where its operations are called, and with what.
@@ -258,6 +278,13 @@ impl Set {
         self.called(name).any(|one| one.usable().is_some())
     }
 
+    /// The id of a catalog of this name that is disabled, where none of that name can be called.
+    pub fn disabled_of(&self, name: &str) -> Option<&str> {
+        let mut called = self.called(name).filter(|one| !one.settings.enabled);
+        let disabled = called.next()?;
+        (!self.has(name)).then_some(&*disabled.id)
+    }
+
     fn called(&self, name: &str) -> impl Iterator<Item = &Arc<Catalog>> {
         self.catalogs.iter().filter(move |one| one.is_called(name))
     }
@@ -357,12 +384,20 @@ impl Commands for Set {
     }
 
     fn meets(&self, requirement: &Requirement) -> bool {
-        self.catalogs.iter().any(|catalog| {
-            let is_titled = |title: &String| fold(title) == fold(&catalog.settings.title);
-            catalog.usable().is_some()
-                && fold(catalog.vendor()) == fold(&requirement.vendor)
-                && requirement.title.as_ref().is_none_or(is_titled)
-        })
+        let mut met = self
+            .catalogs
+            .iter()
+            .filter(|catalog| catalog.is_meant_by(requirement));
+        met.any(|catalog| catalog.usable().is_some())
+    }
+
+    fn disabled(&self, requirement: &Requirement) -> Option<String> {
+        let mut met = self
+            .catalogs
+            .iter()
+            .filter(|catalog| catalog.is_meant_by(requirement));
+        let disabled = met.find(|catalog| !catalog.settings.enabled && catalog.book.is_ok())?;
+        Some(disabled.id.clone())
     }
 
     fn version(&self) -> u64 {
@@ -384,6 +419,7 @@ fn callable(named: &Named) -> Result<Callable, String> {
         body: prepared.body_fields(),
         output: operation.output.clone(),
         items_path: operation.items_path.clone(),
+        has_pages: operation.pagination.is_some(),
         uncallable: operation.uncallable.clone(),
     })
 }

@@ -167,6 +167,17 @@ pub(super) fn own_base_url(servers: &[String], source: &str) -> String {
     }
 }
 
+/// What a base URL without a host may be meant to be: the user knows the host, where nothing here does.
+pub fn with_host(base_url: &str) -> String {
+    let path = base_url.trim_start_matches("//");
+    let is_path = path.is_empty() || path.starts_with(['/', '.']);
+    match base_url.split_once("://") {
+        Some((_, rest)) => format!("https://{rest}"),
+        None if is_path => format!("https://HOST/{}", path.trim_start_matches(['/', '.'])),
+        None => format!("https://{path}"),
+    }
+}
+
 /// A mapping as a table with a heading of its own.
 fn table(item: toml_edit::Item) -> toml_edit::Item {
     match item.into_table() {

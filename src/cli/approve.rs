@@ -13,6 +13,7 @@ use super::{
     question::{asks_for_help, is_possible, prompt},
     screen::Screen,
     visible::visible,
+    waits::gate_word,
 };
 use crate::{
     config::Config,
@@ -29,7 +30,7 @@ pub(super) struct ApproveArgs {
     /// The execution, or the beginning of its id, @last, @last-failed; without it, what is asked in this project is listed
     #[arg(value_name = "EXECUTION")]
     execution_id: Option<String>,
-    /// The gate, where several are open
+    /// The gate, where several are open; STEP[N] is that of item N of a `foreach`, from 1
     #[arg(value_name = "STEP", requires = "execution_id")]
     step: Option<String>,
     /// Who answers, for the record
@@ -124,8 +125,8 @@ async fn answer(
     let (id, gates) = with(link, said, found).await?;
     let id = id.as_str();
     match choose(gates, id, args.step.as_deref()) {
-        Ok(_) if !is_possible() => Err(no_terminal(id)),
-        Ok(gate) => put(link, &gate, args, out).await,
+        Ok(gates) if !is_possible() => Err(no_terminal(id, &gates)),
+        Ok(gates) => put_all(link, &gates, &args, out).await,
         Err(error) if error.code() == Code::GateNotOpen => {
             let message = approved_already(link, id, args.step.as_deref()).await?;
             let Some(message) = message else {
@@ -159,15 +160,34 @@ async fn approved_already(
 ) -> Result<Option<String>> {
     let history = link.read_of("step_history", id).await?;
     let mut visits = history.as_array().into_iter().flatten().rev();
-    let is_meant = |visit: &&Value| {
-        visit["answered"].is_object() && step.is_none_or(|step| visit["step_name"] == step)
-    };
+    let is_meant = |visit: &&Value| visit["answered"].is_object() && is_of(visit, step);
     let visit = visits.find(is_meant);
     let approved = visit.filter(|visit| visit["answered"]["approved"] == true);
     Ok(approved.map(|visit| {
-        let (step, by) = (owned(&visit["step_name"]), owned(&visit["answered"]["by"]));
+        let (step, by) = (gate_word(visit), owned(&visit["answered"]["by"]));
         format!("gate '{step}' of '{id}' is approved already, by {by}")
     }))
+}
+
+/// Asks the questions of these gates one after the other, and sends each answer.
+async fn put_all(
+    link: &mut Link<'_>,
+    gates: &[Gate],
+    args: &ApproveArgs,
+    out: &mut Output<'_>,
+) -> Result<u8> {
+    let mut code = EXIT_OK;
+    for (at, gate) in gates.iter().enumerate() {
+        // An answer may end the execution, and all that it asked.
+        let is_open = at == 0 || {
+            let open = gates_of(link, &gate.execution).await?;
+            open.iter().any(|open| open.wait == gate.wait)
+        };
+        if is_open {
+            code = code.max(put(link, gate, args.clone(), out).await?);
+        }
+    }
+    Ok(code)
 }
 
 /// Asks the question of the gate, and sends the answer.
@@ -218,37 +238,34 @@ async fn send_answer(
     link.call("execution.approve", arguments).await
 }
 
-/// Chooses the gate of `step`, or the only one that is open.
-fn choose(gates: Vec<Gate>, id: &str, step: Option<&str>) -> Result<Gate> {
-    let meant = |gate: &Gate| step.is_none_or(|step| gate.wait["step_name"] == step);
-    let mut meant: Vec<_> = gates.into_iter().filter(meant).collect();
-    if meant.len() > 1 {
-        let names: Vec<_> = meant
-            .iter()
-            .map(|gate| owned(&gate.wait["step_name"]))
-            .collect();
-        let message = format!(
-            "several gates of execution '{id}' are open: {}",
-            names.join(", ")
-        );
-        return Err(Error::new(Code::UsageInvalid, message)
-            .with("execution_id", id)
-            .with("step_id", names[0].as_str())
-            .with_action("Run `midex approve {execution_id} {step_id}`"));
-    }
-    meant.pop().ok_or_else(|| {
+/// The gates that `step` names, or all that are open.
+fn choose(gates: Vec<Gate>, id: &str, step: Option<&str>) -> Result<Vec<Gate>> {
+    let meant = |gate: &Gate| is_of(&gate.wait, step);
+    let meant: Vec<_> = gates.into_iter().filter(meant).collect();
+    if meant.is_empty() {
         let message = format!("nothing of execution '{id}' waits for this approval");
-        Error::new(Code::GateNotOpen, message)
+        return Err(Error::new(Code::GateNotOpen, message)
             .with("execution_id", id)
-            .with_action("Run `midex approve` to list what is asked")
-    })
+            .with_action("Run `midex approve` to list what is asked"));
+    }
+    Ok(meant)
 }
 
-fn no_terminal(id: &str) -> Error {
+/// Whether a wait, or a row of the history, is of the gate that is named: a step, or `STEP[N]` of an item, from 1.
+fn is_of(gate: &Value, named: Option<&str>) -> bool {
+    named.is_none_or(|named| gate["step_name"] == named || gate_word(gate) == named)
+}
+
+fn no_terminal(id: &str, gates: &[Gate]) -> Error {
     let message = "an approval is given on a terminal: there is none to show the question on";
+    let names: Vec<_> = gates.iter().map(|gate| gate_word(&gate.wait)).collect();
     Error::new(Code::UsageInvalid, message)
         .with("execution_id", id)
-        .with_action("Run `midex approve {execution_id}` in a terminal of your own")
+        .with("gates", names.join(", "))
+        .with_action(match gates {
+            [_] => "Run `midex approve {execution_id}` in a terminal of your own",
+            _ => "Run `midex approve {execution_id}` in a terminal of your own: it asks for {gates}, one after the other",
+        })
 }
 
 /// Asks a person for the answer, and the reason of a rejection; `None` if they leave the gate open.
@@ -311,7 +328,7 @@ impl Gate {
     }
 
     fn choice(&self) -> Choice {
-        let step = owned(&self.wait["step_name"]);
+        let step = gate_word(&self.wait);
         Choice {
             key: self.execution.clone(),
             about: format!("{}, {step}", self.workflow),
@@ -330,14 +347,14 @@ impl Gate {
             .next()
             .unwrap_or_default()
             .to_owned();
-        let step = owned(&self.wait["step_name"]);
+        let step = gate_word(&self.wait);
         let parts = [&self.execution, &step, &first].map(|part| visible(part));
         parts.join("  ") + "\n"
     }
 
     /// The question with everything that the answer is bound to.
     fn page(&self) -> String {
-        let step = owned(&self.wait["step_name"]);
+        let step = gate_word(&self.wait);
         let mut text = format!(
             "Gate '{}' of execution '{}' (workflow '{}')\n",
             visible(&step),

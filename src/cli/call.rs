@@ -235,9 +235,13 @@ async fn ended(answer: Value, link: &mut Link<'_>) -> Result<Value> {
         return Ok(answer);
     }
     if let Some(message) = status["error"]["message"].as_str() {
-        return Err(Error::new(Code::CommandFailed, message)
+        let error = Error::new(Code::CommandFailed, message)
             .with("execution_id", id)
-            .with("failure_code", status["error"]["code"].clone()));
+            .with("failure_code", status["error"]["code"].clone());
+        return Err(match status["error"]["response_payload"].take() {
+            Value::Null => error,
+            payload => error.with("response_payload", payload),
+        });
     }
     let mut whole = status["final_output"].take();
     if let (Value::Object(whole), Value::Object(answer)) = (&mut whole, answer) {
@@ -270,6 +274,15 @@ fn explained(error: Error, command: &Value) -> Error {
             "Look with `midex list executions --all-projects` whether the call was done before it is done again"
         }
         (Code::ArgumentsInvalid, _) => FailureCode::ArgumentsInvalid.typed(),
+        (Code::AddressRefused, _) if error.context("host").is_some() => {
+            "Run `midex catalog allow {catalog} {host}`, if that address is meant"
+        }
+        (Code::AddressRefused, _) => {
+            "Run `midex catalog base-url {catalog} {base_url}`, with the host of the service"
+        }
+        (Code::CommandFailed, Some(FailureCode::Http)) if error.context("scheme").is_some() => {
+            "Run `midex catalog credential {catalog} {scheme} '${env:NAME}'`, with the name of the secret, and call again; `midex show {execution_id}` shows the call again"
+        }
         (Code::CommandFailed, _) if may_be_done => {
             "Look first whether the service has done it all the same, and call again only if it has not; `midex show {execution_id}` shows the call again"
         }

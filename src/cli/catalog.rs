@@ -12,10 +12,10 @@ use serde_json::{Map, Value, json};
 pub(super) use self::args::CatalogCommand;
 use self::{
     args::{
-        AddArgs, AllowArgs, BaseUrlArgs, ClassArgs, DocumentArgs, HeadersArgs, NamedArgs,
-        RefreshArgs, RemoveArgs, ShowArgs,
+        AddArgs, AllowArgs, BaseUrlArgs, ClassArgs, CredentialArgs, DocumentArgs, HeadersArgs,
+        NamedArgs, RefreshArgs, RemoveArgs, ShowArgs,
     },
-    page::{brought, catalog_page, catalog_table, command_page, difference, sent, words},
+    page::{brought, catalog_page, catalog_table, command_page, difference, needs, sent, words},
 };
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output, color,
@@ -30,7 +30,10 @@ use super::{
 };
 use crate::{
     app::SourceType,
-    catalog::call::is_telling,
+    catalog::{
+        call::{self, is_telling},
+        with_host,
+    },
     config::Config,
     domain::nearest::hint,
     error::{Code, Error, Result},
@@ -66,6 +69,7 @@ async fn run(command: CatalogCommand, link: &mut Link<'_>, out: &mut Output<'_>)
         CatalogCommand::Remove(args) => return remove(args, link, out).await,
         CatalogCommand::Refresh(args) => refresh(args, link, out).await?,
         CatalogCommand::Headers(args) => headers(args, link, out).await?,
+        CatalogCommand::Credential(args) => credential(args, link, out).await?,
         CatalogCommand::Class(args) => set_class(args, link, out).await?,
         CatalogCommand::Allow(args) => allow(args, link, out).await?,
         CatalogCommand::BaseUrl(args) => set_base_url(args, link, out).await?,
@@ -154,10 +158,11 @@ fn imported(answer: &Value) -> String {
     let noun = if count == 1 { "command" } else { "commands" };
     let text = format!("Catalog `{id}` has {count} {noun}; its settings are in {place}\n");
     let called = match answer["base_url"].as_str() {
-        None | Some("") => format!(
-            "The document does not say where it is called: run `midex catalog base-url {id} URL`\n"
+        Some(url) if call::origin(url).is_none() => format!(
+            "The document does not say where it is called: run `midex catalog base-url {id} {}`\n",
+            with_host(url)
         ),
-        Some(_) => addresses(answer),
+        _ => addresses(answer),
     };
     let next = if answer["enabled"] == false {
         format!("It is disabled: run `midex catalog enable {id}` to let it be called\n")
@@ -407,13 +412,40 @@ fn header(given: &str) -> Result<(String, Value)> {
 
 /// Warns of a value that looks like a secret: it would stand in a file.
 fn warn_of_literals(headers: &Map<String, Value>) {
-    let is_literal = |value: &Value| value.as_str().is_some_and(|text| !text.contains("${"));
     let telling = headers.iter().filter(|(name, _)| is_telling(name));
-    for (name, _) in telling.filter(|(_, value)| is_literal(value)) {
+    for (name, value) in telling {
+        warn_of_literal(
+            name,
+            value.as_str().unwrap_or_default(),
+            &format!("{name}="),
+        );
+    }
+}
+
+fn warn_of_literal(name: &str, value: &str, lead: &str) {
+    if !value.is_empty() && !value.contains("${") {
         warn(&format!(
-            "the value of `{name}` stands in the catalog's file as it is; a secret is safer by its name: '{name}=${{env:NAME}}'"
+            "the value of `{name}` stands in the catalog's file as it is; a secret is safer by its name: '{lead}${{env:NAME}}'"
         ));
     }
+}
+
+async fn credential(args: CredentialArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Result<()> {
+    let value = Some(&args.value).filter(|value| !value.is_empty());
+    warn_of_literal(&args.scheme, &args.value, "");
+    let arguments =
+        json!({ "catalog_id": args.named.catalog, "scheme": args.scheme, "value": value });
+    let answer = link.call("catalog.set_credential", arguments).await?;
+    let text = || {
+        let screen = Screen::stdout();
+        let needs = screen.block(
+            None,
+            "",
+            &format!("It needs: {}", needs(&answer["schemes"])),
+        );
+        sent(&answer, &screen) + &needs
+    };
+    out.print(|| answer.clone(), text)
 }
 
 async fn set_class(args: ClassArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Result<()> {

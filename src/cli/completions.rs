@@ -21,6 +21,7 @@ use super::{
     execution_id::{self, LAST, LAST_FAILED},
     link::{Link, given},
     value::{field, list},
+    waits::gate_word,
 };
 use crate::{
     app,
@@ -307,7 +308,7 @@ fn waited(wait: &Value, kind: Kind) -> Option<(String, String)> {
     let waits_for = wait["waits_for"].as_str().unwrap_or_default();
     match (kind, waits_for) {
         (Kind::Signals, "signal") => Some((field(wait, "signal"), format!("step {step}"))),
-        (Kind::Gates, "gate") => Some((step, "waits for an approval".to_owned())),
+        (Kind::Gates, "gate") => Some((gate_word(wait), "waits for an approval".to_owned())),
         (Kind::Unknown, "unknown") => Some((step, "nobody knows what came of it".to_owned())),
         _ => None,
     }

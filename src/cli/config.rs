@@ -14,7 +14,9 @@ use std::{
 };
 
 use clap::{
-    Arg, ArgMatches, CommandFactory, FromArgMatches, builder::StyledStr, error::Result as Parsed,
+    Arg, ArgMatches, CommandFactory, FromArgMatches,
+    builder::StyledStr,
+    error::{ContextKind, ContextValue, Result as Parsed},
     parser::ValueSource,
 };
 
@@ -24,12 +26,17 @@ use self::{
     notice::notices,
 };
 pub(super) use self::{key::words, notice::Notice, print::print};
-use super::{Cli, Command, Given, examples::with_examples};
+use super::{
+    Cli, Command, Given,
+    examples::with_examples,
+    groups::{grouped, listed_apart},
+};
 use crate::{
     config::{ALLOW_ENV_ENV, DATA_DIR_ENV, SECRET_ENV_ENV, project_dir},
     domain::{
         NamedByProject,
         finding::{Finding, errors, is_broken},
+        nearest::nearest,
     },
     error::{Code, Error, Result},
     registry::user_dir,
@@ -80,7 +87,8 @@ impl Files {
         &self,
         line: impl IntoIterator<Item = OsString>,
     ) -> Parsed<(Cli, ArgMatches)> {
-        let matches = self.command().try_get_matches_from(line)?;
+        let matches = self.command().try_get_matches_from(line);
+        let matches = matches.map_err(without_far_fetched)?;
         let mut cli = Cli::from_arg_matches(&matches)?;
         let given = |name: &str, dir: &Option<PathBuf>| {
             let is_given = matches.value_source(name) == Some(ValueSource::CommandLine);
@@ -111,7 +119,8 @@ impl Files {
     }
 
     fn command(&self) -> clap::Command {
-        let mut command = with_examples(Cli::command()).mut_args(|arg| self.layered(arg));
+        let mut command = grouped(with_examples(Cli::command()));
+        command = command.mut_args(|arg| listed_apart(self.layered(arg)));
         for name in WITH_FLAGS_OF_SERVE {
             command = command.mut_subcommand(name, |it| it.mut_args(|arg| self.layered(arg)));
         }
@@ -194,8 +203,29 @@ impl Files {
     }
 }
 
+/// The same error without a suggestion that is not clearly like what was typed.
+fn without_far_fetched(mut error: clap::Error) -> clap::Error {
+    use {ContextKind as Kind, ContextValue as Context};
+    for (typed, suggested) in [
+        (Kind::InvalidArg, Kind::SuggestedArg),
+        (Kind::InvalidSubcommand, Kind::SuggestedSubcommand),
+        (Kind::InvalidValue, Kind::SuggestedValue),
+    ] {
+        let near = match error.get(suggested) {
+            Some(Context::String(near)) => vec![near.as_str()],
+            Some(Context::Strings(near)) => near.iter().map(String::as_str).collect(),
+            _ => continue,
+        };
+        let is_like = |typed: &Context| nearest(&typed.to_string(), near.iter().copied()).is_some();
+        if !error.get(typed).is_some_and(is_like) {
+            error.remove(suggested);
+        }
+    }
+    error
+}
+
 /// An argument whose help names the file that may have it.
-fn with_source(arg: Arg) -> Arg {
+pub(super) fn with_source(arg: Arg) -> Arg {
     let Some(source) = arg.get_long().and_then(source) else {
         return arg;
     };

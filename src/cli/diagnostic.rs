@@ -2,7 +2,7 @@
 
 use annotate_snippets::{AnnotationKind, Level, Message, Renderer, Snippet};
 
-use super::visible::{is_invisible, visible};
+use super::visible::{marked, visible};
 use crate::{
     domain::finding::{Finding, Severity, first_line_end},
     error::Violation,
@@ -135,6 +135,20 @@ fn one(renderer: &Renderer, path: &str, text: &str, fault: &Fault<'_>) -> String
     renderer.render(&[group])
 }
 
+/// Tools that advice names, and what a person types in their place.
+const TYPED: [(&str, &str); 4] = [
+    ("`workflow.start` or `midex run`", "`midex run`"),
+    ("catalog.import_openapi", "midex catalog add"),
+    ("catalog.set_enabled", "midex catalog enable"),
+    ("command.list", "midex call --search"),
+];
+
+/// Advice for a person, who calls no tools.
+pub(super) fn typed(advice: &str) -> String {
+    let typed = |advice: String, (tool, command): &(&str, &str)| advice.replace(tool, command);
+    TYPED.iter().fold(advice.to_owned(), typed)
+}
+
 fn help(fault: &Fault<'_>) -> Vec<Message<'static>> {
     let expected = fault
         .expected
@@ -142,13 +156,17 @@ fn help(fault: &Fault<'_>) -> Vec<Message<'static>> {
         .map(|expected| Level::NOTE.message(format!("expected {}", visible(expected))));
     let suggestion = fault
         .suggestion
-        .map(|suggestion| Level::HELP.message(visible(suggestion)));
+        .map(|suggestion| Level::HELP.message(visible(&typed(suggestion))));
     expected.into_iter().chain(suggestion).collect()
 }
 
 /// Replaces invisible characters. Control characters are left to the renderer, which shows them in its own way.
 fn without_invisible(line: &str) -> String {
-    line.replace(is_invisible, "\u{fffd}")
+    let shown = |(c, is_hidden): (char, bool)| {
+        let is_invisible = is_hidden && !c.is_control();
+        if is_invisible { '\u{fffd}' } else { c }
+    };
+    marked(line).map(shown).collect()
 }
 
 /// The line that holds the byte at `at`, without its line break, and the byte at which it begins.
@@ -179,7 +197,7 @@ mod tests {
 
     #[test]
     fn findings_are_shown_in_their_lines() {
-        let text = "---\r\nname: w\r\ntags: review\r\ncomplexity: hihg\r\nphases:\r\n  - phase: désign\r\n    agent: architct\r\n    dependsOn: [biuld]\r\n  - phase: build\r\n    agent: implementer\r\n---\r\n";
+        let text = "---\r\nname: w\r\ntags: review\r\ncomplexity: moderat\r\nphases:\r\n  - phase: désign\r\n    agent: architct\r\n    dependsOn: [biuld]\r\n  - phase: build\r\n    agent: implementer\r\n---\r\n";
         insta::assert_snapshot!(shown("w.md", text), @r#"
     error[missing_key]: the front matter of a workflow has no `description`
      --> w.md:2:1
@@ -195,13 +213,13 @@ mod tests {
       |
       = help: write [review]
 
-    error[unknown_value]: `hihg` is not one of simple, moderate, high
+    error[unknown_value]: `moderat` is not one of simple, moderate, high
      --> w.md:4:13
       |
-    4 | complexity: hihg
-      |             ^^^^
+    4 | complexity: moderat
+      |             ^^^^^^^
       |
-      = help: did you mean `high`?
+      = help: did you mean `moderate`?
 
     error[ill_formed_name]: step id "désign" may hold only letters, digits, `_` and `-`, and may not start with `-`
      --> w.md:6:12
@@ -257,11 +275,13 @@ mod tests {
       |            ^
     "#);
         insta::assert_snapshot!(shown("w.json", "{\"workflow\": \"w\",}"), @r#"
-    error[syntax]: trailing comma
-     --> w.json:1:18
+    error[syntax]: a comma stands before the end
+     --> w.json:1:17
       |
     1 | {"workflow": "w",}
-      |                  ^
+      |                 ^
+      |
+      = help: remove the comma
     "#);
         insta::assert_snapshot!(shown("w.md", ""), @r#"
     error[missing_front_matter]: the file does not begin with front matter

@@ -4,6 +4,7 @@ mod catalogs;
 mod clients;
 mod copies;
 mod making;
+mod space;
 
 use std::{
     fmt::Write as _,
@@ -24,6 +25,7 @@ use super::{
     command::mend,
     config::{Files, Notice},
     link::{Link, given},
+    list,
     screen::{Screen, Style},
     serve::is_open_to_others,
     validate::counted,
@@ -131,7 +133,9 @@ async fn places(config: &Config) -> Vec<Finding> {
         return vec![directory];
     }
     let owner = owner(config).await;
-    let mut findings = vec![directory, socket(config, &owner)];
+    let mut findings = vec![directory];
+    findings.extend(space::space(&config.data_dir));
+    findings.push(socket(config, &owner));
     findings.extend(of_owner(config, &owner));
     findings.push(store(config, &owner));
     findings.extend(copies::copies(config));
@@ -532,9 +536,7 @@ async fn examined(link: &mut Link<'_>) -> Result<(u64, Vec<Value>)> {
 /// The executions of all projects that are open.
 async fn open(link: &mut Link<'_>) -> Result<Vec<Value>> {
     let arguments = json!({ "state": "open", "project": "*", "limit": limits::LIST_LIMIT_MAX });
-    let mut listed = link.call("execution.list", arguments).await?;
-    let listed = listed["executions"].as_array_mut().map(std::mem::take);
-    Ok(listed.unwrap_or_default())
+    list::pages(link, arguments, usize::MAX).await
 }
 
 /// What waits for a process that has its activity, what is overdue, and else what waits for somebody.

@@ -2,9 +2,16 @@
 
 use std::fmt::Write as _;
 
+use clap::{Command, CommandFactory as _};
 use serde_json::{Value, json};
 
-use super::{EXIT_OK, Output, completions::completed, screen::Screen};
+use super::{
+    Cli, EXIT_OK, Output,
+    completions::completed,
+    config::with_source,
+    groups::{COLUMNS_MAX, grouped, listed_apart},
+    screen::Screen,
+};
 use crate::{
     domain::nearest::hint,
     error::{Code, Error, FailureCode, Result},
@@ -13,17 +20,32 @@ use crate::{
 /// What help is wanted on.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct HelpArgs {
-    /// A command, with its own commands behind it; or `errors`, with the code of an error behind it
+    /// A command, with its own commands behind it; `options`; or `errors`, with the code of an error behind it
     #[arg(value_name = "TOPIC")]
     topic: Vec<String>,
 }
 
-/// The topic that is no command.
+/// The topics that are no commands.
 const ERRORS: &str = "errors";
+const OPTIONS: &str = "options";
+
+/// The page of the options that every command takes.
+fn options() -> String {
+    let command = Cli::command();
+    let args = command.get_arguments().filter(|arg| arg.is_global_set());
+    let args = args.map(|arg| with_source(arg.clone().help_heading(None)));
+    let mut page = Command::new("midex")
+        .args(args)
+        .disable_help_flag(true)
+        .max_term_width(COLUMNS_MAX)
+        .help_template("Options that every command takes:\n\n{options}\n");
+    page.render_long_help().to_string()
+}
 
 /// Prints the help of a command, or of errors.
 pub(super) fn help(args: &HelpArgs, mut out: Output<'_>) -> Result<u8> {
     match args.topic.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [OPTIONS] => out.write(options())?,
         [ERRORS] => out.rows(rows, all)?,
         [ERRORS, name] => {
             let meaning = Meaning::of(name)?;
@@ -35,7 +57,7 @@ pub(super) fn help(args: &HelpArgs, mut out: Output<'_>) -> Result<u8> {
 }
 
 fn of_command(topic: &[&str]) -> Result<String> {
-    let mut command = completed();
+    let mut command = grouped(completed()).mut_args(listed_apart);
     command.build();
     let mut found = &mut command;
     for name in topic {
@@ -50,7 +72,11 @@ fn of_command(topic: &[&str]) -> Result<String> {
             .find_subcommand_mut(name)
             .ok_or_else(|| Error::internal("a command is lost"))?;
     }
-    Ok(format!("{}", found.render_long_help()))
+    Ok(if topic.is_empty() {
+        found.render_help().to_string()
+    } else {
+        found.render_long_help().to_string()
+    })
 }
 
 fn no_command(topic: &[&str], name: &str, names: &[String]) -> Error {

@@ -10,15 +10,17 @@ use std::{fmt::Write as _, path::Path};
 use serde_json::{Value, json};
 use tokio::task::LocalSet;
 
-use self::host::Told;
+use self::host::{Told, bare};
 
 use super::{
     EXIT_OK, Output,
     link::Link,
-    value::{field, gist},
+    value::{field, gist, is_said},
+    when,
 };
 use crate::{
     app,
+    clock::{Clock, SystemClock, Timestamp},
     config::{self, Config},
     domain::{
         State,
@@ -67,18 +69,43 @@ async fn answer(event: Event, config: Config) -> Result<String> {
         return Ok(String::new());
     }
     let mut link = Link::new(&config);
-    let open = link.call("execution.resume", json!({})).await;
+    let open = open(&mut link).await;
     link.end().await;
-    let open = Open::of(open?);
+    let mut open = open?;
     let project = || config.project_dir.display().to_string();
     let session = told.session().map_or_else(project, str::to_owned);
     let said = match event {
         Event::SessionStart => open.recap().map(|text| told.context(&text)),
-        Event::Stop => open
-            .reminder(&config.data_dir, &session)?
-            .map(|reason| told.go_on(&reason)),
+        Event::Stop => {
+            if let Some(transcript) = told.transcript() {
+                open.executions.retain(|one| has_moved(one, &transcript));
+            }
+            let reason = open.reminder(&config.data_dir, &session)?;
+            reason.map(|reason| told.go_on(&reason))
+        }
     };
     Ok(said.map_or_else(String::new, |said| format!("{said}\n")))
+}
+
+/// What is open in the project; of the only open execution the answer does not say when it moved.
+async fn open(link: &mut Link<'_>) -> Result<Open> {
+    let mut open = Open::of(link.call("execution.resume", json!({})).await?);
+    for execution in &mut open.executions {
+        if execution["updated_at"].is_null() {
+            let id = field(execution, "execution_id");
+            let mut status = link.read_of("workflow_status", &id).await?;
+            execution["updated_at"] = status["updated_at"].take();
+        }
+    }
+    Ok(open)
+}
+
+/// Whether the session began the execution or finished a step of it: each such call is answered with these words.
+fn has_moved(execution: &Value, transcript: &str) -> bool {
+    let id = field(execution, "execution_id");
+    transcript.contains(&bare(&format!(
+        "\"success\":true,\"execution_id\":\"{id}\""
+    )))
 }
 
 /// The open executions of a project, as `execution.resume` tells them.
@@ -110,7 +137,7 @@ impl Open {
         let mut text = HEAD.to_owned();
         let mut more = self.more;
         for execution in &self.executions {
-            let recap = recap(execution);
+            let recap = recap(execution, SystemClock.now());
             let bytes = length(&recap);
             if bytes > room {
                 more += 1;
@@ -141,10 +168,11 @@ impl Open {
 }
 
 /// One execution in a few lines, each of one line of text.
-fn recap(execution: &Value) -> String {
+fn recap(execution: &Value, now: Timestamp) -> String {
     let id = field(execution, "execution_id");
+    let moved = when::ago(&field(execution, "updated_at"), now).replace(" m ago", " min ago");
     let mut text = format!(
-        "\nExecution '{id}' of workflow '{}', {}\n",
+        "\nExecution '{id}' of workflow '{}', {}, moved {moved}\n",
         field(execution, "workflow_name"),
         state(execution)
     );
@@ -155,7 +183,11 @@ fn recap(execution: &Value) -> String {
         }
     };
     line("paused because", &field(execution, "reason"));
-    line("inputs", &gist(&execution["inputs"]));
+    let asked = asked(execution);
+    line("waits for your user", &asked);
+    if is_said(&execution["inputs"]) {
+        line("inputs", &gist(&execution["inputs"]));
+    }
     for decided in ["decided", "previous"]
         .iter()
         .flat_map(|name| list(execution, name))
@@ -166,7 +198,7 @@ fn recap(execution: &Value) -> String {
         );
     }
     for (at, step) in steps(execution).enumerate() {
-        let described = if step["description"].is_string() || at > 0 {
+        let described = if !field(step, "description").is_empty() || at > 0 {
             step
         } else {
             execution
@@ -183,12 +215,14 @@ fn recap(execution: &Value) -> String {
         );
     }
     for wait in list(execution, "waits") {
-        let words = format!(
-            "'{}' waits for {}",
-            field(wait, "step_name"),
-            field(wait, "waits_for")
-        );
-        line("waiting", &words);
+        let what = match wait["gate"]["ask"].as_str() {
+            Some(ask) => format!("asks a person: {ask}"),
+            None => format!("waits for {}", field(wait, "waits_for")),
+        };
+        line("waiting", &format!("'{}' {what}", field(wait, "step_name")));
+    }
+    if is_paused(execution) && !asked.is_empty() {
+        return text;
     }
     let id = in_quotes(&id);
     let how = if is_paused(execution) {
@@ -198,6 +232,15 @@ fn recap(execution: &Value) -> String {
     };
     let _ = writeln!(text, "  {how}: execution.resume with execution_id '{id}'");
     text
+}
+
+/// What a person is asked, with the command with which they answer; empty where nobody is.
+fn asked(execution: &Value) -> String {
+    let is_of_gate = list(execution, "waits").any(|wait| !wait["gate"].is_null());
+    match field(execution, "asked") {
+        asked if asked.is_empty() && is_of_gate => field(execution, "message"),
+        asked => asked,
+    }
 }
 
 fn state(execution: &Value) -> String {

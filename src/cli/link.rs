@@ -1,6 +1,8 @@
 //! A session that reconnects: a question is asked again if the server went away, and an embedded server lets the store go
 //! while the command waits for its user.
 
+use std::path::Path;
+
 use serde_json::Value;
 
 use super::session::Session;
@@ -27,6 +29,11 @@ impl<'a> Link<'a> {
             session: None,
             has_retried: false,
         }
+    }
+
+    /// Where the executions are kept.
+    pub(super) fn data_dir(&self) -> &Path {
+        &self.config.data_dir
     }
 
     /// Opens the session, so that what fails from then on may have been asked.

@@ -104,6 +104,15 @@ pub enum Listed {
     Agents,
     /// Executions of this project, the one that moved last first
     Executions,
+    /// Calls of commands in this project, the latest first
+    Calls,
+}
+
+impl Listed {
+    /// Whether a server lists it.
+    pub(super) fn is_of_store(self) -> bool {
+        matches!(self, Self::Executions | Self::Calls)
+    }
 }
 
 /// How many there are to be at most.
@@ -128,7 +137,8 @@ pub(super) async fn executions(
     let arguments = given(json!({
         "limit": counted.min(limits::LIST_LIMIT_MAX), "state": args.state,
         "workflow_name": args.workflow, "project": args.all_projects.then_some("*"),
-        "children": args.children.then_some(true)
+        "children": args.children.then_some(true),
+        "calls": (args.what == Listed::Calls).then_some(true)
     }));
     let mut link = Link::new(config);
     let rows = pages(&mut link, arguments, counted).await;
@@ -167,7 +177,12 @@ fn left_out(args: &ListArgs, limit: usize, more: usize, flags: &str) -> String {
     } else {
         (more.to_string(), limit + more)
     };
-    let words = format!("{count} more: midex list executions{given} --limit {all}{flags}");
+    let what = if args.what == Listed::Calls {
+        "calls"
+    } else {
+        "executions"
+    };
+    let words = format!("{count} more: midex list {what}{given} --limit {all}{flags}");
     Screen::stdout().block(Some(Style::Dim), "", &visible(&words))
 }
 
@@ -184,7 +199,11 @@ fn unknown(name: &str, config: &Config) -> Option<String> {
 }
 
 /// Reads pages until there are `limit` rows.
-async fn pages(link: &mut Link<'_>, mut arguments: Value, limit: usize) -> Result<Vec<Value>> {
+pub(super) async fn pages(
+    link: &mut Link<'_>,
+    mut arguments: Value,
+    limit: usize,
+) -> Result<Vec<Value>> {
     let mut rows = Vec::new();
     loop {
         let mut page = link.call("execution.list", arguments.clone()).await?;
@@ -227,7 +246,7 @@ impl Room {
     /// A table of these columns. The least important ones are the first to go: each stays from so many columns of the
     /// terminal on.
     fn table<const N: usize>(self, header: [(&str, usize); N]) -> Table<N> {
-        Table::new(self.columns, header)
+        Table::new(self.columns, self.is_terminal, header)
     }
 
     /// When an execution moved last.
@@ -263,7 +282,9 @@ const STATE_COLUMNS: usize = 46;
 
 fn execution_table(rows: &[Value], args: &ListArgs) -> String {
     if rows.is_empty() {
-        let words = if args.all_projects {
+        let words = if args.what == Listed::Calls {
+            "no command was called here; `midex call` calls one"
+        } else if args.all_projects {
             "no project has such executions"
         } else {
             "no executions here; --all-projects shows those of other projects"
@@ -415,7 +436,7 @@ fn agent_table(registry: &Registry, room: Room) -> String {
     for entry in registry.agents() {
         table.add([
             entry.name.clone(),
-            entry.source.as_str().to_owned(),
+            host_file(entry).unwrap_or_else(|| entry.source.as_str().to_owned()),
             entry.value.as_ref().map_or_else(
                 || broken(&entry.findings, entry.source, entry.path.as_deref()),
                 |persona| persona.description.clone(),
@@ -423,6 +444,18 @@ fn agent_table(registry: &Registry, room: Room) -> String {
         ]);
     }
     table.shown()
+}
+
+/// The file of an agent that is written for a host, as its user calls it.
+fn host_file(entry: &AgentEntry) -> Option<String> {
+    let base = match entry.source {
+        Source::ProjectHost => "",
+        Source::UserHost => "~/",
+        _ => return None,
+    };
+    let path = shown(entry.path.as_deref()?);
+    let at = path.rfind(".claude/")?;
+    Some(format!("{base}{}", &path[at..]))
 }
 
 /// The first error of a definition, shown in place of its description.

@@ -14,6 +14,8 @@ mod doctor;
 mod examples;
 mod execution_id;
 pub mod graph;
+mod groups;
+mod guard;
 mod help;
 mod hook;
 mod install;
@@ -57,6 +59,7 @@ use std::{
 pub use self::output::Output;
 use self::{
     command::{Hints, quoted},
+    examples::with_examples,
     output::unwritable,
     refusal::{refuse, report, reported, warn, wrong},
     visible::visible,
@@ -93,7 +96,7 @@ struct Cli {
 
 /// The flags that every command takes.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Global options")]
+#[command(next_help_heading = "Global options (the others: midex help options)")]
 struct Global {
     /// Where executions are kept
     #[arg(
@@ -211,18 +214,24 @@ enum Command {
     /// Run a workflow in the terminal, or go on with an execution of it
     Run(run::RunArgs),
     /// Show where an execution stands, what came of its steps, and what it came to
+    #[command(alias = "status")]
     Show(show::ShowArgs),
     /// Show what happens, as it happens
+    #[command(alias = "logs")]
     Tail(tail::TailArgs),
     /// Check definition files; exit 1 where there are findings
     Validate(validate::ValidateArgs),
     /// List the workflows or the agents that can be used here, or the executions
+    #[command(alias = "ls")]
     List(list::ListArgs),
+    #[command(hide = true)]
+    Ps(list::ListArgs),
     /// Pause a running execution; its tokens stay valid
     Pause(lifecycle::ChangeArgs),
     /// Let a paused execution go on; without one, tell what was going on
     Resume(lifecycle::ResumeArgs),
     /// Give up an execution for good
+    #[command(alias = "cancel")]
     Abandon(lifecycle::ChangeArgs),
     /// Say that something happened that a step waits for
     Signal(signal::SignalArgs),
@@ -279,10 +288,14 @@ enum Command {
     /// Until a project is trusted, its workflows start only where they lead a model and read. Trusted is the directory that is
     /// named, after links are resolved, and no other one above or below it. The list is `trust` in the user's midex.toml.
     Trust(trust::TrustArgs),
+    #[command(hide = true)]
+    AgentGuard(guard::GuardArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
-    /// Show the help of a command; `midex help errors` what errors mean and what to do about them
+    /// Show the help of a command; of `options` those that every command takes, of `errors` what errors mean and what to do
     Help(help::HelpArgs),
+    #[command(hide = true)]
+    Version,
 }
 
 #[derive(Debug, Args)]
@@ -299,7 +312,7 @@ struct ServeArgs {
 
 /// All commands with their flags: what `docs/commands.md` is written from, and what parses the commands of every page.
 pub fn command_line() -> clap::Command {
-    let mut commands = examples::with_examples(<Cli as clap::CommandFactory>::command());
+    let mut commands = with_examples(<Cli as clap::CommandFactory>::command());
     commands.build();
     commands
 }
@@ -343,8 +356,8 @@ fn heed(files: &config::Files, command: &Command) -> Result<()> {
         Command::Config(_) | Command::Doctor | Command::Completions(_) | Command::Help(_) => {
             return Ok(());
         }
-        // A host reads no warnings.
-        Command::Hook(_) => {}
+        // A host reads no warnings; and who begins a command for a step has read them.
+        Command::Hook(_) | Command::AgentGuard(_) => {}
         Command::Serve(_) => files
             .warnings()
             .for_each(|warning| tracing::warn!("{}", visible(&warning))),
@@ -353,12 +366,18 @@ fn heed(files: &config::Files, command: &Command) -> Result<()> {
     files.usable()
 }
 
-/// The exit code of this process: a host may take that of a hook for an order.
+/// The exit code of this process: a host may take that of a hook for an order, also where the rest of the line is wrong.
 fn exit(code: u8) -> ExitCode {
-    let is_hook = std::env::args_os()
-        .nth(1)
-        .is_some_and(|command| command == "hook");
-    ExitCode::from(if is_hook { EXIT_OK } else { code })
+    let is_hook = || {
+        let line = <Cli as clap::CommandFactory>::command().ignore_errors(true);
+        let read = line.try_get_matches_from(std::env::args_os());
+        read.is_ok_and(|read| read.subcommand_name() == Some("hook"))
+    };
+    ExitCode::from(if code != EXIT_OK && is_hook() {
+        EXIT_OK
+    } else {
+        code
+    })
 }
 
 fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) -> Result<u8> {
@@ -385,7 +404,11 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) ->
         Command::Show(args) => run_to_end(show::show(args, &config, flags, out)),
         Command::Tail(args) => run_to_end(tail::tail(args, &config, out.json)),
         Command::Validate(args) => validate::validate(&args, &config.registry(), color(), out),
-        Command::List(args) if args.what == list::Listed::Executions => {
+        Command::Ps(mut args) => {
+            args.what = list::Listed::Executions;
+            run_to_end(list::executions(args, &config, &flags, out))
+        }
+        Command::List(args) if args.what.is_of_store() => {
             run_to_end(list::executions(args, &config, &flags, out))
         }
         Command::List(args) => {
@@ -437,8 +460,14 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) ->
         }
         Command::Install(args) => install::install(&args, matches, &config, out),
         Command::Trust(args) => trust::trust(args, &config, out),
+        Command::AgentGuard(args) => run_to_end(async { Ok(guard::guard(args).await) }),
         Command::Completions(args) => completions::completions(&args, out),
         Command::Help(args) => help::help(&args, out),
+        Command::Version => {
+            let mut out = out;
+            let version = <Cli as clap::CommandFactory>::command().render_version();
+            out.write(version).map(|()| EXIT_OK)
+        }
     }
 }
 

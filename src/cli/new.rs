@@ -1,6 +1,6 @@
 //! `midex new`: writes a starting file that has no findings.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
@@ -15,14 +15,14 @@ use crate::{
 /// What to write.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub enum NewArgs {
-    /// A workflow, into workflows/NAME.md
+    /// A workflow, into workflows/NAME.yaml
     Workflow {
         /// What to call the file, and where to put it
         #[command(flatten)]
         file: FileArgs,
-        /// How it is written
-        #[arg(long, value_enum, default_value_t)]
-        format: FormatArg,
+        /// How it is written [default: as the extension of its name says, else yaml]
+        #[arg(long, value_enum)]
+        format: Option<FormatArg>,
         /// A workflow to copy, as its file has it; it may be one that comes with midex
         #[arg(long, value_name = "WORKFLOW", conflicts_with_all = ["format", "description"])]
         from: Option<String>,
@@ -38,7 +38,7 @@ pub enum NewArgs {
 /// What to call the file, and where to put it.
 #[derive(Clone, Debug, clap::Args)]
 pub struct FileArgs {
-    /// The name of the definition and of its file
+    /// The name of the definition and of its file; it may have the extension of the file
     pub name: String,
     /// The project to write into, instead of the one around the working directory
     #[arg(long, value_name = "DIR")]
@@ -52,15 +52,24 @@ pub struct FileArgs {
 }
 
 /// How a workflow is written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum FormatArg {
-    /// Markdown with front matter
-    #[default]
-    Md,
     /// A YAML manifest
     Yaml,
+    /// Markdown with front matter
+    Md,
     /// A JSON manifest
     Json,
+}
+
+impl From<FormatArg> for Format {
+    fn from(format: FormatArg) -> Self {
+        match format {
+            FormatArg::Yaml => Self::Yaml,
+            FormatArg::Md => Self::Markdown,
+            FormatArg::Json => Self::Json,
+        }
+    }
 }
 
 /// Writes the file and prints its path.
@@ -71,13 +80,24 @@ pub fn new(args: &NewArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
             from: Some(from),
             ..
         } => {
-            let name = WorkflowName::parse(&file.name).map_err(|error| unusable_name(&error))?;
-            (file, "workflow", config.registry().copied(from, &name)?)
+            let (name, format) = named(&file.name);
+            let template = config.registry().copied(from, &workflow_name(name)?)?;
+            agrees(format, template.format(), name)?;
+            (file, "workflow", template)
         }
         NewArgs::Workflow { file, format, .. } => {
-            (file, "workflow", workflow(&file.name, *format)?)
+            let (name, said) = named(&file.name);
+            let format = format.map(Format::from).or(said).unwrap_or(Format::Yaml);
+            agrees(said, format, name)?;
+            let template = Template::workflow(&workflow_name(name)?, format);
+            (file, "workflow", template)
         }
-        NewArgs::Agent { file } => (file, "agent", agent(&file.name)?),
+        NewArgs::Agent { file } => {
+            let (name, format) = named(&file.name);
+            agrees(format, Format::Markdown, name)?;
+            let name = AgentName::parse(name).map_err(|error| unusable_name(&error))?;
+            (file, "agent", Template::agent(&name))
+        }
     };
     let template = match &file.description {
         Some(description) => template.describe(description)?,
@@ -116,19 +136,30 @@ fn next(kind: &str, name: &str, path: &str) -> String {
     }
 }
 
-fn workflow(name: &str, format: FormatArg) -> Result<Template> {
-    let name = WorkflowName::parse(name).map_err(|error| unusable_name(&error))?;
-    let format = match format {
-        FormatArg::Md => Format::Markdown,
-        FormatArg::Yaml => Format::Yaml,
-        FormatArg::Json => Format::Json,
-    };
-    Ok(Template::workflow(&name, format))
+/// A name without the extension of a definition file, and the format that the extension says.
+fn named(given: &str) -> (&str, Option<Format>) {
+    let path = Path::new(given);
+    if !registry::is_definition_file(path) {
+        return (given, None);
+    }
+    let name = given.rsplit_once('.').map_or(given, |(name, _)| name);
+    (name, Some(Format::of_path(path)))
 }
 
-fn agent(name: &str) -> Result<Template> {
-    let name = AgentName::parse(name).map_err(|error| unusable_name(&error))?;
-    Ok(Template::agent(&name))
+/// Refuses a name whose extension says another format than that of the file.
+fn agrees(said: Option<Format>, format: Format, name: &str) -> Result<()> {
+    if said.is_none_or(|said| said == format) {
+        return Ok(());
+    }
+    let extension = format.extension();
+    let message = format!("this file is written as `{extension}`, and its name says otherwise");
+    Err(Error::new(Code::UsageInvalid, message)
+        .with("name", format!("{name}.{extension}"))
+        .with_action("Call it `{name}`"))
+}
+
+fn workflow_name(name: &str) -> Result<WorkflowName> {
+    WorkflowName::declared(name).map_err(|error| unusable_name(&error))
 }
 
 fn unusable_name(error: &Error) -> Error {

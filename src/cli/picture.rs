@@ -8,7 +8,7 @@ use unicode_width::UnicodeWidthStr;
 use super::screen::{Screen, Style, cut, one_line, padded};
 use crate::domain::{
     grammar,
-    view::{EdgeKind, GraphNode, GraphView},
+    view::{EdgeKind, GraphNode, GraphView, ON_FAILURE_TITLE},
 };
 
 /// The most columns of the names, and of who does them.
@@ -31,28 +31,61 @@ pub(super) fn picture(
     screen: &Screen,
     notes: impl Fn(&GraphNode) -> Notes,
 ) -> String {
-    let waves = graph.waves();
-    let name = |node: &GraphNode| title(node).width().min(NAME_COLUMNS_MAX);
+    // A program reads names whole.
+    let most = if screen.is_terminal() {
+        NAME_COLUMNS_MAX
+    } else {
+        usize::MAX
+    };
+    let name = |node: &GraphNode| title(node).width().min(most);
     let names = graph.nodes.iter().map(name).max().unwrap_or(0);
     let whos = graph.nodes.iter().map(|node| who(node).width());
-    let whos = whos.max().unwrap_or(0).min(NAME_COLUMNS_MAX);
-    let last = waves.iter().copied().max().unwrap_or(0);
+    let whos = whos.max().unwrap_or(0).min(most);
+    let columns = (names, whos);
+    let (failing, ordinary): (Vec<_>, Vec<_>) = graph
+        .nodes
+        .iter()
+        .zip(graph.waves())
+        .partition(|(node, _)| node.on_failure);
+    let draw = |(node, mark): (&GraphNode, &str)| {
+        step(
+            node,
+            (mark, columns.0, columns.1),
+            graph,
+            screen,
+            &notes(node),
+        )
+    };
+    let mut text = part(&ordinary, screen, &draw);
+    if !failing.is_empty() {
+        text += &screen.block(Some(Style::Dim), "", ON_FAILURE_TITLE);
+        text += &part(&failing, screen, &draw);
+    }
+    text
+}
+
+/// The steps of `nodes` in their waves, each with its mark drawn by `draw`.
+fn part(
+    nodes: &[(&GraphNode, usize)],
+    screen: &Screen,
+    draw: &impl Fn((&GraphNode, &str)) -> String,
+) -> String {
+    let in_wave = |wave: usize| nodes.iter().filter(move |(_, of)| *of == wave);
+    let last = nodes.iter().map(|(_, of)| *of).max().unwrap_or(0);
     let mut text = String::new();
     for wave in 0..=last {
-        let here: Vec<_> = graph.nodes.iter().zip(&waves).collect();
-        let here: Vec<_> = here.into_iter().filter(|(_, of)| **of == wave).collect();
-        for (at, (node, _)) in here.iter().enumerate() {
-            let mark = match (here.len(), at) {
-                (0 | 1, _) => " ",
-                (_, 0) => "┌",
-                (count, at) if at + 1 == count => "└",
+        let count = in_wave(wave).count();
+        for (at, (node, _)) in in_wave(wave).enumerate() {
+            let mark = match at {
+                _ if count < 2 => " ",
+                0 => "┌",
+                at if at + 1 == count => "└",
                 _ => "├",
             };
-            text += &step(node, (mark, names, whos), graph, screen, &notes(node));
+            text += &draw((node, mark));
         }
         // Steps one after another need no line between them.
-        let is_wide = |wave: usize| waves.iter().filter(|of| **of == wave).count() > 1;
-        if wave < last && (is_wide(wave) || is_wide(wave + 1)) {
+        if wave < last && (count > 1 || in_wave(wave + 1).count() > 1) {
             text += &screen.paint(Style::Dim, "   │");
             text.push('\n');
         }
@@ -141,8 +174,8 @@ fn ways(node: &GraphNode, graph: &GraphView) -> Vec<String> {
     if let Some(join) = &node.join {
         lines.push(format!("waits for {}", one_line(join)));
     }
-    if node.on_failure {
-        lines.push("✗ once the execution is failing".to_owned());
+    if node.kind == "foreach" && (node.agent.is_some() || node.workflow.is_some()) {
+        lines.push("for each item".to_owned());
     }
     lines.extend(node.conditions().iter().map(|it| one_line(it)));
     lines.extend(node.repeats().iter().map(|it| one_line(it)));

@@ -8,6 +8,7 @@ use super::{
     Cli,
     command::{Hints, for_people, quoted},
     config,
+    diagnostic::typed,
     screen::one_line,
     value::json_text,
     visible::visible,
@@ -123,7 +124,7 @@ pub(super) fn wrong(error: &Error) -> String {
         let meant = violation.suggestion.as_ref().map(|meant| &meant.text);
         // Some messages contain their suggestion already.
         if let Some(meant) = meant.filter(|meant| !violation.message.contains(*meant)) {
-            text.extend(["; ", &visible(meant)]);
+            text.extend(["; ", &visible(&typed(meant))]);
         }
     }
     text

@@ -34,6 +34,7 @@ use super::{
     command::{Hints, of_id, quoted, with_flags},
     execution_id,
     link::{Link, is_final},
+    picker::{Choice, pick},
     prompt::stop,
     question, report,
     serve::{signalled, signals},
@@ -54,8 +55,8 @@ use crate::{
 /// Which workflow, and where its outputs come from.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct RunArgs {
-    /// The workflow; where --id names an execution that goes on, it need not be named
-    #[arg(value_name = "WORKFLOW", required_unless_present = "id")]
+    /// The workflow; where --id names an execution that goes on, it need not be named; without either a terminal is asked
+    #[arg(value_name = "WORKFLOW")]
     workflow: Option<String>,
     /// The id of the execution; where it exists already, it goes on, as `@last` does
     #[arg(long, value_name = "ID")]
@@ -105,14 +106,22 @@ pub(super) async fn run(
         .map(|flag| inputs::single("--input", flag));
     let single = single.collect::<Result<Vec<_>>>()?;
     let source = OutputSource::of(&args.from)?;
+    let mut link = Link::new(config);
+    let workflow = match (args.workflow, &args.id) {
+        (None, None) => match picked(config, out.json, &mut link).await? {
+            None => return Ok(EXIT_FINDINGS),
+            picked => picked,
+        },
+        (workflow, _) => workflow,
+    };
     let signals = signals()?;
     let id = args.id.clone().unwrap_or_else(new_id);
     let mut runner = Runner {
         flags: &flags,
-        link: Link::new(config),
+        link,
         page: Page::new(out, args.persona, &flags),
         source,
-        workflow: args.workflow,
+        workflow,
         by: if args.from.editor {
             " --editor".to_owned()
         } else {
@@ -136,6 +145,26 @@ pub(super) async fn run(
     code
 }
 
+/// The workflow that a person at the terminal picks; `None` where they pick none.
+async fn picked(config: &Config, is_json: bool, link: &mut Link<'_>) -> Result<Option<String>> {
+    if is_json || !question::is_possible() {
+        return Err(Error::new(Code::UsageInvalid, "no workflow is named")
+            .with_action("Run `midex list`, and name one of its workflows behind `midex run`"));
+    }
+    let registry = config.registry();
+    let choices = registry.workflows().filter_map(|entry| {
+        let definition = entry.value.as_ref()?;
+        Some(Choice {
+            key: entry.name.clone(),
+            about: definition.workflow.description.clone(),
+            question: String::new(),
+        })
+    });
+    let mut choices: Vec<_> = choices.collect();
+    let picked = pick("workflow", &choices, link).await?;
+    Ok(picked.map(|at| choices.swap_remove(at).key))
+}
+
 /// The flags of the inputs as they were given, each behind a space; `None` where they cannot be typed again as they are shown.
 fn inputs_flags(args: &RunArgs) -> Option<String> {
     let whole = args.inputs.iter().map(|it| (" --inputs ", it));
@@ -154,7 +183,7 @@ fn new_id() -> String {
 
 /// How the command ended.
 enum End {
-    /// The execution has ended, with this status.
+    /// The execution has ended, with this `status` and `history`.
     Ended(Box<Value>),
     /// The command stopped, for this reason; the execution can go on.
     Stopped(String),
@@ -274,7 +303,7 @@ impl Runner<'_> {
             if is_final(state) {
                 let status = self.link.read_of("workflow_status", &self.at).await?;
                 if self.at == self.id {
-                    return Ok(Err(End::Ended(Box::new(status))));
+                    return Ok(Err(self.ended(status).await?));
                 }
                 self.page.child_ended(&status)?;
                 self.at = owned(&status["parent"]).unwrap_or_else(|| self.id.clone());
@@ -302,8 +331,20 @@ impl Runner<'_> {
         }
     }
 
+    /// How the execution ended; where it did not complete, with what was taken back.
+    async fn ended(&mut self, status: Value) -> Result<End> {
+        let history = if status["state"] == State::Completed.as_str() {
+            Value::Null
+        } else {
+            self.link.read_of("step_history", &self.id).await?
+        };
+        Ok(End::Ended(Box::new(
+            json!({ "status": status, "history": history }),
+        )))
+    }
+
     async fn current_step(&mut self) -> Result<Value> {
-        steps::for_person(&mut self.link, &self.at).await
+        steps::read_as(&mut self.link, &self.at, "worker").await
     }
 
     /// A child that is waited for and has not ended.
@@ -440,13 +481,13 @@ impl Runner<'_> {
         self.source.close();
         self.source.draft.spill();
         match end {
-            Ok(End::Ended(status)) => {
-                self.page.ended(&status)?;
+            Ok(End::Ended(shown)) => {
+                self.page.ended(&shown)?;
                 let left = self.source.left_over();
                 if !left.is_empty() {
                     warn(&format!("not used: {}", left.join(", ")));
                 }
-                let done = status["state"] == State::Completed.as_str();
+                let done = shown["status"]["state"] == State::Completed.as_str();
                 Ok(if done { EXIT_OK } else { EXIT_FINDINGS })
             }
             Ok(End::Stopped(why)) if self.begun != Begun::No => {

@@ -24,8 +24,9 @@ pub struct SchemaArgs {
 /// What a schema can be had of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum SchemaOfArg {
-    /// A workflow in YAML or JSON
+    /// A workflow in YAML or JSON; `manifest` means the same
     #[default]
+    #[value(alias = "manifest")]
     Workflow,
     /// The front matter of a workflow in Markdown
     FrontMatter,

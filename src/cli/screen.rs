@@ -130,15 +130,18 @@ impl Screen {
         self.hanging(lead, None, value)
     }
 
-    /// A table without borders. Each row takes one line: cells that are too long are cut.
+    /// A table without borders. Each row takes one line: on a terminal cells that are too long are cut.
     pub(super) fn table(&self, header: &[&str]) -> Table {
         let mut table = Table::new();
         table
             .load_style(presets::NOTHING)
-            .set_content_arrangement(ContentArrangement::Dynamic)
-            .set_truncation_indicator("…")
-            .set_width(u16::try_from(self.columns()).unwrap_or(u16::MAX))
             .set_header(header.to_vec());
+        if let Some(columns) = self.columns {
+            table
+                .set_content_arrangement(ContentArrangement::Dynamic)
+                .set_truncation_indicator("…")
+                .set_width(u16::try_from(columns).unwrap_or(u16::MAX));
+        }
         for column in table.column_iter_mut() {
             column.set_padding((2, 0));
         }
@@ -232,16 +235,45 @@ pub(super) fn wrapped(line: &str, columns: usize) -> Vec<String> {
     let indent = " ".repeat(indent_of(line).min(columns / 2));
     let (mut lines, mut last, mut empty) = (Vec::new(), String::new(), true);
     for word in line.split(' ') {
-        if !empty && last.width() + 1 + word.width() > columns {
-            lines.push(std::mem::replace(&mut last, indent.clone()));
-        } else if !empty || word.is_empty() {
-            last.push(' ');
+        for (at, piece) in pieces(word).into_iter().enumerate() {
+            let gap = usize::from(at == 0);
+            if !empty && last.width() + gap + piece.width() > columns {
+                lines.push(std::mem::replace(&mut last, indent.clone()));
+            } else if at == 0 && (!empty || word.is_empty()) {
+                last.push(' ');
+            }
+            last.push_str(piece);
+            empty = last.trim_start().is_empty();
         }
-        last.push_str(word);
-        empty = last.trim_start().is_empty();
     }
     lines.push(last);
     lines
+}
+
+/// Punctuation that begins no line, and that ends none.
+const BEGINS_NO_LINE: &str =
+    "、。，．：；！？）］｝」』】〉》〕ー々ぁぃぅぇぉっゃゅょァィゥェォッャュョ…";
+const ENDS_NO_LINE: &str = "（［｛「『【〈《〔";
+
+/// The parts of a word between which a line may end: those that it has beside wide characters, as Chinese and Japanese have no
+/// blanks.
+fn pieces(word: &str) -> Vec<&str> {
+    let is_wide = |c: char| c.width() == Some(2);
+    let (mut pieces, mut from, mut before) = (Vec::new(), 0, None::<char>);
+    for (at, c) in word.char_indices() {
+        let ends = before.is_some_and(|before| {
+            (is_wide(before) || is_wide(c))
+                && !ENDS_NO_LINE.contains(before)
+                && before != '\u{200d}'
+        });
+        if ends && c.width() != Some(0) && !BEGINS_NO_LINE.contains(c) {
+            pieces.push(&word[from..at]);
+            from = at;
+        }
+        before = Some(c);
+    }
+    pieces.push(&word[from..]);
+    pieces
 }
 
 #[cfg(test)]
@@ -270,6 +302,19 @@ mod tests {
         let endless = "x".repeat(100);
         assert_eq!(wrapped(&endless, 30), std::slice::from_ref(&endless));
         assert_eq!(wrapped(&format!("a {endless}"), 1).len(), 2);
+    }
+
+    #[test]
+    fn text_without_blanks_is_broken_between_wide_characters() {
+        let text = "変更を確認する前に、この説明を読んでください。（重要）";
+        let lines = wrapped(text, 20);
+        assert!(lines.len() > 2 && lines.iter().all(|line| line.width() <= 20));
+        assert_eq!(lines.concat(), text);
+        let odd = |line: &String| line.starts_with(['、', '。', '）']) || line.ends_with('（');
+        assert!(!lines.iter().any(odd), "{lines:?}");
+        let family = "👩\u{200d}💻".repeat(20);
+        let lines = wrapped(&family, 20);
+        assert!(lines.len() > 1 && lines.iter().all(|line| line.starts_with('👩')));
     }
 
     #[test]

@@ -25,7 +25,7 @@ use super::{
 use crate::{
     clock::{Clock, SystemClock},
     config::Config,
-    domain::id::StepId,
+    domain::{event::Body, id::StepId},
     error::{Code, Error, Result},
     uri,
 };
@@ -160,7 +160,7 @@ fn page(shown: &Value, how: &How<'_>) -> String {
         waits(&shown["status"], how),
         children(&shown["status"], screen),
         artifacts(list(&shown["artifacts"]), screen),
-        left(&shown["status"], screen),
+        left(shown, screen),
         end(&shown["status"], screen),
         next::next(shown, how),
     ];
@@ -213,9 +213,12 @@ fn head(status: &Value, screen: &Screen) -> String {
 /// What it works on, value by value.
 fn inputs(inputs: &Value, screen: &Screen) -> String {
     let lines = match inputs {
-        Value::Object(inputs) if !inputs.is_empty() => fields(&Value::Object(inputs.clone())),
+        Value::Object(_) => fields(inputs),
         _ => return String::new(),
     };
+    if lines.is_empty() {
+        return String::new();
+    }
     let room = screen.columns().saturating_sub(INDENT.width());
     let lines = lines
         .iter()
@@ -245,21 +248,32 @@ fn children(status: &Value, screen: &Screen) -> String {
     printed(table.lines(), screen)
 }
 
-/// A step, with its visit from the second on, and which hook of it where it is one.
+/// A step with its item, its visit and its attempt from the second on, and which hook of it where it is one.
 fn place(of: &Value, step: &str) -> String {
-    let step = match of[step].as_str() {
+    let visit = visit(of, step);
+    match of["body"].as_str().or_else(|| of["hook"].as_str()) {
+        None => visit,
+        Some(body) => format!("{} of {visit}", visible(body)),
+    }
+}
+
+/// A step with its item, its visit and its attempt from the second on.
+fn visit(of: &Value, step: &str) -> String {
+    let mut text = match of[step].as_str() {
         Some(name) if name != StepId::of_workflow().as_str() => field(of, step),
         _ => "the workflow".to_owned(),
     };
-    let visit = match of["visit"].as_u64() {
-        // A skipped step has no visits.
-        None | Some(0 | 1) => String::new(),
-        Some(number) => format!(" ({number})"),
-    };
-    match of["body"].as_str().or_else(|| of["hook"].as_str()) {
-        None => format!("{step}{visit}"),
-        Some(body) => format!("{} of {step}{visit}", visible(body)),
+    if let Some(item) = of["item"].as_u64() {
+        let _ = write!(text, " #{}", item + 1);
     }
+    // A skipped step has no visits.
+    if let Some(number @ 2..) = of["visit"].as_u64() {
+        let _ = write!(text, " ({number})");
+    }
+    if let Some(number @ 2..) = of["attempt"].as_u64() {
+        let _ = write!(text, ", attempt {number}");
+    }
+    text
 }
 
 /// What the execution waits for besides agents, of what no step of the picture says it.
@@ -409,21 +423,28 @@ fn artifacts(artifacts: &[Value], screen: &Screen) -> String {
     printed(table.lines(), screen)
 }
 
-/// What the end left behind: effects that were not taken back, and hooks that failed.
-fn left(status: &Value, screen: &Screen) -> String {
+/// What the end did about the effects of the steps, and left behind: effects that were taken back, those that were not, and
+/// hooks that failed.
+pub(super) fn left(shown: &Value, screen: &Screen) -> String {
+    let status = &shown["status"];
+    let is_undone =
+        |row: &&Value| row["body"] == Body::Compensation.as_str() && row["status"] == "completed";
+    let undone = list(&shown["history"]).iter().filter(is_undone);
+    let undone = undone.map(|row| visit(row, "step_name"));
     let effects = list(&status["not_compensated"]).iter();
     let effects = effects.map(|one| format!("{}: {}", place(one, "step"), field(one, "why")));
     let hooks = list(&status["hook_failures"]).iter();
     let hooks = hooks.map(|one| format!("{}: {}", place(one, "step"), failure(&one["error"])));
     let mut text = String::new();
-    for (title, lines) in [
-        ("not taken back", effects.collect::<Vec<_>>()),
-        ("hooks that failed", hooks.collect()),
+    for (title, style, lines) in [
+        ("taken back", Style::Dim, undone.collect::<Vec<_>>()),
+        ("not taken back", Style::Bad, effects.collect()),
+        ("hooks that failed", Style::Bad, hooks.collect()),
     ] {
         if lines.is_empty() {
             continue;
         }
-        let _ = writeln!(text, "{}", screen.paint(Style::Bad, title));
+        let _ = writeln!(text, "{}", screen.paint(style, title));
         for line in lines {
             text += &screen.block(None, INDENT, &line);
         }

@@ -30,8 +30,13 @@ const OWN: &[&str] = &[
 
 /// `current_step` of an execution as people read it: in the author's words, with all that was decided.
 pub(super) async fn for_person(link: &mut Link<'_>, id: &str) -> Result<Value> {
+    read_as(link, id, "person").await
+}
+
+/// The same for a `reader`: a `worker` gets tokens that are good.
+pub(super) async fn read_as(link: &mut Link<'_>, id: &str, reader: &str) -> Result<Value> {
     let id = uri::encode(id);
-    let address = format!("midex://workflow/current_step/{id}?reader=person");
+    let address = format!("midex://workflow/current_step/{id}?reader={reader}");
     link.read(&address).await
 }
 
@@ -45,6 +50,12 @@ pub(super) fn open(current: &Value) -> Vec<Value> {
                 first[field] = value.clone();
             }
         }
+    }
+    // What a step has not is null in the list.
+    let fields = steps.iter_mut().filter_map(Value::as_object_mut);
+    fields.for_each(|fields| fields.retain(|_, value| !value.is_null()));
+    for step in &mut steps {
+        step["execution_id"] = current["execution_id"].clone();
     }
     steps
 }

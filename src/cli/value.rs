@@ -18,6 +18,14 @@ pub(super) fn gist(value: &Value) -> String {
     }
 }
 
+/// Whether anything is in a value: null, and an object of nulls, say nothing.
+pub(super) fn is_said(value: &Value) -> bool {
+    match value.as_object() {
+        Some(values) => values.values().any(|value| !value.is_null()),
+        None => !value.is_null(),
+    }
+}
+
 /// The fields of a value, each in one line; a value without fields is one line.
 pub(super) fn fields(value: &Value) -> Vec<String> {
     match value {

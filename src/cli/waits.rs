@@ -28,6 +28,13 @@ pub(super) fn brief(wait: &Value) -> String {
     format!("{body}{step}{item}")
 }
 
+/// The gate of a wait as a command names it: its step, of an item `STEP[N]`, from 1.
+pub(super) fn gate_word(wait: &Value) -> String {
+    let step = wait["step_name"].as_str().unwrap_or_default();
+    let item = wait["item"].as_u64();
+    item.map_or_else(|| step.to_owned(), |item| format!("{step}[{}]", item + 1))
+}
+
 /// What is waited for, in words: `nap waits until 2026-01-01 10:00:00 +00 (42 s left)`. `is_served` says whether a server runs
 /// that does what no model is needed for.
 pub(super) fn words(wait: &Value, now: Timestamp, is_served: bool) -> String {
@@ -110,7 +117,7 @@ pub(super) fn way(wait: &Value, status: &Value) -> Option<Way> {
             "brings the signal",
         ),
         "gate" => (
-            format!("midex approve {id} {}", named("step_name")),
+            format!("midex approve {id} {}", quoted(&gate_word(wait))),
             "answers the gate",
         ),
         "catalog" => (

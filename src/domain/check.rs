@@ -23,8 +23,10 @@ mod shape;
 mod site;
 mod step;
 
+use std::collections::BTreeSet;
+
 pub use self::{
-    commands::{Argument, BodyFields, Callable, Commands, Found, needs},
+    commands::{Argument, BodyFields, Callable, Commands, Found, enable_call, needs},
     known::{Abilities, Agent, Agents, Known, Operations},
     shape::{unknown_key, wrong_type},
 };
@@ -51,6 +53,9 @@ pub fn workflow(draft: &WorkflowDraft, known: Known<'_>) -> (Option<Workflow>, V
     commands::requirements(found, draft, known.abilities.commands());
     let steps = steps(found, draft, known, &mut quota);
     let hooks = beside::hooks(found, draft, known);
+    one_for_each_template(found);
+    let accepted: Vec<String> = draft.document.read(grammar::ACCEPT).unwrap_or_default();
+    found.retain(|one| !accepted.iter().any(|rule| rule == one.rule.as_str()));
     if is_broken(&findings) {
         return (None, findings);
     }
@@ -85,6 +90,15 @@ pub fn workflow(draft: &WorkflowDraft, known: Known<'_>) -> (Option<Workflow>, V
     (workflow, findings)
 }
 
+/// Leaves out what else is found at the place of an expression that is not evaluated: the text means nothing as it stands.
+fn one_for_each_template(found: &mut Vec<Finding>) {
+    let told: BTreeSet<_> = { found.iter() }
+        .filter(|one| one.rule == Rule::NotATemplate)
+        .map(|one| one.path.clone())
+        .collect();
+    found.retain(|one| one.rule == Rule::NotATemplate || !told.contains(&one.path));
+}
+
 /// The findings of a draft by itself, where nothing can be said of what it comes to: only the shapes of its own keys.
 pub fn shapes(draft: &WorkflowDraft) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -93,10 +107,15 @@ pub fn shapes(draft: &WorkflowDraft) -> Vec<Finding> {
 }
 
 /// Checks an agent.
-pub fn persona(draft: &PersonaDraft) -> (Option<Persona>, Vec<Finding>) {
+/// `of_host` is the file of an agent that is written for a host.
+pub fn persona(draft: &PersonaDraft, of_host: Option<String>) -> (Option<Persona>, Vec<Finding>) {
     let mut findings = Vec::new();
     let found = &mut findings;
-    shape::record(found, &draft.front, "", &grammar::PERSONA);
+    let record = match of_host {
+        Some(_) => &grammar::HOST_PERSONA,
+        None => &grammar::PERSONA,
+    };
+    shape::record(found, &draft.front, "", record);
     if draft.content.value.trim().is_empty() {
         let (place, message) = (
             draft.content.place,
@@ -110,11 +129,13 @@ pub fn persona(draft: &PersonaDraft) -> (Option<Persona>, Vec<Finding>) {
     }
     let document = &draft.front;
     let others = document.entries().unwrap_or_default().iter();
-    let others = others.filter(|entry| grammar::PERSONA.key(&entry.key).is_none());
+    let others = others.filter(|entry| record.key(&entry.key).is_none());
     let name = document.read("name").zip(document.read("description"));
-    let persona = name.map(|(name, description)| Persona {
+    let persona = name.map(|(name, description): (_, String)| Persona {
         name,
-        description,
+        description: description[..description.floor_char_boundary(limits::DESCRIPTION_BYTES_MAX)]
+            .to_owned(),
+        file: of_host,
         tags: document.read("tags").unwrap_or_default(),
         version: document.get("version").and_then(Node::written),
         content: draft.content.value.clone(),
@@ -149,7 +170,7 @@ fn steps(
     if list.len() > limits::STEPS_MAX {
         return None;
     }
-    let list = section::with_instructions(found, list, &draft.sections);
+    let list = section::with_instructions(found, list, draft);
     step::duplicate_ids(found, &list, draft.form);
     let order = order::dependencies(found, &list, draft.form);
     let mut flow = flow::Flow::of(found, &list, order);

@@ -127,6 +127,9 @@ pub struct Persona {
     pub version: Option<String>,
     /// The Markdown body: the persona itself.
     pub content: String,
+    /// The file, where it is written for a host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
     /// Keys that midex does not use, kept (as Claude subagents have them: `tools`, `model`…).
     #[serde(default)]
     pub extra: Map<String, Value>,

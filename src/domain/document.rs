@@ -7,6 +7,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use crate::limits;
+
 /// The SHA-256 of content, under which the content is stored once.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Digest([u8; 32]);
@@ -92,7 +94,7 @@ impl Document {
 
 impl fmt::Debug for Document {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown: String = self.0.chars().take(80).collect();
+        let shown: String = self.0.chars().take(limits::NAME_SHOWN_CHARS).collect();
         f.write_str(&shown)
     }
 }

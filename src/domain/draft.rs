@@ -85,6 +85,8 @@ pub struct WorkflowDraft {
     pub hooks: Vec<(Body, StepDraft)>,
     /// The instructions that the sections of a Markdown body give to steps.
     pub sections: Vec<Section>,
+    /// The other headings of the body.
+    pub headings: Vec<Heading>,
     /// The Markdown body, or the manifest's text.
     pub content: String,
 }
@@ -134,6 +136,17 @@ pub struct Section {
     pub text: At<String>,
 }
 
+/// A heading of a Markdown file that is no `## step: ID`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Heading {
+    /// Its words.
+    pub title: String,
+    /// The lines as they are written.
+    pub written: At<String>,
+    /// Whether a section takes it in.
+    pub is_inside: bool,
+}
+
 /// An agent as a file has it.
 #[derive(Clone, Debug)]
 pub struct PersonaDraft {
@@ -165,6 +178,7 @@ impl WorkflowDraft {
             document,
             steps,
             sections: Vec::new(),
+            headings: Vec::new(),
             content,
         }
     }

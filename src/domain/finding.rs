@@ -13,7 +13,7 @@ pub use self::{
     place::{LineTable, Place},
     rule::{Rule, Severity},
 };
-use super::nearest::{is_sure, nearest};
+use super::nearest::nearest;
 use crate::{
     error::{Edit, Suggestion, Violation},
     limits,
@@ -160,11 +160,7 @@ impl Finding {
         known: impl IntoIterator<Item = &'a str>,
     ) -> Self {
         match nearest(wrong, known) {
-            Some(near) => self.suggest(format!("did you mean `{near}`?")).replace(
-                place,
-                wrong,
-                is_sure(wrong, near).then_some(near),
-            ),
+            Some(near) => self.is_called(place, wrong, near),
             None => self,
         }
     }

@@ -7,8 +7,9 @@ pub mod foreign;
 mod table;
 
 pub use self::table::{
-    ALIAS, ARM, COMPENSATION, DECLARED, DEFAULT, END, EXCLUSIVE, EXTENDS, FRONT_MATTER, HOOK,
-    INSERT, INSERT_AT, INSERTED, MANIFEST, ON_ERROR, PERSONA, PHASE, REMOVE, STEP, STEPS, VALIDATE,
+    ACCEPT, ALIAS, ARM, COMPENSATION, DECLARED, DEFAULT, END, EXCLUSIVE, EXTENDS, FRONT_MATTER,
+    HOOK, HOST_PERSONA, INSERT, INSERT_AT, INSERTED, MANIFEST, ON_ERROR, PERSONA, PHASE, REMOVE,
+    STEP, STEPS, VALIDATE,
 };
 use super::id::{AgentName, InputName, StepId, WorkflowName};
 use crate::error::Result;
@@ -68,6 +69,8 @@ pub enum Shape {
     SpanOrTemplate,
     /// An instant (RFC 3339), or a text that holds `${{ … }}`.
     InstantOrTemplate,
+    /// A code or a class of failures, or a status of HTTP.
+    Failure,
     /// One of these.
     Choice(&'static [&'static str]),
     /// `all`, `any` or `quorum(N)`.
@@ -92,6 +95,17 @@ pub enum Shape {
     Planned,
 }
 
+/// What becomes of `${{ … }}` in a text. Everything that looks for expressions asks [`Shape::templates`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Templates {
+    /// They are evaluated.
+    Evaluated,
+    /// They are shown or kept as they stand.
+    Shown,
+    /// The text means something by itself, and could mean nothing with them.
+    Refused,
+}
+
 /// What a name or an id is of: its parser says which are well formed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Id {
@@ -109,7 +123,7 @@ impl Id {
     /// Parses `text`; the error says which rule it breaks.
     pub fn parse(self, text: &str) -> Result<()> {
         match self {
-            Self::Workflow => WorkflowName::parse(text).map(drop),
+            Self::Workflow => WorkflowName::declared(text).map(drop),
             Self::Agent => AgentName::parse(text).map(drop),
             Self::Step => StepId::declared(text).map(drop),
             Self::Input => InputName::parse(text).map(drop),
@@ -183,6 +197,29 @@ impl Record {
 }
 
 impl Shape {
+    /// What becomes of templates in texts of this shape; of a mapping with keys of its own each key says that itself.
+    pub const fn templates(&self) -> Templates {
+        match self {
+            Self::Template(_)
+            | Self::Condition
+            | Self::Items
+            | Self::TextOr(_)
+            | Self::Value
+            | Self::Values
+            | Self::Memory(_)
+            | Self::Bindings(_)
+            | Self::SpanOrTemplate
+            | Self::InstantOrTemplate => Templates::Evaluated,
+            Self::Text(_)
+            | Self::FreeText(_)
+            | Self::Version
+            | Self::Data
+            | Self::Scalars(_)
+            | Self::Schema => Templates::Shown,
+            _ => Templates::Refused,
+        }
+    }
+
     fn records(&self) -> Vec<&'static Record> {
         match self {
             Self::Record(record)

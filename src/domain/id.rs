@@ -91,6 +91,23 @@ names! {
 /// What stands for the id of a step where the workflow as a whole is meant: no file can give it to a step.
 const OF_WORKFLOW: &str = "$workflow";
 
+impl WorkflowName {
+    /// Parses the name that a file gives to a workflow, or calls one by: letters, digits, `_`, `.` and `-`. The error says which
+    /// rule it breaks. Executions of earlier versions may have others.
+    ///
+    /// # Errors
+    /// The rule that it breaks.
+    pub fn declared(text: &str) -> Result<Self> {
+        check(
+            "workflow name",
+            text,
+            limits::WORKFLOW_NAME_BYTES_MAX,
+            of_file,
+        )?;
+        Ok(Self(text.into()))
+    }
+}
+
 impl StepId {
     /// What stands for the step where the workflow as a whole is meant.
     pub(crate) fn of_workflow() -> &'static Self {
@@ -141,6 +158,14 @@ fn printable(text: &str) -> Option<&'static str> {
 
 fn identifier(text: &str) -> Option<&'static str> {
     (text != OF_WORKFLOW).then(|| plain(text)).flatten()
+}
+
+fn of_file(text: &str) -> Option<&'static str> {
+    let is_first = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let rest = |c: char| is_first(c) || c == '.' || c == '-';
+    (!(text.starts_with(is_first) && text.chars().all(rest))).then_some(
+        "may hold only letters, digits, `_`, `.` and `-`, and may not start with `.` or `-`",
+    )
 }
 
 fn plain(text: &str) -> Option<&'static str> {

@@ -73,7 +73,7 @@ pub struct Input {
     /// Whether it may be left out although it has no default.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub optional: bool,
-    /// The values that it may have (`enum` and `validate.enum` together); any where empty.
+    /// The values that it may have, those in both `enum` and `validate.enum`; any where empty.
     #[serde(default, rename = "enum", skip_serializing_if = "Vec::is_empty")]
     pub one_of: Vec<Value>,
     /// What else its value must satisfy.

@@ -29,6 +29,7 @@ pub mod telemetry;
 pub mod token;
 pub mod truncate;
 pub mod view;
+pub(crate) mod visible;
 mod words;
 
 pub use self::{

@@ -10,6 +10,7 @@ mod pattern;
 mod quota;
 mod read;
 mod reference;
+mod sample;
 mod words;
 
 use std::fmt;
@@ -22,6 +23,7 @@ pub use self::{
     keyword::{Form, TYPES, form},
     quota::Quota,
     reference::{composing, meant, members, referred, types},
+    sample::sample,
 };
 use self::{
     evaluate::{Evaluation, Stop},
@@ -149,15 +151,23 @@ impl Schema {
         self.violations_within(value, name, limits::SCHEMA_STEPS_MAX)
     }
 
+    /// [`Self::violations_named`] of a value that another judges in the end: several schemas of a `oneOf` may hold for it.
+    /// Whether they did comes with the violations.
+    pub fn violations_leniently(&self, value: &Value, name: &str) -> (Vec<Violation>, bool) {
+        let steps = limits::SCHEMA_STEPS_MAX;
+        let mut evaluation = Evaluation::new(&self.program, name, steps).leniently();
+        let end = evaluation.run(value);
+        (
+            told(&mut evaluation, end, (value, name, steps)),
+            evaluation.has_several,
+        )
+    }
+
     /// [`Self::violations_named`] within `steps`. If they do not suffice a violation says so, under [`BUDGET_RULE`].
     pub fn violations_within(&self, value: &Value, name: &str, steps: u64) -> Vec<Violation> {
         let mut evaluation = Evaluation::new(&self.program, name, steps);
         let end = evaluation.run(value);
-        let mut found = evaluation.found;
-        if end == Err(Stop::Spent) {
-            found.insert(0, unfinished(value, name, steps));
-        }
-        found
+        told(&mut evaluation, end, (value, name, steps))
     }
 
     /// Whether validating a value of this measure may take so long that other calls should not wait for it.
@@ -166,6 +176,18 @@ impl Schema {
         let texts = measure.bytes.saturating_mul(1 + self.states) / pattern::LOOKS_PER_STEP;
         values.saturating_add(texts) > limits::SCHEMA_STEPS_INLINE_MAX
     }
+}
+
+fn told(
+    evaluation: &mut Evaluation<'_>,
+    end: Result<bool, Stop>,
+    (value, name, steps): (&Value, &str, u64),
+) -> Vec<Violation> {
+    let mut found = std::mem::take(&mut evaluation.found);
+    if end == Err(Stop::Spent) {
+        found.insert(0, unfinished(value, name, steps));
+    }
+    found
 }
 
 fn unfinished(value: &Value, name: &str, steps: u64) -> Violation {

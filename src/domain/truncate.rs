@@ -10,7 +10,7 @@ const DEPTH_MAX: usize = 6;
 /// The least bytes in which an item of a list or a field of an object is worth showing.
 const ROOM_MIN: usize = 32;
 /// The mark in place of a part that was cut.
-const CUT: &str = "…";
+pub(crate) const CUT: &str = "…";
 
 /// Truncates `value` to at most `bytes_max` bytes of JSON text; also returns whether anything was cut. A limit under eight
 /// bytes counts as eight.
@@ -86,7 +86,7 @@ fn cut_text(text: &str, room: usize) -> String {
 }
 
 /// The bytes of a character in JSON text.
-fn encoded(c: char) -> usize {
+pub(crate) fn encoded(c: char) -> usize {
     match c {
         '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
         c if c.is_ascii_control() => 6,

@@ -1,6 +1,7 @@
 //! What callers are shown: the replies and resources of S0, as pure functions of an execution, its
 //! definition and its journal. Field names and nulls are S0's.
 
+mod alike;
 mod artifacts;
 mod graph;
 mod history;
@@ -17,9 +18,9 @@ mod waits;
 
 pub use self::{
     artifacts::{ArtifactContent, ArtifactView, artifacts, content},
-    graph::{EdgeKind, GraphBeside, GraphEdge, GraphNode, GraphView, Standing},
+    graph::{EdgeKind, GraphBeside, GraphEdge, GraphNode, GraphView, ON_FAILURE_TITLE, Standing},
     history::{AnsweredView, HistoryRow, TelemetryEvent, history, telemetry_event},
-    inputs::{InputView, inputs},
+    inputs::{InputView, InputsView, inputs},
     listing::{ExecutionRow, Listing, OpenExecution, Resumed, open_execution, row},
     previous::{Previous, whole_output},
     reply::{Advanced, FailureView, ReadyStep, StepView, advanced, standing},

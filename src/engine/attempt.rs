@@ -142,6 +142,7 @@ async fn perform(
             operation,
             paginate,
             whole,
+            idempotent,
             ..
         } => {
             let call = OperationCall {
@@ -157,6 +158,7 @@ async fn perform(
                 whole,
                 timeout,
                 idempotency_key,
+                is_idempotent: idempotent,
                 cancelled,
             };
             executors.operations.call(call).await

@@ -33,12 +33,15 @@ impl Engine {
         self.current_step_for(id, Reader::Model).await
     }
 
-    /// The same in words for this reader.
+    /// The same in words for this reader. For a person who looks nothing is renewed.
     pub async fn current_step_for(&self, id: &ExecutionId, reader: Reader) -> Result<CurrentStep> {
-        let seen = self.see_renewed(id).await?;
+        let seen = match reader {
+            Reader::Person => self.see(id).await?,
+            Reader::Model | Reader::Worker => self.see_renewed(id).await?,
+        };
         let view = match reader {
             Reader::Model => view::current_step,
-            Reader::Person => view::current_step_for_people,
+            Reader::Person | Reader::Worker => view::current_step_for_people,
         };
         self.view(&seen, None, view).await
     }
@@ -78,6 +81,16 @@ impl Engine {
     pub(super) async fn status_of(&self, seen: &Seen) -> Result<StatusView> {
         let state = seen.execution.state();
         let mut status = self.view(seen, None, view::status).await?;
+        // An attempt may have failed before its child began.
+        let awaited: BTreeSet<_> = seen.execution.awaited_children().collect();
+        let mut children = Vec::new();
+        for child in std::mem::take(&mut status.children) {
+            let id = ExecutionId::parse(&child.execution_id)?;
+            if awaited.contains(&id) || self.found(&id).await?.is_some() {
+                children.push(child);
+            }
+        }
+        status.children = children;
         if self.shared.faults.is_faulted(seen.execution.id()) && !state.is_final() {
             // What cannot be woken cannot be moved either: this pause is known to this process alone.
             status.state = State::Paused.as_str().into();
@@ -430,7 +443,7 @@ impl Engine {
         row: Option<&Row>,
         view: impl Fn(&Subject<'_>) -> T,
     ) -> Result<T> {
-        loop {
+        for _ in 0..limits::LOOKUPS_MAX {
             let wanted = RefCell::default();
             let shown = view(&Subject {
                 definition: &seen.definition,
@@ -447,6 +460,8 @@ impl Engine {
             }
             self.find(&seen.execution, wanted, &mut found).await?;
         }
+        let message = "a view asks for values without end";
+        Err(Error::internal(message).with("execution_id", seen.execution.id().as_str()))
     }
 
     async fn find(&self, execution: &Execution, wanted: Wanted, found: &mut Found) -> Result<()> {

@@ -42,8 +42,23 @@ impl Secrets {
         &self.names
     }
 
-    /// What a step works on with its secrets in their places, and what must not be seen of them.
+    /// What a step works on with its secrets in their places, and what must not be seen of them. The cover of a secret that came
+    /// in as data, from memory or an output, is refused: it would be sent in place of the secret.
     pub(super) fn fill(&self, input: &Rendered) -> Result<(Value, Mask), OperationFailure> {
+        let sent = ["with", "body"].map(|part| input.value[part].to_string());
+        let is_data = |name: &&String| {
+            let cover = placeholder(name);
+            let named = input.secrets.iter().filter(|place| place.name == **name);
+            let there = sent.iter().map(|text| text.matches(&cover).count());
+            there.sum::<usize>() > named.count()
+        };
+        if let Some(name) = self.names.iter().find(is_data) {
+            let message = format!(
+                "the secret `{name}` is not kept in memory and outputs: name it as `secrets.{name}` in the step that sends it"
+            );
+            let failure = OperationFailure::new("secret_not_allowed", message);
+            return Err(failure.coded(FailureCode::SecretNotAllowed));
+        }
         let mask = mask(self, &input.secrets);
         let filled = input.fill(|name| self.values.get(name).cloned());
         filled

@@ -142,7 +142,7 @@ codes! {
         STANDS;
     /// No execution has this id.
     ExecutionNotFound = "EXECUTION_NOT_FOUND", NotFound, Engine, false,
-        Next::Call(call("execution.list", &[], "use an id that it shows; project '*' shows those of other projects")),
+        Next::Call(call("execution.list", &[("project", "*")], "use an id that it shows")),
         &["Run `midex show {nearest}`: if that is the one meant", "Run `midex list executions`: use an id that it shows; --all-projects shows those of other projects"];
     /// Another execution has this id.
     ExecutionIdTaken = "EXECUTION_ID_TAKEN", Conflict, Engine, false,
@@ -164,7 +164,7 @@ codes! {
         STANDS;
     /// Only the user may answer, and the client has not asked the user.
     UserAlone = "USER_ALONE", Conflict, Engine, false,
-        Next::Call(call("execution.wait", BY_ID, "it answers when that is done; workflow.next_step with the same token and output {} asks the user here, where this client can show forms")
+        Next::Call(call("execution.wait", BY_ID, "it answers when that is done; where this client can show forms, handing in an empty output asks the user here")
             .after("run `midex run {workflow} --id {execution_id}[ --data-dir '{data_dir}']` in a terminal")),
         &["Run `midex run {workflow} --id {execution_id}` in a terminal: it asks there", "Run `midex run` in a terminal, with the workflow and the --id of the execution: it asks there"];
     /// A call brought answers without the state that shows which call they belong to.
@@ -189,7 +189,7 @@ codes! {
         &["Run the same command again: correct every violation of the output"];
     /// The choice is none of the options that were offered.
     ChoiceUnknown = "CHOICE_UNKNOWN", Validation, Validation, false,
-        Next::Call(again("with the id of an option that `choices` lists, or without `choice`; the token stays valid")),
+        Next::Call(again("choose an id that `choices` lists, or leave `choice` out; the token stays valid")),
         &["Run the same command again: choose one of the options that are offered, or none"];
     /// The arguments break the tool's schema.
     ArgumentsInvalid = "ARGUMENTS_INVALID", Validation, Parse, false,
@@ -197,11 +197,11 @@ codes! {
         &["Run the same command again: correct what is said above; with `--help` it says what can be typed"];
     /// The inputs of a start break the rules of the workflow's inputs.
     InputsInvalid = "INPUTS_INVALID", Validation, Validation, false,
-        Next::Call(again("correct every violation; workflow.read with uri 'midex://workflow/workflow_details/{workflow}' shows the inputs that it takes")),
+        Next::Call(again("correct every violation; midex://workflow/workflow_details/{workflow} has the inputs that it takes")),
         &["Run the same command again: correct what is said above; `midex run --help` says how inputs are given"];
     /// No workflow has this name.
     WorkflowNotFound = "WORKFLOW_NOT_FOUND", NotFound, Validation, false,
-        Next::Call(read(address!("available_workflows"), "use one of its names")),
+        Next::Call(call("workflow.list", &[("brief", "true")], "use one of its names")),
         &["Run the same command with {nearest}, if that is the one meant", "Run `midex list workflows`: use one of its names"];
     /// The workflow's definition has findings.
     WorkflowValidationFailed = "WORKFLOW_VALIDATION_FAILED", Validation, Validation, false,
@@ -209,7 +209,7 @@ codes! {
         &["Run `midex validate[ {path}]` and correct every finding"];
     /// A workflow of this name is there already.
     WorkflowAlreadyExists = "WORKFLOW_ALREADY_EXISTS", Conflict, Storage, false,
-        Next::Call(again("overwrite 'true' replaces it; workflow.get with workflow_id '{workflow_id}' shows what is there")),
+        Next::Call(call("workflow.get", &[("workflow_id", "{workflow_id}")], "make the change in what it shows, and save that with its version as expected_version; or choose another id")),
         &["Choose another name, or edit the file that is there[: {path}]"];
     /// The file is no longer the one that the caller has read.
     VersionConflict = "VERSION_CONFLICT", Conflict, Storage, false,
@@ -225,7 +225,7 @@ codes! {
         &["Edit the file yourself, or make a copy of it under another name"];
     /// What cannot be undone was not confirmed.
     ConfirmationRequired = "CONFIRMATION_REQUIRED", Conflict, Validation, false,
-        Next::Call(again("with confirm 'true'").after("confirm it")),
+        Next::Call(again("once they have said yes; a client that can show forms asks them by itself").after("decide whether that is to be done")),
         &["Add --yes if that is meant"];
     /// The workflow comes with a project, does more than lead a model and read, and the user has not said that they trust the
     /// project.
@@ -238,15 +238,15 @@ codes! {
         &["Run `midex catalog list`: use an id that it shows"];
     /// A catalog of this title is there already.
     CatalogConflict = "CATALOG_CONFLICT", Conflict, Storage, false,
-        Next::Call(again("overwrite 'true' replaces its document and keeps its settings; or choose another catalog_title")),
+        Next::Call(again("it replaces the document and keeps the settings; or choose another catalog_title").of("catalog.import_openapi").with(&[("overwrite", "true")])),
         &["Add --overwrite to replace its document and keep its settings, or choose another --title"];
     /// The workflow requires a catalog that is not there.
     CatalogMissing = "CATALOG_MISSING", Conflict, Engine, false,
         Next::Call(again("it can start then").after("have the catalog imported with {import}")),
-        &["Run `midex catalog list`: it shows which catalogs there are; `midex catalog add` imports the one that is missing"];
+        &["Run `midex catalog enable {catalog_id}`: the catalog is there, and disabled", "Run `midex catalog list`: it shows which catalogs there are; `midex catalog add` imports the one that is missing"];
     /// A document lies where tools may not read.
     SourceRefused = "SOURCE_REFUSED", Validation, Validation, false,
-        Next::Call(again("with a document in the project; or have the user start midex with `--import-from` and its directory, or run `midex catalog add {path}`")),
+        Next::Call(again("name a document in the project; or have the user start midex with `--import-from` and its directory, or run `midex catalog add {path}`")),
         &["Name a document in the project, or start midex with --import-from and the directory of this one"];
     /// The document of a catalog cannot be imported.
     OpenapiInvalid = "OPENAPI_INVALID", Validation, Validation, false,
@@ -258,7 +258,7 @@ codes! {
         &["Run `midex call --search {words}`: use the name of one that it shows", "Run `midex call`: it lists what can be called"];
     /// The tool is not the one for commands of this class, or only the user may say that the class is another.
     CommandClassRefused = "COMMAND_CLASS_REFUSED", Conflict, Validation, false,
-        Next::Call(call("{tool}", &[("id", "{id}")], "with the same arguments, if your user wants what it does")),
+        Next::Call(call("{tool}", &[("id", "{id}")], "if your user wants what it does; the other arguments stay as they were")),
         &["Run `midex call`: it asks before what takes something away"];
     /// A command was called and did not do what was asked.
     CommandFailed = "COMMAND_FAILED", Execution, Engine, false,
@@ -355,11 +355,11 @@ codes! {
         &["Look with `midex show {execution_id}` whether it was done, and run the same command again if it was not", "Look with `midex list executions` whether it was done, and run the same command again if it was not"];
     /// The execution's state cannot be loaded or its actor keeps dying.
     EngineFault = "ENGINE_FAULT", Internal, Engine, false,
-        Next::Call(call("execution.resume", BY_ID, "it is tried again; workflow.read with uri 'midex://workflow/step_history/{execution_id}' has what is known")),
+        Next::Call(call("execution.resume", BY_ID, "it is tried again; midex://workflow/step_history/{execution_id} has what is known")),
         &["Run `midex resume {execution_id}`: it is tried again; `midex show` has what is known", "Run `midex doctor`: it looks for what is wrong"];
-    /// The URL of a document leads where nobody allowed midex to call.
-    AddressRefused = "ADDRESS_REFUSED", Validation, Validation, false,
-        Next::Call(again("with another URL, or once the address is allowed").after("start midex with `--import-from {host}`, or save the document into a file of the project, if that address is meant")),
+    /// The URL of a document or of a call leads where nobody allowed midex to call, or is none.
+    AddressRefused = "ADDRESS_REFUSED", Validation, Parse, false,
+        Next::Call(again("name another URL, or wait until the address is allowed").after("start midex with `--import-from {host}`, or save the document into a file of the project, if that address is meant")),
         &["Add `--import-from {host}` if that address is meant, or save the document into a file of the project", "Save the document into a file of the project, and name that"];
     /// A document could not be fetched.
     FetchFailed = "FETCH_FAILED", Execution, Storage, true,

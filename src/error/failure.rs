@@ -100,7 +100,7 @@ codes! {
         "Run `midex catalog list`: import or enable the catalog, and the execution goes on by itself";
     /// A secret that the step needs is not there.
     SecretMissing = "SECRET_MISSING",
-        "Set the secret where the server is started, and list it there with --secret-env; `midex catalog headers {catalog}` names it";
+        "Set the secret where the server is started and list it there with --secret-env, or write a line NAME=VALUE into the file `secrets` of your midex directory; `midex catalog headers {catalog}` names it";
     /// A secret or a header of a catalog was to go to an origin that may not have it.
     SecretNotAllowed = "SECRET_NOT_ALLOWED",
         "Run `midex catalog base-url {catalog} URL` with the address that may have its headers, or name the host under `[secrets.NAME]` in your midex.toml";
@@ -112,7 +112,7 @@ codes! {
         "Give each argument with --with NAME=VALUE; `midex catalog show {catalog} {operation}` shows what there is";
     /// The operation is one that cannot be called, or the URL of its catalog is none.
     OperationUncallable = "OPERATION_UNCALLABLE",
-        "Run `midex catalog show {catalog} {operation}`: it says why";
+        "Run `midex catalog show {catalog} {operation}`: it says why; `midex catalog base-url {catalog} URL` says where it is called";
     /// The URL of a call, or of a redirect, leads where nobody allowed midex to call.
     AddressRefused = "ADDRESS_REFUSED",
         "Run `midex catalog allow {catalog} HOST:PORT`, if that address is meant";
@@ -151,6 +151,47 @@ impl FailureCode {
             return Some(Self::Http);
         }
         Self::ALL.iter().copied().find(|code| code.as_str() == text)
+    }
+}
+
+/// Classes of failures: each stands for several codes, or for failures whose code is another word. A class of statuses is
+/// `http_4xx`.
+const CLASSES: [&str; 5] = ["timeout", "network", "too_large", "child", "uncallable"];
+
+/// The statuses of HTTP that a call may fail with.
+pub const FAILED_STATUSES: std::ops::RangeInclusive<u16> = 300..=599;
+
+/// Every class and code, but for those of statuses.
+pub fn failure_words() -> impl Iterator<Item = &'static str> {
+    let codes = FailureCode::ALL
+        .iter()
+        .filter(|code| **code != FailureCode::Http);
+    CLASSES.into_iter().chain(codes.map(|code| code.as_str()))
+}
+
+/// What a word of `retry.on` names, as it is kept: a code or a class, in any case of letters. `503` and `http_503` are
+/// `HTTP_503`, `5xx` is `http_5xx`, `connection` is `network`. `None` for a word that midex does not know.
+pub fn failure_named(word: &str) -> Option<String> {
+    let word = word.trim().to_ascii_lowercase();
+    let status = word.strip_prefix("http_").unwrap_or(&word);
+    match (status, status.parse::<u16>()) {
+        (_, Ok(number)) if FAILED_STATUSES.contains(&number) => Some(format!("HTTP_{number}")),
+        ("3xx" | "4xx" | "5xx", _) => Some(format!("http_{status}")),
+        ("connection", _) => Some("network".to_owned()),
+        _ => failure_words()
+            .find(|known| known.eq_ignore_ascii_case(&word))
+            .map(str::to_owned),
+    }
+}
+
+/// The class that a code belongs to besides that of its own name.
+pub fn class_of_failure(code: &str) -> Option<String> {
+    match code.strip_prefix("HTTP_") {
+        Some(status) if status.len() == 3 => Some(format!(
+            "http_{}xx",
+            &status[..status.floor_char_boundary(1)]
+        )),
+        _ => (code == FailureCode::StepTimedOut.as_str()).then(|| "timeout".to_owned()),
     }
 }
 

@@ -101,9 +101,11 @@ pub const CALL_URL_BYTES_MAX: usize = 16 << 10;
 pub const CALL_ANSWER_BYTES_MAX: usize = 16 << 20;
 /// Largest body of bytes that stands in an output, in base64; a larger one is kept as an artifact.
 pub const CALL_BYTES_SHOWN_MAX: usize = 4 << 10;
-/// Largest text that stands in an output, and largest payload of a reply to `command.run_*`, as JSON text; a larger one is
-/// kept as an artifact. With it go headers, within `FINAL_OUTPUT_BYTES_MAX`.
+/// Largest text that stands in the output of a step, as JSON text; a larger one is kept as an artifact.
 pub const CALL_PAYLOAD_SHOWN_MAX: usize = 48 << 10;
+/// Largest payload of a reply to `command.run_*`, as JSON text; a larger one is kept as an artifact. With it go headers,
+/// within `FINAL_OUTPUT_BYTES_MAX`.
+pub const CALL_REPLY_SHOWN_MAX: usize = 16 << 10;
 /// Largest body of an answer that is kept as an artifact.
 pub const CALL_ARTIFACT_BYTES_MAX: usize = 8 << 20;
 /// What is kept of the answer where an operation fails.
@@ -130,4 +132,10 @@ pub const CALL_ITEMS_MAX: usize = 10_000;
 pub const CALL_ITEMS_BYTES_MAX: usize = 8 << 20;
 /// Largest file of secrets.
 pub const SECRETS_FILE_BYTES_MAX: u64 = 64 << 10;
+/// How deep the values of an example lie inside each other; what lies deeper is a text.
+pub const EXAMPLE_DEPTH_MAX: usize = 8;
+/// Items that a list in an example has at most.
+pub const EXAMPLE_ITEMS_MAX: usize = 20;
+/// Characters that a text in an example has at most.
+pub const EXAMPLE_CHARS_MAX: usize = 1_000;
 }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 // Not indented, for it is the whole of the rest.
 limits! {
+/// The free bytes below which `midex doctor` warns.
+pub const FREE_BYTES_LOW: u64 = 256 << 20;
 /// The longest `--agent-timeout`.
 pub const AGENT_COMMAND_TIMEOUT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long a command of `--agent` that was told to end may take before it is killed.
@@ -51,4 +53,6 @@ pub const COMPLETE_WITHIN: Duration = Duration::from_millis(90);
 pub const COMPLETIONS_MAX: usize = 50;
 /// The longest flags of inputs that are told again in a command: more nobody would type.
 pub const FLAGS_TOLD_BYTES_MAX: usize = 4096;
+/// What a hook reads of the end of its session's transcript.
+pub const HOOK_TRANSCRIPT_BYTES_MAX: u64 = 8 << 20;
 }

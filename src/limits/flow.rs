@@ -35,6 +35,12 @@ pub const DESCENDANTS_OPEN_MAX: usize = 2_000;
 pub const CHILD_BEGIN_WAIT_MAX: Duration = Duration::from_secs(5);
 /// Children whose begin failed, or was held back, that a process remembers: a read of one says why it is not there.
 pub const CHILDREN_NOT_BEGUN_KEPT_MAX: usize = 1_000;
+/// Open gates of an execution for which a text has a command each.
+pub const GATES_NAMED_MAX: usize = 8;
+/// Failures that a step which handles them is told of.
+pub const FAILURES_TOLD_MAX: usize = 8;
+/// How much of the message of each of them.
+pub const FAILURE_TOLD_BYTES_MAX: usize = 1_000;
 /// Children of one execution that are told at once what became of it.
 pub const ORDERS_AT_ONCE_MAX: usize = 64;
 /// Children that the status of an execution names.
@@ -50,4 +56,16 @@ pub const AFTERMATH_STEP_MAX: Duration = Duration::from_secs(5 * 60);
 pub const ITEMS_AT_ONCE_MAX: usize = 1_000;
 /// Events of one transition.
 pub const EVENTS_PER_ROW_MAX: usize = 1 << 16;
+/// The inputs of an execution, as a step is shown them, as JSON text; longer ones are shortened.
+pub const INPUTS_SHOWN_BYTES_MAX: usize = 4 << 10;
+/// What an item of a `foreach` is shown of its own value, as JSON text; a longer one is shortened.
+pub const ITEM_SHOWN_BYTES_MAX: usize = 8 << 10;
+/// Longer outputs, and inputs, are sent with the first item of a `foreach`, and only named or shortened after that.
+pub const SENT_ONCE_BYTES_MIN: usize = 300;
+/// The description of a workflow in the short form of `workflow.list`; a longer one is cut.
+pub const BRIEF_CHARS_MAX: usize = 110;
+/// What one reply or resource holds; what is longer has pages or an address.
+pub const ANSWER_BYTES_MAX: usize = 25_000;
+/// What a host is told that a reply may hold which has all that a step needs.
+pub const ANSWER_WHOLE_CHARS_MAX: usize = 500_000;
 }

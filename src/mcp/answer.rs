@@ -20,13 +20,15 @@ pub(super) fn refusal(
     let payload = logged(error, tool, ids);
     let mut body = Map::new();
     body.insert("success".into(), json!(false));
-    // S0: empty and `failed` where there is no such execution. Where the server could not look, its state is not told.
     let could_look = !error.code().retryable() && error.code().category() != Category::Internal;
-    let named = named.filter(|_| !could_look).unwrap_or_default();
-    let id = error.context("execution_id").cloned();
-    body.insert("execution_id".into(), id.unwrap_or(json!(named)));
-    let unknown = could_look.then(|| json!("failed"));
+    // S0: empty and `failed` where there is no such execution. Where the server could not look, its state is not told.
+    let is_of_s0 = ["workflow.start", "workflow.next_step"].contains(&tool);
+    let named = named.filter(|_| !could_look).map(|id| json!(id));
+    let id = error.context("execution_id").cloned().or(named);
+    let id = id.or_else(|| is_of_s0.then(|| json!("")));
+    let unknown = (could_look && is_of_s0).then(|| json!("failed"));
     let state = error.context("workflow_state").cloned().or(unknown);
+    body.extend(id.map(|id| ("execution_id".to_owned(), id)));
     body.extend(state.map(|state| ("workflow_state".to_owned(), state)));
     body.insert("error".into(), json!(error.message()));
     body.extend(payload);

@@ -113,8 +113,8 @@ impl Client {
         asked: impl Future<Output = std::result::Result<T, ServiceError>>,
     ) -> Result<T> {
         tokio::select! {
-            answer = asked => answer.map_err(|error| refused(what, error)),
-            () = self.stopped() => {
+            answer = Box::pin(asked) => answer.map_err(|error| refused(what, error)),
+            () = Box::pin(self.stopped()) => {
                 let message = format!(
                     "the process that uses the data directory does not answer any more: it is not known whether {what} was done"
                 );
@@ -130,8 +130,8 @@ impl Client {
             tokio::time::sleep(limits::OWNER_SILENT_MAX).await;
             let ping = ClientRequest::PingRequest(PingRequest::default());
             let ping = self.session.send_request(ping);
-            let pong = tokio::time::timeout(limits::OWNER_ALIVE_MAX, ping);
-            answers = pong.await.is_ok();
+            let answer = tokio::time::timeout(limits::OWNER_ALIVE_MAX, ping);
+            answers = answer.await.is_ok();
         }
     }
 

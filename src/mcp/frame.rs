@@ -107,7 +107,9 @@ struct ToolCall {
 
 /// The message, where it is a call of a tool.
 pub(super) fn tool_call(message: &[u8]) -> Option<JsonRpcRequest<ClientRequest>> {
-    let ToolCall { id, mut params, .. } = serde_json::from_slice(message).ok()?;
+    let read = serde_json::from_slice(message).ok();
+    let read = read.or_else(|| serde_json::from_slice(&mended(message)?).ok());
+    let ToolCall { id, mut params, .. } = read?;
     let meta = params.meta.take();
     let mut request = CallToolRequest::new(params);
     if let Some(meta) = meta {
@@ -119,6 +121,28 @@ pub(super) fn tool_call(message: &[u8]) -> Option<JsonRpcRequest<ClientRequest>>
 
 /// What is said of an `initialize` that cannot be read.
 pub(super) const MALFORMED_INITIALIZE: &str = "malformed params for initialize: protocolVersion, capabilities and clientInfo {name, version} are required";
+
+/// A message in which halves of characters (a surrogate without the other one, as hosts send that cut a text within an emoji)
+/// are replaced by U+FFFD; `None` where it has none.
+pub(super) fn mended(message: &[u8]) -> Option<Vec<u8>> {
+    let unit = |at: usize| {
+        let digits = message.get(at..at + 6)?.strip_prefix(b"\\u")?;
+        u16::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()
+    };
+    let (mut mended, mut at) = (message.to_vec(), 0);
+    while let Some(byte) = message.get(at) {
+        at += match (*byte == b'\\', unit(at), unit(at + 6)) {
+            (false, ..) => 1,
+            (_, Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => 12,
+            (_, Some(0xd800..=0xdfff), _) => {
+                mended[at + 2..at + 6].copy_from_slice(b"fffd");
+                6
+            }
+            _ => 2,
+        };
+    }
+    (mended != message).then_some(mended)
+}
 
 /// The message in a line, or the answer to a line that holds none.
 pub(super) fn parse(

@@ -20,9 +20,6 @@ use crate::{
     limits,
 };
 
-/// The buffer between a client and the server in its own process.
-const PIPE_BYTES: usize = 256 << 10;
-
 /// A process that uses a data directory for one client of its own: an agent, or a person's command.
 pub struct Process {
     options: Options,
@@ -160,7 +157,7 @@ impl Process {
 
     /// A connection to a server in this process; behind the door that others come to, where it owns the directory.
     fn link(&self, app: App, owns: bool) -> Link {
-        let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
+        let (ours, theirs) = tokio::io::duplex(limits::CLIENT_PIPE_BYTES);
         let (input, output) = tokio::io::split(theirs);
         let transport = LineTransport::until(input, output, app.stopping().clone());
         let for_them = match self.role {

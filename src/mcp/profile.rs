@@ -16,12 +16,13 @@ pub struct ToolProfile {
 
 /// What every client of a server that can be worked through is told.
 const RUN: &str = "midex leads you through workflows step by step and keeps your place through restarts.\n\
-    1. Read midex://workflow/available_workflows and choose a workflow. (Call workflow.read {uri} for any midex:// address.)\n\
+    1. Call workflow.list {brief: true} and choose a workflow; midex://workflow/workflow_details/{workflow_name} says more of \
+    one. (Call workflow.read {uri} for any midex:// address.)\n\
     2. Call workflow.start {workflow_name}. Act as agent_content says and do the step.\n\
     3. Call workflow.next_step {token, output} with new_token, and go on with the step it returns, until workflow_state is \
     completed.\n\
-    Where new_tokens lists several steps, they are independent: finish each with its own token, in any order; agent_uri is \
-    where its persona is read.\n\
+    Where new_tokens lists several steps, they are independent: finish each with its own continuation_token, in any order; \
+    agent_uri is where its persona is read. What is null in the first stands beside the list.\n\
     If you lost your place, call execution.resume without arguments: it tells what was going on, with live tokens.\n\
     If a reply was lost, send the same call again: it is answered as the first time (a start: only with an \
     execution_id of your own).\n\
@@ -39,7 +40,6 @@ const CATALOGS: &str = "Commands of other services come from catalogs: look with
 
 /// What every client is told.
 const ALL: &str = "Subscribe to midex://workflow/workflow_status/{execution_id} to be told when an execution moves.\n\
-    midex://workflow/limits names every limit.\n\
     Every error names the one right next call in suggested_action.";
 
 /// What is added for clients that see underscores: texts of errors have the dots.

@@ -38,9 +38,6 @@ use crate::{
     limits,
 };
 
-/// Bytes for one side that wait to be written; past it nothing more is read for it.
-const BACKLOG_BYTES_MAX: usize = 256 << 10;
-
 type Linking<'a> = Pin<Box<dyn Future<Output = Result<Link>> + Send + 'a>>;
 
 /// Serves the process's own standard streams: see [`relay`].
@@ -171,12 +168,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
     async fn event(&mut self) -> Event {
         let reads_client = self.ends_at.is_none()
             && self.pending.has_room()
-            && self.client.len() < BACKLOG_BYTES_MAX
+            && self.client.len() < limits::RELAY_BACKLOG_BYTES_MAX
             && self
                 .owner
                 .as_ref()
-                .is_none_or(|owner| owner.output.len() < BACKLOG_BYTES_MAX);
-        let reads_owner = self.owner.is_some() && self.client.len() < BACKLOG_BYTES_MAX;
+                .is_none_or(|owner| owner.output.len() < limits::RELAY_BACKLOG_BYTES_MAX);
+        let reads_owner =
+            self.owner.is_some() && self.client.len() < limits::RELAY_BACKLOG_BYTES_MAX;
         self.watch_silence(reads_owner);
         let (input, output, stopping) = match &mut self.owner {
             Some(owner) => (

@@ -1,6 +1,6 @@
 //! The server: rmcp's requests, answered by tools and resources.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc};
 
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -10,10 +10,10 @@ use rmcp::{
         DiscoverResult, ErrorCode, GetPromptRequestParams, GetPromptResponse, GetPromptResult,
         GetSkillRequestParams, GetSkillResult, InitializeRequestParams, InitializeResult,
         ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListSkillsResult,
-        ListToolsResult, MetaObject, PaginatedRequestParams, PromptMessage,
-        ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Reference,
-        ResourceContents, Role, ServerCapabilities, ServerConfig, SubscribeRequestParams,
-        SubscriptionFilter, Tool, UnsubscribeRequestParams,
+        ListToolsResult, PaginatedRequestParams, PromptMessage, ReadResourceRequestParams,
+        ReadResourceResponse, ReadResourceResult, Reference, ResourceContents, Role,
+        ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool,
+        UnsubscribeRequestParams,
     },
     service::{
         NotificationContext, QuitReason, RequestContext, ServerInitializeError,
@@ -44,6 +44,7 @@ use super::{
 use crate::{
     app::App,
     error::{Code, Error, Result},
+    limits,
 };
 
 /// Methods that this server knows: a request for one of them that rmcp cannot decode has bad parameters.
@@ -64,9 +65,6 @@ const KNOWN_METHODS: &[&str] = &[
 const SESSION_METHODS: &[&str] = &["initialize", "resources/subscribe", "resources/unsubscribe"];
 /// Those that only clients know which did not.
 const STATELESS_METHODS: &[&str] = &["subscriptions/listen"];
-
-/// After the client has gone, how long rmcp may take to notice.
-const LAST_FLUSH: Duration = Duration::from_millis(50);
 
 /// What came of a tool's work.
 enum Done {
@@ -139,7 +137,7 @@ impl Server {
             worked => return worked,
         };
         match asking.clone().agreement(trust(&refused)).await {
-            Ok(Agreement::Agreed(_)) => {
+            Ok(Agreement::Agreed(..)) => {
                 self.app.trust_project().await?;
                 self.worked(tool, arguments, asking).await
             }
@@ -167,14 +165,15 @@ impl Server {
             }
             Work::Confirmed(confirm, answer) => {
                 let mut arguments = tool.checked(arguments)?;
-                let context = call.context;
+                let (context, mut by) = (call.context, self.app.by());
                 if let Some(question) = confirm(&self.app, &arguments).await? {
                     match call.agreement(question).await? {
-                        Agreement::Agreed(confirmed) => arguments = confirmed,
+                        Agreement::Agreed(confirmed, asked) => (arguments, by) = (confirmed, asked),
                         Agreement::Pending(needs) => return Ok(Done::Needs(needs)),
                     }
                 }
-                return answered(&answer(&self.app, arguments).await?, None, context);
+                let app = self.app.asked_by(by);
+                return answered(&answer(&app, arguments).await?, None, context);
             }
             Work::Advance(advance) => advance,
         };
@@ -244,7 +243,7 @@ pub async fn serve(
                 Ok(_) => Ok(()),
             },
             // rmcp would wait longer for calls that nobody awaits any more.
-            () = async { gone.cancelled().await; tokio::time::sleep(LAST_FLUSH).await } => Ok(()),
+            () = async { gone.cancelled().await; tokio::time::sleep(limits::LAST_FLUSH_MAX).await } => Ok(()),
         },
         // A client that only looks whether somebody is there, or goes before the handshake.
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
@@ -441,18 +440,18 @@ impl ServerHandler for Server {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let reading = async {
             resources::offered(&request.uri, self.profile.toolsets)?;
-            resources::read(&self.app, &request.uri).await
+            resources::read(&self.app, &request.uri, true).await
         };
         let shown = self.answered("resources/read", reading).await?;
-        let meta = branching(shown.content.suggested());
+        let mut meta = branching(shown.content.suggested()).unwrap_or_default();
         let contents = ResourceContents::text(shown.content.into_text(), request.uri);
         let mut contents = contents.with_mime_type(shown.media_type);
-        if let Some(meta) = meta {
-            contents = contents.with_meta(meta);
+        let addresses = [("next", shown.next), ("parts", shown.parts)];
+        for (name, address) in addresses {
+            let address = address.map(|address| (name.to_owned(), address.into()));
+            meta.0.extend(address);
         }
-        if let Some(next) = shown.next {
-            let mut meta = MetaObject::default();
-            meta.0.insert("next".into(), next.into());
+        if !meta.0.is_empty() {
             contents = contents.with_meta(meta);
         }
         let answer = ReadResourceResult::new(vec![contents]);
@@ -576,7 +575,7 @@ impl ServerHandler for Server {
         } else {
             SESSION_METHODS
         };
-        let shown: String = method.chars().take(80).collect();
+        let shown: String = method.chars().take(limits::NAME_SHOWN_CHARS).collect();
         let error = if [KNOWN_METHODS, others].concat().contains(&method.as_str()) {
             let message = format!("malformed params for {shown}");
             Error::new(Code::ParamsInvalid, message)

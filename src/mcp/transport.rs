@@ -30,11 +30,6 @@ use crate::{
 type Incoming = RxJsonRpcMessage<RoleServer>;
 type Outgoing = TxJsonRpcMessage<RoleServer>;
 
-/// Frames that were read and not yet handed to the service.
-const READ_AHEAD_FRAMES: usize = 64;
-/// Replies written with one call.
-const WRITE_BYTES_MAX: usize = 256 << 10;
-
 /// One client's lines.
 #[derive(Debug)]
 pub struct LineTransport {
@@ -73,7 +68,7 @@ impl LineTransport {
         let gate = Arc::new(Gate::default());
         // For correlation ids alone.
         let ids: Arc<dyn IdSource> = Arc::new(SystemIds);
-        let (deliver, incoming) = mpsc::channel(READ_AHEAD_FRAMES);
+        let (deliver, incoming) = mpsc::channel(limits::READ_AHEAD_FRAMES_MAX);
         // Bounded by the gate: what answers a call is bounded by the calls, and no call is read while
         // too many bytes are untaken.
         let (outgoing, lines) = mpsc::unbounded_channel();
@@ -297,7 +292,7 @@ async fn write_lines(
     let mut broken = false;
     while let Some(first) = lines.recv().await {
         let (mut bytes, mut taken) = (first.bytes, vec![first.written]);
-        while bytes.len() < WRITE_BYTES_MAX
+        while bytes.len() < limits::WRITE_BYTES_MAX
             && let Ok(line) = lines.try_recv()
         {
             bytes.extend_from_slice(&line.bytes);

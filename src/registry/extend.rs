@@ -10,7 +10,7 @@ use crate::{
         document::Digest,
         draft::{Form, WorkflowDraft},
         finding::{Finding, Rule, errors, has_room, is_broken},
-        grammar::EXTENDS,
+        grammar::{EXTENDS, is_template},
         inherit::{self, Merged},
         node::Node,
     },
@@ -151,7 +151,9 @@ fn whole(
     let (workflow, mut findings) = check::workflow(draft, beside.known);
     let names = OnceCell::new();
     for field in draft.children() {
-        let Some(name) = field.value.text().filter(|name| !name.is_empty()) else {
+        // What cannot be a name has a finding already.
+        let is_name = |name: &&str| !name.is_empty() && !is_template(name);
+        let Some(name) = field.value.text().filter(is_name) else {
             continue;
         };
         let is_there = beside.bases.has(name);
@@ -192,6 +194,7 @@ fn with_base(
     inherit::yield_to_sections(&mut document, &draft.sections);
     let draft = WorkflowDraft {
         sections: draft.sections,
+        headings: draft.headings,
         ..WorkflowDraft::new(Form::Manifest, document, draft.content)
     };
     let names: Vec<_> = used

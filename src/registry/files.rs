@@ -147,6 +147,7 @@ pub(super) fn read_directory(directory: &Directory, extensions: &[&str]) -> Vec<
     let real_root = root.real.clone();
     let mut walk = Walk {
         extensions,
+        follows_links: !directory.source.is_of_host(),
         // A link back to the root leads nowhere new.
         seen: HashSet::from([real_root.clone()]),
         root,
@@ -206,6 +207,8 @@ impl Root {
 
 struct Walk<'a> {
     extensions: &'a [&'a str],
+    /// Whether links within the directory are followed.
+    follows_links: bool,
     root: Root,
     /// Real paths that were met: links may lead to one file or directory twice.
     seen: HashSet<PathBuf>,
@@ -257,6 +260,9 @@ impl Walk<'_> {
     }
 
     fn entry(&mut self, path: PathBuf, depth: usize) {
+        if !self.follows_links && path.is_symlink() {
+            return;
+        }
         let wanted = self.extensions.contains(&extension(&path).as_str());
         let metadata = match fs::metadata(&path) {
             Ok(metadata) => metadata,

@@ -131,20 +131,30 @@ fn within_limits<T>(
     level
 }
 
-/// The files of every directory, nearest first, and those that are part of midex last.
+/// The files of every directory, nearest first, then those that are part of midex, then those of hosts.
 pub(super) fn levels(
     directories: &[Directory],
     extensions: &'static [&'static str],
     shipped: &'static [(&'static str, &'static str)],
 ) -> impl Iterator<Item = (Directory, Vec<File>)> {
-    directories
+    let is_own = |directory: &&Directory| !directory.source.is_of_host();
+    let of_hosts = directories
         .iter()
-        .map(move |directory| {
-            let mut files = files::read_directory(directory, extensions);
-            files.retain(|file| !is_readme(file));
-            (directory.clone(), files)
-        })
-        .chain([(Directory::new(Source::Shipped), shipped::files(shipped))])
+        .filter(move |directory| !is_own(directory));
+    let read = move |directory: &Directory| (directory.clone(), files_of(directory, extensions));
+    let shipped = (Directory::new(Source::Shipped), shipped::files(shipped));
+    let own = directories.iter().filter(is_own).map(read);
+    own.chain([shipped]).chain(of_hosts.map(read))
+}
+
+/// The files of a directory that may be definitions. Where hosts keep agents, those are the ones with front matter.
+fn files_of(directory: &Directory, extensions: &[&str]) -> Vec<File> {
+    let mut files = files::read_directory(directory, extensions);
+    if directory.source.is_of_host() {
+        files.retain(|file| markdown::has_front_matter(&file.text));
+    }
+    files.retain(|file| !is_readme(file));
+    files
 }
 
 /// A `README.md` may lie among the definitions; only front matter makes it one.

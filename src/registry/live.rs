@@ -350,6 +350,7 @@ mod tests {
         Places {
             flag_workflows: None,
             flag_agents: None,
+            home: None,
             registry: None,
             by_project: crate::domain::NamedByProject::default(),
             project: project.to_owned(),

@@ -9,6 +9,7 @@ use super::{
     markdown,
     read::{self, Named},
     shipped,
+    source::is_of_host,
 };
 use crate::domain::{
     check,
@@ -78,11 +79,15 @@ pub(super) fn workflow(file: File, beside: Beside<'_>) -> Loaded<Workflow> {
 
 /// Loads an agent.
 pub(super) fn persona(file: File) -> Loaded<Persona> {
-    let draft =
-        markdown::parse(&file.text).map(|markdown| read::persona(markdown.front, markdown.body));
+    let draft = markdown::parse_persona(&file.text).map(|(markdown, warning)| {
+        let (draft, mut findings) = read::persona(markdown.front, markdown.body);
+        findings.extend(warning);
+        (draft, findings)
+    });
+    let of_host = is_of_host(&file.path).then(|| file.path.display().to_string());
     loaded(file, draft, |draft| {
         let name = read::persona_name(&draft);
-        (name, check::persona(&draft))
+        (name, check::persona(&draft, of_host))
     })
 }
 

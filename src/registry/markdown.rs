@@ -1,12 +1,12 @@
 //! Markdown with front matter: YAML between two lines of `---`, then the body.
 
 use crate::domain::{
-    draft::Section,
+    draft::{Heading, Section},
     finding::{Finding, Place, Rule, first_line_end},
     node::{At, Node},
 };
 
-use super::{sections, yaml};
+use super::{lenient, sections, yaml};
 
 /// The two parts of a file.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub(super) struct Markdown {
     pub(super) body: At<String>,
     /// The sections of it that belong to steps.
     pub(super) sections: Vec<Section>,
+    /// The other headings of it.
+    pub(super) headings: Vec<Heading>,
 }
 
 /// Whether the text begins with front matter.
@@ -31,6 +33,25 @@ pub(super) fn is_closed(text: &str) -> bool {
 
 /// Splits a file and reads its front matter.
 pub(super) fn parse(text: &str) -> Result<Markdown, Box<Finding>> {
+    let (front, body_start) = split(text)?;
+    Ok(Markdown::of(text, yaml::parse(front)?, body_start))
+}
+
+/// The same of an agent's file, whose front matter need be no YAML: with a warning, where it is none.
+pub(super) fn parse_persona(text: &str) -> Result<(Markdown, Option<Finding>), Box<Finding>> {
+    let (front, body_start) = split(text)?;
+    let (front, warning) = match yaml::parse(front) {
+        Ok(front) => (front, None),
+        Err(refusal) => {
+            let (front, warning) = lenient::read(front).ok_or(refusal)?;
+            (front, Some(warning))
+        }
+    };
+    Ok((Markdown::of(text, front, body_start), warning))
+}
+
+/// The front matter with its opening fence, and where the body begins.
+fn split(text: &str) -> Result<(&str, usize), Box<Finding>> {
     if !has_front_matter(text) {
         let place = Place::of(text, 0, text.len());
         return Err(Finding::new(
@@ -54,17 +75,24 @@ pub(super) fn parse(text: &str) -> Result<Markdown, Box<Finding>> {
         .into());
     };
     // The opening fence stays: to YAML it is the start of a document, and every place is right.
-    let front = yaml::parse(&text[..front_end])?;
-    let body = text[body_start..].trim_matches(['\r', '\n']).trim_end();
-    Ok(Markdown {
-        front,
-        body: At {
-            value: body.replace("\r\n", "\n"),
-            path: String::new(),
-            place: Place::of(text, body_start, body_start),
-        },
-        sections: sections::sections(text, body_start),
-    })
+    Ok((&text[..front_end], body_start))
+}
+
+impl Markdown {
+    fn of(text: &str, front: Node, body_start: usize) -> Self {
+        let body = text[body_start..].trim_matches(['\r', '\n']).trim_end();
+        let (sections, headings) = sections::sections(text, body_start);
+        Self {
+            front,
+            body: At {
+                value: body.replace("\r\n", "\n"),
+                path: String::new(),
+                place: Place::of(text, body_start, body_start),
+            },
+            sections,
+            headings,
+        }
+    }
 }
 
 fn is_fence(line: &str) -> bool {

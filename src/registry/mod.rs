@@ -13,6 +13,7 @@ mod files;
 mod format;
 mod gather;
 mod last_good;
+mod lenient;
 mod live;
 mod load;
 mod manifest;
@@ -47,7 +48,7 @@ pub use self::{
     validate::{FileReport, Kind, check_text, validate, workflow_file},
     write::{Deleted, Renamed, Save, Saved, deletable, delete, rename, save},
 };
-use self::{entry::Collection, load::Loaded};
+use self::{entry::Collection, extend::Meant, load::Loaded};
 pub(crate) use self::{files::read as read_file, source::user_dir};
 pub use crate::folder::Existing;
 use crate::{
@@ -58,7 +59,7 @@ use crate::{
         finding::{Finding, errors},
         nearest::nearest,
     },
-    error::{Code, Error, NextCall, Result, address, again, call, read},
+    error::{Code, Error, NextCall, Result, again, call, read},
     limits,
 };
 
@@ -200,6 +201,18 @@ impl Registry {
         used.iter().map(|used| used.name.clone()).collect()
     }
 
+    /// The files of workflows that name the one of this name, each with whether it extends it; else a step or a hook of it
+    /// begins it.
+    pub(crate) fn users_of(&self, name: &str) -> impl Iterator<Item = (&WorkflowEntry, bool)> {
+        let others = self.all_workflows().filter(move |entry| entry.name != name);
+        others.filter_map(move |entry| {
+            let loaded = self.workflows.cache.at(entry.path.as_ref()?)?;
+            // Bases stand before children.
+            let used = loaded.used.iter().find(|used| used.name == name)?;
+            Some((entry, matches!(used.meant, Meant::Base(_))))
+        })
+    }
+
     /// The definition for a start of this workflow, parsed anew if the text of its file has changed. `None` if a reload is
     /// needed: the file or one of its agents is new, gone or renamed.
     fn definition_now(&self, name: &str) -> Option<Arc<Definition>> {
@@ -277,6 +290,16 @@ fn meets_requirements(abilities: &Abilities, definition: &Definition) -> Result<
     let Some(missing) = missing else {
         return Ok(());
     };
+    if let Some(id) = commands.disabled(missing) {
+        let message = format!(
+            "workflow '{}' requires the catalog `{id}`, which is disabled",
+            workflow.name
+        );
+        return Err(Error::new(Code::CatalogMissing, message)
+            .with("workflow", workflow.name.as_str())
+            .with("catalog_id", id)
+            .with_next(ENABLE));
+    }
     let message = format!(
         "workflow '{}' requires a catalog of {missing}, which is not here",
         workflow.name
@@ -285,6 +308,13 @@ fn meets_requirements(abilities: &Abilities, definition: &Definition) -> Result<
         .with("workflow", workflow.name.as_str())
         .with("import", missing.import_call()))
 }
+
+/// Suggests to enable a catalog.
+const ENABLE: NextCall = call(
+    "catalog.set_enabled",
+    &[("catalog_id", "{catalog_id}"), ("enabled", "true")],
+    "if your user wants it; the workflow can start then",
+);
 
 /// The same call for the workflow that may have been meant.
 const NEAREST_ID: NextCall =
@@ -297,12 +327,16 @@ const IDS: NextCall = call("workflow.list", &[], "use a workflow_id that it show
 const NEAREST: NextCall = call(
     "workflow.start",
     &[("workflow_name", "{nearest}")],
-    "with your other arguments, if that is the one meant",
+    "if that is the one meant; your other arguments stay as they were",
 );
 
 /// The next call where a file is at fault.
-pub(crate) const IN_FILE: NextCall = read(address!("available_workflows"), "for another workflow")
-    .after("run `midex validate[ {path}]` and correct every finding, or start another workflow");
+pub(crate) const IN_FILE: NextCall = call(
+    "workflow.list",
+    &[("brief", "true")],
+    "for another workflow",
+)
+.after("run `midex validate[ {path}]` and correct every finding, or start another workflow");
 
 /// That a workflow cannot be used as its file has it.
 pub(crate) fn invalid(entry: &WorkflowEntry) -> Error {

@@ -1,6 +1,6 @@
 //! Whether files define something of a name, told without checking them.
 
-use super::{Directory, Source, files, read};
+use super::{Directory, files, read};
 use crate::limits;
 
 /// Whether a file in one of these directories, of those that are the project's, may define something of one of `names`. A name may be that of the file, or stand
@@ -9,7 +9,7 @@ pub(super) fn may_define_in_project(directories: &[Directory], names: &[&str]) -
     let mut parsed = 0;
     let mut files = directories
         .iter()
-        .filter(|directory| directory.source == Source::Project)
+        .filter(|directory| directory.source.is_of_project())
         .flat_map(|directory| files::read_directory(directory, files::EXTENSIONS));
     files.any(|file| {
         let stem = file.stem();

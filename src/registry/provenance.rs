@@ -45,7 +45,7 @@ impl Registry {
         let agents = definition.personas.keys();
         let agents = agents.filter_map(|name| Some(self.agent(name.as_str())?.source));
         let mut sources = source.into_iter().chain(bases).chain(agents);
-        if sources.any(|source| source == Source::Project) {
+        if sources.any(Source::is_of_project) {
             definition.mark_of_project();
         }
     }

@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use super::{
     files::{File, extension},
     markdown::{self, Markdown},
-    recover, yaml,
+    recover, slips, yaml,
 };
 use crate::domain::{
     draft::{Form, PersonaDraft, WorkflowDraft},
     finding::{Finding, Place, Rule},
+    grammar,
     id::{AgentName, WorkflowName},
     node::{At, Content, Entry, Node, join},
 };
@@ -25,11 +26,39 @@ pub(super) fn draft(file: &File) -> Result<(WorkflowDraft, Vec<Finding>), Box<Fi
     if let Some(trouble) = &file.trouble {
         return Err(trouble.clone().into());
     }
-    match extension(&file.path).as_str() {
-        "md" => markdown::parse(&file.text).map(|parsed| of_markdown(&parsed)),
-        "json" => yaml::parse_json(&file.text).map(|node| manifest(&node, &file.text)),
-        _ => yaml::parse(&file.text).map(|node| manifest(&node, &file.text)),
-    }
+    let text = &file.text;
+    let extension = extension(&file.path);
+    let markdown = (extension == "md")
+        .then(|| markdown::parse(text))
+        .transpose()?;
+    let document = match &markdown {
+        Some(markdown) => markdown.front.clone(),
+        None if extension == "json" => yaml::parse_json(text)?,
+        None => yaml::parse(text)?,
+    };
+    foreign(&document)?;
+    let (draft, mut findings) = match &markdown {
+        Some(markdown) => of_markdown(markdown),
+        None => manifest(&document, text),
+    };
+    document.each_text("", &mut |node, said, path| {
+        findings.extend(slips::cut_by_comment(text, node.place, said, path));
+    });
+    Ok((draft, findings))
+}
+
+/// Refuses a document of another system as a whole: its parts are no slips of ours.
+fn foreign(document: &Node) -> Result<(), Box<Finding>> {
+    let Some((system, place)) = grammar::foreign::document(document) else {
+        return Ok(());
+    };
+    let message = format!("this is a document of {system}, which is no workflow of midex");
+    let hint = match system {
+        "OpenAPI" => "give its operations to workflows with `midex catalog add FILE`",
+        _ => "write what it does as a manifest: `midex new workflow NAME` begins one",
+    };
+    let finding = Finding::new(Rule::ForeignDocument, "", place, message);
+    Err(finding.suggest(hint.to_owned()).into())
 }
 
 /// The name that the text of a workflow's file gives.
@@ -65,6 +94,7 @@ fn of_markdown(file: &Markdown) -> (WorkflowDraft, Vec<Finding>) {
     }
     let (mut draft, findings) = manifest(front, body);
     draft.sections.clone_from(&file.sections);
+    draft.headings.clone_from(&file.headings);
     (draft, findings)
 }
 

@@ -14,7 +14,7 @@ use crate::domain::{
         self, Record, STEP, Shape,
         foreign::{self, Counterpart},
     },
-    nearest::{is_sure, nearest},
+    nearest::nearest,
     node::{Content, Entry, Node, join},
 };
 
@@ -63,6 +63,7 @@ impl Recovery<'_> {
         if is_step {
             self.condition_on_the_end(entries, path);
             self.kind_under_type(entries, path);
+            self.loop_beside_kind(entries, path);
             self.body_beside_foreach(entries, path);
         }
         self.bare(entries, path, record.what);
@@ -82,6 +83,9 @@ impl Recovery<'_> {
     /// Rewrites a value whose shape has keys of its own.
     fn shape(&mut self, node: &mut Node, path: &str, shape: &Shape) {
         match (shape, &mut node.content) {
+            (Shape::Condition, Content::Bool(value)) => {
+                node.content = Content::Text(value.to_string());
+            }
             (Shape::Branches(record), Content::Map(entries)) => {
                 for entry in entries {
                     let path = join(path, &entry.key);
@@ -93,6 +97,7 @@ impl Recovery<'_> {
             (Shape::Record(record) | Shape::TextOr(record), Content::Map(entries)) => {
                 self.record(entries, path, record);
             }
+            (Shape::Each, Content::List(_)) => self.one_of_a_list(node, path),
             (Shape::Each, Content::Map(entries)) => self.record(entries, path, &STEP),
             (Shape::List(of, ..), Content::List(items)) => {
                 for (at, item) in items.iter_mut().enumerate() {
@@ -157,8 +162,23 @@ impl Recovery<'_> {
                     self.rename(site, key);
                 }
             }
+            Counterpart::TextOrWords(key, words) => {
+                if site.entry().value.text().is_some() && site.is_free(key) {
+                    self.rename(site, key);
+                } else if site
+                    .entries
+                    .iter()
+                    .any(|entry| grammar::is_kind(&entry.key))
+                {
+                    self.remove(site, words);
+                } else {
+                    self.tell(site, words);
+                    stand_in(&mut site.entries[site.at]);
+                }
+            }
             Counterpart::KeyOrWords(key, words) => {
-                if site.entry().value.entries().is_some() && site.is_free(key) {
+                let is_schema = |word: &&str| site.entry().value.get(word).is_some();
+                if SCHEMA_WORDS.iter().any(is_schema) && site.is_free(key) {
                     self.rename(site, key);
                 } else {
                     self.remove(site, words);
@@ -203,10 +223,8 @@ impl Recovery<'_> {
         let entry = site.entry();
         let near = nearest(&entry.key, site.known.keys.iter().map(|key| key.name));
         if let Some(near) = near.filter(|near| site.is_free(near)) {
-            let sure = is_sure(&entry.key, near).then_some(near);
-            let finding = site.unknown().suggest(format!("did you mean `{near}`?"));
             self.found
-                .push(finding.replace(entry.place, &entry.key, sure));
+                .push(site.unknown().is_called(entry.place, &entry.key, near));
             site.call_it(near);
         }
     }
@@ -217,9 +235,6 @@ impl Recovery<'_> {
         self.found
             .push(site.unknown().is_called(entry.place, &entry.key, key));
         site.call_it(key);
-        if key == "do" {
-            self.body_as_a_list(site);
-        }
     }
 
     /// Replaces both key and value.
@@ -253,23 +268,10 @@ impl Recovery<'_> {
             .push(site.unknown().suggest(words.replace("{id}", id)));
     }
 
-    /// The same, and removes the entry from the tree; an edit that removes it from the file is offered where `words` say so.
+    /// The same, and removes the entry from the tree. No edit removes it from the file: what its author wrote may be meant.
     fn remove(&mut self, site: &mut Site<'_>, words: &str) {
         self.tell(site, words);
-        if words.starts_with("remove it") {
-            self.offer_to_cut(site);
-        }
         site.entries.remove(site.at);
-    }
-
-    fn offer_to_cut(&mut self, site: &Site<'_>) {
-        let entry = site.entry();
-        let is_on_one_line = values::written(&entry.value).is_some();
-        let next = site.entries.get(site.at + 1).map(|next| next.place);
-        if let Some(finding) = self.found.pop_if(|_| is_on_one_line) {
-            self.found
-                .push(finding.cut(entry.place, next, entry.value.place));
-        }
     }
 
     /// `sleep: 5m` becomes `wait: { for: 5m }`; if the mapping is there already, the entry goes into it.
@@ -378,6 +380,18 @@ impl Site<'_> {
         Finding::new(Rule::SeveralKinds, path, entry.place, message)
     }
 }
+
+/// Keywords of which a JSON Schema has one.
+const SCHEMA_WORDS: [&str; 8] = [
+    "type",
+    "properties",
+    "required",
+    "items",
+    "enum",
+    "oneOf",
+    "anyOf",
+    "$ref",
+];
 
 /// The hint for a flag that asks for the default.
 fn flag_without_effect(key: &str) -> &'static str {

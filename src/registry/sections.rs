@@ -1,24 +1,39 @@
-//! The sections `## step: ID` of a Markdown body: the instructions of a step.
+//! The sections `## step: ID` of a Markdown body: the instructions of a step. The other headings are kept for the check, which
+//! tells of those that nearly name a step.
 
 use std::cell::LazyCell;
 
-use crate::domain::{draft::Section, finding::LineTable, node::At};
+use crate::domain::{
+    draft::{Heading, Section},
+    finding::LineTable,
+    node::At,
+};
 
 /// A block of fenced code: its character, and how many of them open it.
 type Fence = (char, usize);
 
 /// The sections of the body that begins at byte `body` of `text`. Each ends where the next heading of its level or above
 /// begins; code is never a heading.
-pub(super) fn sections(text: &str, body: usize) -> Vec<Section> {
+pub(super) fn sections(text: &str, body: usize) -> (Vec<Section>, Vec<Heading>) {
     // Most bodies have no sections.
     let lines = LazyCell::new(|| LineTable::of(text));
     let mut sections: Vec<(At<String>, usize, usize)> = Vec::new();
+    let mut headings = Vec::new();
     let mut fence: Option<Fence> = None;
     let mut inside = false;
     let mut at = body;
     for line in text[body..].split_inclusive('\n') {
         let (start, end) = (at, at + line.len());
         at = end;
+        let other = |title: &str, is_inside| Heading {
+            title: title.to_owned(),
+            written: At {
+                value: line.trim_end().to_owned(),
+                path: line.trim().to_owned(),
+                place: lines.place(start, end),
+            },
+            is_inside,
+        };
         if let Some(open) = fence {
             if closes(line, open) {
                 fence = None;
@@ -30,8 +45,11 @@ pub(super) fn sections(text: &str, body: usize) -> Vec<Section> {
         {
             let step = step(level, title).map(|id| named(&lines, start + offset_in(line, id), id));
             inside = step.is_some();
+            headings.extend(step.is_none().then(|| other(title, false)));
             sections.extend(step.map(|step| (step, end, end)));
             continue;
+        } else if let Some(title) = loose_heading(line) {
+            headings.push(other(title, inside));
         }
         if inside && let Some((_, _, until)) = sections.last_mut() {
             *until = end;
@@ -41,7 +59,14 @@ pub(super) fn sections(text: &str, body: usize) -> Vec<Section> {
         text: below(&lines, from, until, &step),
         step,
     };
-    sections.into_iter().map(made).collect()
+    (sections.into_iter().map(made).collect(), headings)
+}
+
+/// The words of a deeper heading, or of one without a space after its signs.
+fn loose_heading(line: &str) -> Option<&str> {
+    let signs = || unindented(line).filter(|line| line.starts_with('#'));
+    let near = || Some(signs()?.trim().trim_matches('#').trim());
+    heading(line).map(|(_, title)| title).or_else(near)
 }
 
 /// The text between two bytes, without the empty lines around it.
@@ -126,7 +151,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Vec<(String, String)> {
-        let sections = sections(text, 0).into_iter();
+        let sections = sections(text, 0).0.into_iter();
         sections
             .map(|section| (section.step.value, section.text.value))
             .collect()
@@ -179,7 +204,7 @@ mod tests {
     #[test]
     fn the_place_is_that_of_the_id_in_the_file() {
         let text = "---\nx: 1\n---\n\n## step:  réview\ntext\n";
-        let place = sections(text, 12)[0].step.place;
+        let place = sections(text, 12).0[0].step.place;
         assert_eq!((place.line, place.column), (5, 11));
         assert_eq!(&text[place.start..place.end], "réview");
     }

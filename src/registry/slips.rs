@@ -1,7 +1,8 @@
 //! Remedies for texts that are no YAML: a code fence around them, tabs, characters that need quotes. A remedy is suggested
-//! only if the text then parses, or parses farther than before.
+//! only if the text then parses, or parses farther than before. Of what is YAML and not what it seems, warnings: a text that
+//! a comment cuts.
 
-use crate::domain::finding::{Finding, Rule};
+use crate::domain::finding::{Finding, Place, Rule};
 
 /// A change of the text: where, what stands there, and what to write instead.
 type Change = (usize, String, String);
@@ -18,7 +19,10 @@ pub(super) fn explain(
     finding: Finding,
     read: impl Fn(&str) -> Result<(), Box<Finding>>,
 ) -> Finding {
-    if finding.rule != Rule::Syntax {
+    if finding.rule != Rule::Syntax || finding.suggestion.is_some() {
+        return finding;
+    }
+    if let Some(finding) = documents(text, &read) {
         return finding;
     }
     let gets_farther = |remedy: &Remedy| match read(&mended(text, &remedy.changes)) {
@@ -49,20 +53,70 @@ fn mended(text: &str, changes: &[Change]) -> String {
     all + &text[from..]
 }
 
-/// Three backticks around the whole.
+/// Three backticks around the whole, with words around them or without.
 fn fence(text: &str, _: &Finding) -> Option<Remedy> {
-    let begin = text.len() - text.trim_start().len();
-    let first = text[begin..].split_inclusive('\n').next()?;
-    let rest = text[begin..].strip_prefix("```")?;
-    let mut changes = vec![(begin, first.to_owned(), String::new())];
-    let end = text.trim_end().len();
-    if rest.trim_end().ends_with("\n```") {
-        changes.push((end - 3, "```".to_owned(), String::new()));
-    }
+    let open = text
+        .find("```")
+        .filter(|at| *at == 0 || text[..*at].ends_with('\n'))?;
+    let start = open + text[open..].find('\n')? + 1;
+    let end = text[start..]
+        .find("\n```")
+        .map_or(text.len(), |at| start + at + 1);
+    let cut = |from: usize, to: usize| (from, text[from..to].to_owned(), String::new());
     Some(Remedy {
-        suggestion: "write it without the code fence around it".to_owned(),
-        changes,
+        suggestion: "write it without the code fence around it, and nothing else".to_owned(),
+        changes: vec![cut(0, start), cut(end, text.len())],
     })
+}
+
+/// The finding for a line `---` that ends the manifest, or begins another document.
+fn documents(text: &str, read: &impl Fn(&str) -> Result<(), Box<Finding>>) -> Option<Finding> {
+    let is_blank = |line: &&str| line.trim().is_empty() || line.starts_with(['#', '%', '-']);
+    let head = text.split_inclusive('\n').take_while(is_blank);
+    let head: usize = head.map(str::len).sum();
+    let at = head + text[head..].find("\n---")? + 1;
+    read(&text[..at]).ok()?;
+    let line = text[at..].split_inclusive('\n').next()?;
+    let place = Place::of(text, at, at + line.len());
+    let finding = |message| Finding::new(Rule::Syntax, "", place, message);
+    if text[at + line.len()..].lines().all(|line| is_blank(&line)) {
+        let hint = "remove the line `---`: it begins a document, and there is none";
+        let finding = finding("the manifest ends with `---`").suggest(hint.to_owned());
+        return Some(finding.raw(Some(at), line.to_owned(), String::new()));
+    }
+    let hint = "put what follows into a file of its own";
+    let message = "a second document begins here, and a file holds one manifest";
+    Some(finding(message).suggest(hint.to_owned()))
+}
+
+/// The warning for a text without quotes that a ` #` cuts, where what follows looks like a part of the text: a word straight
+/// after the sign, or an expression.
+pub(super) fn cut_by_comment(text: &str, place: Place, value: &str, path: &str) -> Option<Finding> {
+    let mut rest = text.get(place.start..)?;
+    // In quotes and in a block the words of the value do not stand as they are.
+    for word in value.split_whitespace() {
+        rest = rest.trim_start().strip_prefix(word)?;
+    }
+    let sign = rest.trim_start_matches([' ', '\t']);
+    let comment = sign.strip_prefix('#')?.lines().next()?.trim_end();
+    let is_template = comment.contains("${{");
+    let is_meant = is_template || comment.starts_with(char::is_alphanumeric);
+    if sign.len() == rest.len() || !is_meant {
+        return None;
+    }
+    let end = text.len() - sign.len() + 1 + comment.len();
+    let whole = text[place.start..end].to_owned();
+    let message = format!(
+        "the text ends before ` #`, and `#{}` is a comment",
+        cut(comment)
+    );
+    let finding = Finding::new(Rule::CutByComment, path, place, message);
+    let quoted = in_quotes(&whole).filter(|_| !whole.contains('\n'));
+    let is_sure = quoted.is_some() && is_template;
+    let shown = quoted.unwrap_or_else(|| whole.clone());
+    let hint = format!("put the whole text in quotes where that is a part of it: {shown}");
+    let start = is_sure.then_some(place.start);
+    Some(finding.suggest(hint).raw(start, whole, shown))
 }
 
 /// Tabs at the beginning of lines.

@@ -30,15 +30,47 @@ pub enum Source {
     User,
     /// Those that are part of midex.
     Shipped,
+    /// Agents of the project as hosts such as Claude Code have them, in its `.claude/agents/`.
+    #[serde(rename = "project_host")]
+    ProjectHost,
+    /// The user's own of that kind.
+    #[serde(rename = "user_host")]
+    UserHost,
+}
+
+/// Where hosts keep agents, in a project and in the user's home.
+const HOST_AGENTS: &str = ".claude/agents";
+
+/// Whether a file lies where hosts keep agents: it is written for them.
+pub(super) fn is_of_host(path: &Path) -> bool {
+    format!("/{}", path.display()).contains(&format!("/{HOST_AGENTS}/"))
 }
 
 impl Source {
     /// The words for them, nearest first.
-    pub const NAMES: &[&str] = &["flag", "registry", "project", "user", "shipped"];
+    pub const NAMES: &[&str] = &[
+        "flag",
+        "registry",
+        "project",
+        "user",
+        "shipped",
+        "project_host",
+        "user_host",
+    ];
 
     /// The word for it.
     pub fn as_str(self) -> &'static str {
         Self::NAMES[self as usize]
+    }
+
+    /// Whether the project brings it.
+    pub fn is_of_project(self) -> bool {
+        matches!(self, Self::Project | Self::ProjectHost)
+    }
+
+    /// Whether its files are written for another program. They never take the name of one of ours.
+    pub(super) fn is_of_host(self) -> bool {
+        self > Self::Shipped
     }
 }
 
@@ -67,6 +99,11 @@ impl Directory {
         let real =
             |path: &Path| fs::canonicalize(path).map_err(|error| Box::new(unreadable(&error)));
         let found = real(&self.path)?;
+        let base = self.path.ancestors().nth(2).unwrap_or(&self.path);
+        if self.source.is_of_host() && found != real(base)?.join(HOST_AGENTS) {
+            let message = "a symbolic link leads here: it is not followed";
+            return Err(Finding::of_file(Rule::OutsideDirectory, message).into());
+        }
         let project = self
             .path
             .parent()
@@ -98,7 +135,7 @@ impl Sources {
     /// All but those of the project.
     pub(super) fn without_project(mut self) -> Self {
         for directories in [&mut self.workflows, &mut self.agents] {
-            directories.retain(|directory| directory.source != Source::Project);
+            directories.retain(|directory| !directory.source.is_of_project());
         }
         self
     }
@@ -130,6 +167,8 @@ pub struct Places {
     pub project: PathBuf,
     /// The user's directory of midex: its `workflows/` and `agents/`.
     pub user: Option<PathBuf>,
+    /// The user's home, where hosts have agents of theirs.
+    pub home: Option<PathBuf>,
 }
 
 impl Places {
@@ -142,6 +181,7 @@ impl Places {
             by_project: NamedByProject::default(),
             project: project.to_owned(),
             user: user_dir(),
+            home: etcetera::home_dir().ok(),
         }
     }
 
@@ -171,7 +211,11 @@ impl Places {
 
     fn agents(&self) -> impl Iterator<Item = (Source, PathBuf)> {
         let by_project = self.by_project.agents.clone();
-        self.named((self.flag_agents.clone(), by_project), None, "agents")
+        let own = self.named((self.flag_agents.clone(), by_project), None, "agents");
+        let project = (Source::ProjectHost, self.project.join(HOST_AGENTS));
+        let user = self.home.as_ref();
+        let user = user.map(|home| (Source::UserHost, home.join(HOST_AGENTS)));
+        own.chain([project]).chain(user)
     }
 
     fn named(
@@ -205,7 +249,8 @@ fn distinct(directories: impl Iterator<Item = (Source, PathBuf)>) -> Vec<Directo
         // A project's link to the user's directory must not hide that directory as a duplicate.
         let real = directory.real_path().ok();
         let met = real.as_ref().is_some_and(|real| seen.contains(real));
-        if met || (source != Source::Flag && !directory.path.is_dir()) {
+        let is_led_to = source.is_of_host() && real.is_none();
+        if met || is_led_to || (source != Source::Flag && !directory.path.is_dir()) {
             continue;
         }
         seen.extend(real);

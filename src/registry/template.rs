@@ -83,6 +83,11 @@ impl Template {
         &self.name
     }
 
+    /// How it is written.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
     /// The name of its file: that of the definition, if it can be the name of a file.
     pub fn file_name(&self) -> Result<String> {
         files::name_of_new(&self.name, self.format.extension())

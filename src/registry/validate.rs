@@ -156,6 +156,8 @@ fn everything(registry: &Registry, agents: &Agents) -> Vec<FileReport> {
         .iter()
         .map(|(_, files)| (Kind::Workflow, files.clone()));
     let personas = levels(&sources.agents, &["md"], shipped::AGENTS)
+        // What is written for another program is not for its user to mend.
+        .filter(|(directory, _)| !directory.source.is_of_host())
         .map(|(_, files)| (Kind::Agent, files))
         .collect::<Vec<_>>();
     workflows

@@ -93,10 +93,14 @@ impl Counts {
 pub fn save(definitions: &Definitions, target: &Directory, save: &Save) -> Result<Saved> {
     let registry = definitions.current();
     let examined = registry.examine(&save.manifest);
-    if is_broken(&examined.findings) {
-        return Err(super::refused(&examined.name, &examined.findings));
-    }
     let id = &*examined.name;
+    let of_name = |one: &Finding| one.rule == Rule::IllFormedName && one.path == "workflow";
+    if !id.is_empty() && examined.findings.iter().any(of_name) {
+        check_id(id)?;
+    }
+    if is_broken(&examined.findings) {
+        return Err(super::refused(id, &examined.findings));
+    }
     check_id(id)?;
     if !target.path.exists() {
         // Nothing is made for what is refused.

@@ -53,7 +53,9 @@ pub(super) fn parse_json(text: &str) -> Result<Node, Box<Finding>> {
         let words = error.to_string();
         let words = words.split(" at line ").next().unwrap_or_default();
         let place = place_at(text, line, column);
-        Box::new(Finding::new(Rule::Syntax, "", place, words))
+        Box::new(
+            json_slip(text, place).unwrap_or_else(|| Finding::new(Rule::Syntax, "", place, words)),
+        )
     })?;
     match read(text) {
         Ok(value) => document(text, value),
@@ -61,6 +63,22 @@ pub(super) fn parse_json(text: &str) -> Result<Node, Box<Finding>> {
         Err(_) if has_surrogates(text) && fits(&value) => Ok(without_places(value)),
         Err(error) => Err(Box::new(syntax(text, &error))),
     }
+}
+
+/// The finding for what other readers of JSON allow: a comment, or a comma before the end.
+fn json_slip(text: &str, at: Place) -> Option<Finding> {
+    let (before, rest) = text.split_at_checked(at.start)?;
+    let (at, message, hint) = if rest.starts_with("//") || rest.starts_with("/*") {
+        let hint = "remove the comment, or name the file `.yaml` and write `#` for it";
+        (at, "JSON has no comments", hint)
+    } else {
+        let comma = before.trim_end().strip_suffix(',')?.len();
+        let place = rest
+            .starts_with(['}', ']'])
+            .then(|| Place::of(text, comma, comma + 1))?;
+        (place, "a comma stands before the end", "remove the comma")
+    };
+    Some(Finding::new(Rule::Syntax, "", at, message).suggest(hint.to_owned()))
 }
 
 /// Whether `text` holds an escape of a surrogate, as JSON writes characters beyond 16 bits.
@@ -290,6 +308,9 @@ fn entry(text: &str, key: Spanned<Loose>, value: Spanned<Loose>) -> Result<Entry
             return Err(Finding::new(Rule::Syntax, "", place, message).into());
         }
     };
+    if let Some(finding) = tag(text, &key, place) {
+        return Err(Box::new(finding));
+    }
     let mut value = tree(text, value)?;
     // A key without a value has no place of its own: it is shown at the key.
     if value.content == Content::Null && value.place.end <= value.place.start {
@@ -297,6 +318,41 @@ fn entry(text: &str, key: Spanned<Loose>, value: Spanned<Loose>) -> Result<Entry
     }
     Ok(Entry { key, place, value })
 }
+
+/// The finding for a value that begins with `!`: a tag, which takes the word from the text.
+fn tag(text: &str, key: &str, place: Place) -> Option<Finding> {
+    let rest = text.get(place.end..)?;
+    let value = rest.trim_start().strip_prefix(':')?.trim_start();
+    // Most values begin otherwise, and a line may be long.
+    let value = value
+        .strip_prefix('!')
+        .map(|_| value)?
+        .lines()
+        .next()?
+        .trim_end();
+    let word = value.trim_start_matches('!');
+    // Tags of YAML itself have two.
+    let is_known = value.starts_with("!!")
+        && word
+            .split(' ')
+            .next()
+            .is_some_and(|tag| TAGS.contains(&tag));
+    if is_known {
+        return None;
+    }
+    let message = "`!` begins a tag of YAML, and is no part of the value";
+    let start = place.end + rest.find('!')?;
+    let finding = Finding::new(Rule::Syntax, "", Place::of(text, start, start + 1), message);
+    if !["if", "when", "until"].contains(&key) {
+        return Some(finding.suggest("put the text in quotes".to_owned()));
+    }
+    // In braces the next entry, or their end, follows.
+    let meant = word.split([',', '}']).next().unwrap_or_default().trim();
+    let finding = finding.suggest(format!("write `not {meant}`"));
+    Some(finding.raw(Some(start), format!("!{meant}"), format!("not {meant}")))
+}
+
+const TAGS: [&str; 7] = ["str", "int", "float", "bool", "null", "seq", "map"];
 
 fn written(text: &str, location: &serde_saphyr::Location) -> Option<String> {
     let start = usize::try_from(location.span().byte_offset()?).ok()?;

@@ -233,7 +233,8 @@ fn what_a_tool_may_change_is_said_alike_everywhere() {
     let project = Project::new(&[]);
     for client in &mut clients(&project) {
         let tools = client.tools();
-        let of_s2 = tools.iter().filter(|tool| tool.get("_meta").is_some());
+        let is_of_s2 = |tool: &&Value| tool["_meta"].get("execution_type").is_some();
+        let of_s2 = tools.iter().filter(is_of_s2);
         let mut count = 0;
         for tool in of_s2 {
             let meta = &tool["_meta"];

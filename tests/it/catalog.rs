@@ -1,7 +1,9 @@
 //! Catalogs: OpenAPI documents and what becomes of them; calls of their operations, as a service sees them.
 
 mod addresses;
+mod alternatives;
 mod answers;
+mod api;
 mod artifacts;
 mod bodies;
 mod called;
@@ -9,15 +11,18 @@ mod changes;
 mod classes;
 mod documents;
 mod faults;
+mod gathered;
 mod names;
 mod odd;
 mod pages;
 mod providers;
 mod public;
 mod reach;
+mod refused;
 mod release;
 mod requests;
 mod runbook;
+mod said;
 mod secrets;
 pub(crate) mod service;
 mod tools;

@@ -169,7 +169,7 @@ async fn every_definition_is_held_to_what_the_program_brings() {
     assert_eq!(refused.code(), Code::WorkflowValidationFailed);
     let payload = refused.payload("correlation");
     let payload = serde_json::to_string(&payload).unwrap();
-    for word in ["unknown_activity", "did you mean `send`?"] {
+    for word in ["unknown_activity", "no activity is called `sned`"] {
         assert!(payload.contains(word), "{payload}");
     }
     // A caller with another project has the same server.

@@ -6,6 +6,7 @@ mod definitions;
 mod errors;
 mod frames;
 mod fuzz;
+mod given;
 mod lives;
 mod names;
 mod options;
@@ -80,8 +81,12 @@ fn a_shipped_workflow_runs_from_start_to_completed() {
             json!({ "workflow_state": "running", "success": true }),
         );
         assert_eq!(step["progress"], format!("{}/3", at + 1));
-        let named = json!([{ "step_name": name, "agent_name": agent }]);
-        assert_eq!(step["new_tokens"], named, "its token stands beside it");
+        let listed = step["new_tokens"].as_array().unwrap();
+        assert_eq!(listed.len(), 1);
+        has_fields(
+            &listed[0],
+            json!({ "step_name": name, "agent_name": agent, "continuation_token": step["new_token"] }),
+        );
         assert!(
             step["agent_content"].as_str().unwrap().len() > 1000,
             "a persona worth reading"

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use midex::{
     clock::{Clock, TokioClock},
-    domain::{Change, Lifecycle, StepId, execution::Report},
+    domain::{Change, Lifecycle, StepId, execution::Report, view::Reader},
     engine::{Engine, StartRequest},
     error::Code,
     limits,
@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::support::{
     EPOCH, definition,
-    play::{Calls, id, memory_engine, request},
+    play::{Calls, defined, id, memory_engine, request},
     sequence,
 };
 
@@ -318,5 +318,29 @@ async fn a_reason_past_its_limit_is_refused_and_changes_nothing() {
     assert_eq!(
         status.reason.map(|reason| reason.chars().count()),
         Some(limits::REASON_CHARS_MAX)
+    );
+}
+
+/// Whoever looks changes nothing: only a model, or whoever does the step at a terminal, needs a token that is good.
+#[tokio::test(start_paused = true)]
+async fn a_person_who_looks_renews_no_token() {
+    let engine = memory_engine().await;
+    let definition = defined("steps:\n  - { id: a, guidance: A. }\n");
+    let begun = engine.begin(definition, "e").await;
+    let id = id("e");
+    tokio::time::sleep(Duration::from_secs(25 * 3600)).await;
+    let read = async |reader| engine.current_step_for(&id, reader).await.unwrap();
+    let looked = read(Reader::Person).await;
+    assert_eq!(looked.current_step.as_deref(), Some("a"));
+    assert_eq!(engine.status(&id).await.unwrap().revision, begun.revision);
+    let worked = read(Reader::Worker).await;
+    assert_eq!(
+        engine.status(&id).await.unwrap().revision,
+        begun.revision + 1
+    );
+    assert_ne!(worked.continuation_token, begun.new_token);
+    assert_eq!(
+        read(Reader::Model).await.continuation_token,
+        worked.continuation_token
     );
 }

@@ -5,11 +5,13 @@
 )]
 
 mod activities;
+mod agents;
 mod broken;
 pub(crate) mod calls;
 mod commands;
 mod directories;
 mod extends;
+mod failures;
 mod findings;
 mod growth;
 mod hostile;
@@ -27,7 +29,10 @@ mod watching;
 use std::{fs, path::PathBuf, sync::LazyLock};
 
 use midex::{
-    domain::{check::Abilities, finding::Finding},
+    domain::{
+        check::Abilities,
+        finding::{Finding, Rule},
+    },
     registry::{Directory, Registry, Source, Sources},
 };
 use tempfile::TempDir;
@@ -88,6 +93,16 @@ impl Project {
     }
 }
 
+/// The findings but those of what many fixtures read without declaring it: inputs, and fields of outputs. `manifests::silent`
+/// has the tests of these.
+pub(crate) fn strict(mut findings: Vec<Finding>) -> Vec<Finding> {
+    let is_loose = |one: &Finding| {
+        one.rule == Rule::UndeclaredInput || one.message.contains("without a `result` only")
+    };
+    findings.retain(|one| !is_loose(one));
+    findings
+}
+
 /// Each finding as `line:column rule path`.
 pub(crate) fn places(findings: &[Finding]) -> Vec<String> {
     findings
@@ -116,7 +131,7 @@ fn findings_of(name: &str, text: &str) -> Vec<Finding> {
         .find(|entry| entry.source == Source::Project)
         .unwrap();
     assert_eq!(entry.value.is_none(), entry.is_broken());
-    entry.findings.clone()
+    strict(entry.findings.clone())
 }
 
 #[track_caller]

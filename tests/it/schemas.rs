@@ -347,3 +347,56 @@ fn a_schema_that_comes_to_no_end_is_refused() {
     assert_eq!(faults.len(), 1);
     assert_eq!(faults[0].kind, FaultKind::Limit);
 }
+
+/// Up to draft 7 whatever stands beside a `$ref` counts for nothing, an `$id` too; and a reference is resolved as RFC 3986
+/// says.
+#[test]
+fn references_are_resolved_as_their_draft_has_it() {
+    let seven = |mut schema: Value| {
+        schema["$schema"] = json!("http://json-schema.org/draft-07/schema#");
+        schema
+    };
+    let beside = json!({
+        "$id": "http://localhost/sibling/base/",
+        "definitions": {
+            "foo": { "$id": "http://localhost/sibling/foo.json", "type": "string" },
+            "base_foo": { "$id": "foo.json", "type": "number" }
+        },
+        "allOf": [{ "$id": "http://localhost/sibling/", "$ref": "foo.json" }]
+    });
+    let dots = |reference: &str| {
+        json!({
+            "$id": "http://localhost/a/b/c.json",
+            "$ref": reference,
+            "$defs": { "x": { "$id": "http://localhost/a/x.json", "type": "string" }, "y": { "$id": "../y.json", "type": "boolean" } }
+        })
+    };
+    for (schema, good, bad) in [
+        (seven(beside), json!(1), json!("text")),
+        (dots("../x.json"), json!("text"), json!(1)),
+        (dots("./../b/.././x.json"), json!("text"), json!(1)),
+        (dots("/a/b/../x.json"), json!("text"), json!(1)),
+        (
+            dots("http://localhost/a/b/../x.json"),
+            json!("text"),
+            json!(1),
+        ),
+        (dots("../y.json"), json!(true), json!(1)),
+    ] {
+        let made = sound(&schema);
+        assert!(made.violations(&good).is_empty(), "{schema}");
+        assert!(!made.violations(&bad).is_empty(), "{schema}");
+    }
+}
+
+/// Names of hosts are held to nothing: RFC 5890 asks for tables that nobody here has.
+#[test]
+fn no_format_is_claimed_that_is_not_held() {
+    for name in ["hostname", "idn-hostname"] {
+        let made = sound(&json!({ "format": name }));
+        assert!(made.violations(&json!("xn--X")).is_empty(), "{name}");
+        assert!(!midex::domain::schema::formats().any(|known| known == name));
+    }
+    let made = sound(&json!({ "format": "email" }));
+    assert!(!made.violations(&json!("a@-b.example")).is_empty());
+}

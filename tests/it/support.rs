@@ -320,8 +320,9 @@ pub(crate) fn output(summary: &str) -> Value {
 /// whole, unless it has a token of its own.
 pub(crate) fn steps(shown: &Value, list: &str) -> Vec<Value> {
     let mut steps = shown[list].as_array().cloned().unwrap_or_default();
+    // The task of the first one stands beside the list.
     if let Some(first) = steps.first_mut()
-        && first["continuation_token"].is_null()
+        && first["instructions"].is_null()
     {
         let (names, shown) = (first.clone(), shown.as_object().expect("an object"));
         *first = json!(shown);

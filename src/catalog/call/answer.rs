@@ -15,7 +15,9 @@ use super::{
 };
 use crate::{
     domain::{
-        Document, FailureCode, Mask, event,
+        Document, FailureCode, Mask,
+        document::plain,
+        event,
         execution::{Attachment, Brought, OperationFailure},
         truncate::shortened,
     },
@@ -44,13 +46,15 @@ const WORDS: &[&str] = &[
     "/error_description",
     "/error",
     "/title",
-    "/errors/0/message",
 ];
-/// Characters of those words that a message repeats.
-const WORDS_CHARS: usize = 300;
+/// Where they list what is wrong with each part of a request.
+const LISTS: &str = "/detail /errors /error/errors /error/details";
+/// Where an entry of such a list says what is wrong, and of what.
+const REASONS: &str = "/msg /detail /message /title /description /code";
+const PLACES: &str = "/loc /source/pointer /source/parameter /path /field /param /property";
 
 /// What an operation answered. No secret of its catalog stands in it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
     /// The status.
     pub status: u16,
@@ -190,12 +194,12 @@ pub(super) async fn failure(response: &mut Response, what: &str, mask: &Mask) ->
     let status = response.status().as_u16();
     let payload = Payload::of(response.headers(), bytes, mask);
     let payload = payload.unwrap_or(Payload::Empty).into_value();
-    let said = WORDS
-        .iter()
-        .find_map(|pointer| payload.pointer(pointer)?.as_str());
-    let said = said
-        .or(payload.as_str())
-        .map(|words| format!(": {}", shortened(words.trim(), WORDS_CHARS)));
+    let said = said(&payload).map(|words| {
+        format!(
+            ": {}",
+            shortened(words.trim(), limits::CALL_ERROR_WORDS_CHARS_MAX)
+        )
+    });
     let reason = response.status().canonical_reason().unwrap_or_default();
     let message = format!(
         "{what} answered {status} {reason}{}",
@@ -211,6 +215,61 @@ pub(super) async fn failure(response: &mut Response, what: &str, mask: &Mask) ->
         })),
         ..OperationFailure::new(class(status), message.trim_end())
     }
+}
+
+/// What a service says of a failure: its words and what it lists, or where it says neither all of it.
+fn said(payload: &Value) -> Option<String> {
+    let words = WORDS
+        .iter()
+        .find_map(|pointer| payload.pointer(pointer)?.as_str());
+    let listed = LISTS
+        .split(' ')
+        .filter_map(|pointer| payload.pointer(pointer));
+    let all = words
+        .into_iter()
+        .map(str::to_owned)
+        .chain(listed.flat_map(reasons));
+    let all: Vec<_> = all.collect();
+    match payload {
+        Value::Null => None,
+        payload if all.is_empty() => Some(plain(payload)),
+        _ => Some(all.join("; ")),
+    }
+}
+
+/// The entries of a list of reasons, or of reasons by the names of fields.
+fn reasons(list: &Value) -> Vec<String> {
+    let joined = |value: &Value, sign: &str| match value {
+        Value::Array(parts) => parts.iter().map(plain).collect::<Vec<_>>().join(sign),
+        value => plain(value),
+    };
+    let at = |entry: &Value, pointers: &str| {
+        let found = pointers
+            .split(' ')
+            .find_map(|pointer| entry.pointer(pointer));
+        found.map(|found| joined(found, "."))
+    };
+    let reason = |entry: &Value| match (at(entry, PLACES), at(entry, REASONS)) {
+        (Some(place), Some(reason)) => format!("{place}: {reason}"),
+        (None, Some(one)) | (Some(one), None) => one,
+        _ => plain(entry),
+    };
+    match list {
+        Value::Array(entries) => entries.iter().map(reason).collect(),
+        Value::Object(fields) => {
+            let fields = fields.iter();
+            fields
+                .map(|(name, value)| format!("{name}: {}", joined(value, "; ")))
+                .collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Whether a service that answers so has certainly not done what was asked: it says that it is asked too often, or that it
+/// is away until later.
+pub(super) fn was_not_done(status: u16, failure: &OperationFailure) -> bool {
+    status == 429 || status == 503 && failure.retry_after.is_some()
 }
 
 /// The class of a status, as `retry.on` names it.

@@ -9,10 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::{body, fields, write::escape};
 use crate::{
-    catalog::{
-        media_type::Kind,
-        operation::{CONTENT_TYPE_ARGUMENT, Content, Location, Operation, Parameter},
-    },
+    catalog::operation::{CONTENT_TYPE_ARGUMENT, Content, Location, Operation, Parameter},
     domain::{check::BodyFields, nearest::did_you_mean, schema::Schema},
     error::{Suggestion, Violation},
     limits,
@@ -50,7 +47,8 @@ impl Taken {
         }
     }
 
-    fn breaks(&self, given: &Value, place: &str) -> Vec<Violation> {
+    /// How a body breaks the schema, and whether several schemas of a `oneOf` hold for it, which its service may take.
+    fn breaks(&self, given: &Value, place: &str) -> (Vec<Violation>, bool) {
         let compile = || Schema::compile(&self.schema).ok();
         let schema = self.compiled.get_or_init(compile);
         broken(schema.as_ref(), given, place, "the body")
@@ -75,11 +73,42 @@ impl Prepared {
         &self.operation
     }
 
-    /// Whether keys of `with` that are no arguments become the body, where none is given: the operation takes a JSON object
-    /// where nobody says otherwise.
+    /// Whether keys of `with` that are no arguments become the body, where none is given: the operation takes an object where
+    /// nobody says otherwise.
     pub fn takes_fields(&self) -> bool {
         let first = self.bodies.first();
         first.is_some_and(|first| first.fields.is_some())
+    }
+
+    /// The schema of what `with` takes: its arguments, and the fields of its body, which stand in the schema of that in full.
+    pub fn input_schema(&self) -> Value {
+        let mut schema = self.schema.clone();
+        let mut required = Vec::new();
+        for parameter in &self.operation.parameters {
+            let property = schema["properties"][&parameter.argument].as_object_mut();
+            if let Some(property) = property.filter(|_| !parameter.description.is_empty()) {
+                let said = || json!(parameter.description);
+                property.entry("description").or_insert_with(said);
+            }
+            required.extend(parameter.is_required.then(|| parameter.argument.clone()));
+        }
+        let fields = self
+            .bodies
+            .iter()
+            .find_map(|body| Some((body, body.fields.as_ref()?)));
+        for (body, field) in fields
+            .iter()
+            .flat_map(|(body, all)| all.fields.iter().map(move |field| (body, field)))
+        {
+            let known = fields::schema_of(&body.schema, &field.name);
+            if schema["properties"][&field.name].is_null() {
+                schema["properties"][&field.name] = known;
+            }
+        }
+        schema["type"] = json!("object");
+        schema["required"] = json!(required);
+        schema["additionalProperties"] = json!(fields.is_some_and(|(_, fields)| fields.is_open));
+        schema
     }
 
     /// The fields of its body that may stand among the arguments; nothing where it takes no body.
@@ -114,7 +143,7 @@ impl Prepared {
         read(self, with, body, true).err().unwrap_or_default()
     }
 
-    fn arguments_break(&self, given: &Value) -> Vec<Violation> {
+    fn arguments_break(&self, given: &Value) -> (Vec<Violation>, bool) {
         let schema = self
             .compiled
             .get_or_init(|| Schema::compile(&self.schema).ok());
@@ -132,13 +161,19 @@ impl Prepared {
 }
 
 /// What breaks the schema. One that cannot be compiled holds nobody up: the service judges what it is sent.
-fn broken(schema: Option<&Schema>, given: &Value, place: &str, name: &str) -> Vec<Violation> {
-    let found = schema.map(|schema| schema.violations_named(given, name));
+fn broken(
+    schema: Option<&Schema>,
+    given: &Value,
+    place: &str,
+    name: &str,
+) -> (Vec<Violation>, bool) {
+    let found = schema.map(|schema| schema.violations_leniently(given, name));
+    let (found, has_several) = found.unwrap_or_default();
     let placed = |violation: Violation| Violation {
         path: format!("{place}{}", violation.path),
         ..violation
     };
-    found.unwrap_or_default().into_iter().map(placed).collect()
+    (found.into_iter().map(placed).collect(), has_several)
 }
 
 /// The schema of the arguments: an object. What the schemas of parameters share is the same in each.
@@ -162,6 +197,8 @@ fn schema_of(parameters: &[Parameter]) -> Value {
 pub(super) struct Given<'a> {
     pub(super) parameters: Vec<(&'a Parameter, &'a Value)>,
     pub(super) body: Option<(&'a Content, Cow<'a, Value>)>,
+    /// Whether several schemas of a `oneOf` hold for a part of it.
+    pub(super) has_several: bool,
 }
 
 /// Holds what a call is given to its operation. An argument that is null counts as not given.
@@ -186,12 +223,17 @@ pub(super) fn read<'a>(
         prepared,
         with,
         violations: Vec::new(),
+        has_several: false,
     };
     let parameters = reading.parameters(has_key);
     let body = reading.body(body);
     reading.violations.truncate(limits::VIOLATIONS_MAX);
     if reading.violations.is_empty() {
-        Ok(Given { parameters, body })
+        Ok(Given {
+            parameters,
+            body,
+            has_several: reading.has_several,
+        })
     } else {
         Err(reading.violations)
     }
@@ -201,9 +243,15 @@ struct Reading<'a> {
     prepared: &'a Prepared,
     with: &'a Map<String, Value>,
     violations: Vec<Violation>,
+    has_several: bool,
 }
 
 impl<'a> Reading<'a> {
+    fn add(&mut self, (found, has_several): (Vec<Violation>, bool)) {
+        self.violations.extend(found);
+        self.has_several |= has_several;
+    }
+
     fn parameters(&mut self, has_key: bool) -> Vec<(&'a Parameter, &'a Value)> {
         let operation = self.prepared.operation();
         let (mut given, mut values) = (Vec::new(), Map::new());
@@ -226,8 +274,7 @@ impl<'a> Reading<'a> {
                 None => {}
             }
         }
-        self.violations
-            .extend(self.prepared.arguments_break(&Value::Object(values)));
+        self.add(self.prepared.arguments_break(&Value::Object(values)));
         given
     }
 
@@ -277,8 +324,8 @@ impl<'a> Reading<'a> {
                 .push(Violation::new("/body", "body", message));
             return None;
         };
-        if let Some(judged) = body::judged(Kind::of(&content.media_type), &value) {
-            self.violations.extend(taken.breaks(&judged, place));
+        if let Some(judged) = body::judged(content, &value) {
+            self.add(taken.breaks(&judged, place));
         }
         Some((content, value))
     }

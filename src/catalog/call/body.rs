@@ -11,28 +11,55 @@ use crate::{
         media_type::Kind,
         operation::{Content, Style, Written},
     },
-    domain::document::{Digest, plain},
+    domain::{
+        document::{Digest, plain},
+        schema::{meant, types},
+    },
     error::Violation,
 };
 
 /// What the body's schema is held against: files count as their text, and bytes are not judged.
-pub(super) fn judged(kind: Kind, body: &Value) -> Option<Cow<'_, Value>> {
-    match (kind, body) {
+pub(super) fn judged<'a>(of: &Content, body: &'a Value) -> Option<Cow<'a, Value>> {
+    match (Kind::of(&of.media_type), body) {
         (Kind::Bytes, _) => None,
         (Kind::Multipart, Value::Object(fields)) => {
-            let fields = fields
-                .iter()
-                .map(|(name, value)| (name.clone(), without_files(value)));
-            Some(Cow::Owned(Value::Object(fields.collect())))
+            let without = |(name, value): (&String, &Value)| {
+                (name.clone(), without_files(value, takes_file(of, name)))
+            };
+            Some(Cow::Owned(Value::Object(
+                fields.iter().map(without).collect(),
+            )))
         }
         _ => Some(Cow::Borrowed(body)),
     }
 }
 
-fn without_files(value: &Value) -> Value {
+/// Whether the document says that a field is a file, or a list of them, or says nothing of it.
+fn takes_file(of: &Content, name: &str) -> bool {
+    let whole = &of.schema;
+    let field = meant(whole, whole)
+        .get("properties")
+        .and_then(|all| all.get(name));
+    let Some(field) = field.map(|field| meant(field, whole)) else {
+        return true;
+    };
+    let field = field
+        .get("items")
+        .map_or(field, |items| meant(items, whole));
+    let is_said = |key: &str| field.get(key).is_some();
+    types(field) == ["string"]
+        || !["type", "properties", "allOf", "anyOf", "oneOf"]
+            .into_iter()
+            .any(is_said)
+}
+
+fn without_files(value: &Value, takes_file: bool) -> Value {
     match value {
-        Value::Array(items) => items.iter().map(without_files).collect(),
-        Value::Object(map) if is_file(map) => {
+        Value::Array(items) => items
+            .iter()
+            .map(|item| without_files(item, takes_file))
+            .collect(),
+        Value::Object(map) if is_file(map, takes_file) => {
             let text = map.get("content").or_else(|| map.get("base64"));
             text.cloned().unwrap_or_default()
         }
@@ -40,11 +67,14 @@ fn without_files(value: &Value) -> Value {
     }
 }
 
-/// Whether a field is a file: `{filename?, content_type?, content | base64}`.
-fn is_file(map: &Map<String, Value>) -> bool {
+/// Whether a field is a file: `{filename?, content_type?, content | base64}`. Where the document does not take one there, the
+/// keys alone say so: an object with a `content` is one of JSON.
+fn is_file(map: &Map<String, Value>, takes_file: bool) -> bool {
     let is_known =
         |key: &String| ["filename", "content_type", "content", "base64"].contains(&key.as_str());
-    map.contains_key("content") != map.contains_key("base64")
+    let is_told = takes_file || map.contains_key("filename") || map.contains_key("base64");
+    is_told
+        && map.contains_key("content") != map.contains_key("base64")
         && map.keys().all(is_known)
         && map.values().all(Value::is_string)
 }
@@ -174,7 +204,7 @@ fn part<'a>(of: &'a Content, name: &'a str, value: &'a Value) -> Result<Part<'a>
     // Several are a choice, which the document leaves to the caller.
     let said = said.filter(|said| !said.contains([',', '*']));
     let (file, content, usual) = match value {
-        Value::Object(map) if is_file(map) => (
+        Value::Object(map) if is_file(map, takes_file(of, name)) => (
             Some(map),
             bytes_of(name, map)?,
             Some("application/octet-stream"),

@@ -30,6 +30,7 @@ impl Caller {
             url: parsed,
             headers: HeaderMap::default(),
             body: None,
+            has_several: false,
         };
         let most = limits::DOCUMENT_FETCH_MAX;
         match tokio::time::timeout(most, self.fetched(request, reach)).await {
@@ -68,7 +69,9 @@ fn refused(fault: Fault, place: &str) -> Error {
                 .with("catalog_id", refusal.catalog);
             match refusal.allowable {
                 Some(host) => error.with("host", host),
-                None => error.with_action("Choose another URL: this one can never be called"),
+                None => error.with_action(
+                    "Call {tool} again: choose another URL, for this one can never be called",
+                ),
             }
         }
         Fault::TooLarge(_) => Error::limit(format!(

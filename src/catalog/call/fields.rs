@@ -1,23 +1,34 @@
-//! The fields of a JSON body, which may stand among the arguments: of a call, and of a step that is checked.
+//! The fields of a body of JSON, or of a form, which may stand among the arguments: of a call, and of a step that is checked.
 
 use std::{collections::BTreeSet, ptr};
 
 use serde_json::{Map, Value};
 
-use super::write::is_json;
 use crate::{
-    catalog::operation::Content,
+    catalog::{media_type::Kind, operation::Content},
     domain::{
         check::{Argument, BodyFields},
-        schema::{composing, members, referred},
+        schema::{composing, meant, members, referred},
     },
 };
 
 /// The fields of a body of this content; nothing where it is no object.
 pub(super) fn of(content: &Content) -> Option<BodyFields> {
     let whole = &content.schema;
-    let is_object = is_json(&content.media_type) && may_be_object(whole, whole, &mut Seen::new());
+    let has_fields = Kind::of(&content.media_type) <= Kind::Multipart;
+    let is_object = has_fields && may_be_object(whole, whole, &mut Seen::new());
     is_object.then(|| Reading::of(whole))
+}
+
+/// What the schema of a body says of a field in a line: its type, its choices, what it is for.
+pub(super) fn schema_of(whole: &Value, name: &str) -> Value {
+    let field = &meant(whole, whole)["properties"][name];
+    let kept = ["type", "enum", "format", "description"].into_iter();
+    let kept = kept.filter_map(|key| {
+        let said = meant(field, whole).get(key)?;
+        Some((key.to_owned(), said.clone()))
+    });
+    Value::Object(kept.collect())
 }
 
 /// The schemas that were looked at, by their addresses: one that several parts share, or that is part of itself, is

@@ -17,6 +17,7 @@ mod reach;
 mod request;
 mod secret;
 mod security;
+mod signs;
 mod write;
 
 use std::{
@@ -111,6 +112,8 @@ pub struct Options {
     pub timeout: Option<Duration>,
     /// By what the service may know a repeated call. It is sent with each call that changes something.
     pub idempotency_key: Option<String>,
+    /// Whether doing it twice is doing it once, where its step says so.
+    pub is_idempotent: Option<bool>,
     /// The names of the secrets that stand in the arguments and the body.
     pub secrets: Vec<String>,
     /// Cancelled as soon as nobody waits for the answer any more.
@@ -225,7 +228,8 @@ impl Call<'_> {
     }
 
     fn is_repeatable(&self) -> bool {
-        self.target.is_repeatable(self.operation())
+        let said = self.options.is_idempotent;
+        said.unwrap_or_else(|| self.target.is_repeatable(self.operation()))
     }
 
     async fn unless_cancelled<T>(
@@ -341,6 +345,7 @@ impl Call<'_> {
         note: Option<String>,
     ) -> Result<Answer, OperationFailure> {
         let method = request.method;
+        let several = request.has_several.then(|| SEVERAL.to_owned());
         let failed = |fault: Fault| fault.into_failure(self.is_repeatable());
         let clients = &self.caller.clients;
         let answered = clients.send(request, way, &self.target.reach).await;
@@ -348,13 +353,15 @@ impl Call<'_> {
             mut response,
             other_origin,
         } = answered.map_err(failed)?;
-        let mut notes: Vec<_> = note.into_iter().collect();
+        let mut notes: Vec<_> = note.into_iter().chain(several).collect();
         notes.extend(other_origin.map(|origin| {
             format!("it was redirected to `{origin}`, which got no headers and credentials of the catalog")
         }));
         if !response.status().is_success() {
             let what = format!("`{} {}`", method.as_str(), reach::shown(url));
             let mut failure = answer::failure(&mut response, &what, mask).await;
+            let status = response.status().as_u16();
+            failure.retryable &= self.is_repeatable() || answer::was_not_done(status, &failure);
             failure.message = [vec![failure.message], notes].concat().join("; ");
             return Err(failure);
         }
@@ -364,6 +371,58 @@ impl Call<'_> {
     }
 }
 
+/// What the caller is told of a request that its service may take otherwise than it was meant.
+const SEVERAL: &str = "several schemas of a `oneOf` hold for what was sent: which of them is meant the service decides";
+
+impl Caller {
+    /// Refuses a call that could not be sent: before it is begun, and nothing is kept of it.
+    ///
+    /// # Errors
+    /// As [`Unsent`] has them.
+    pub fn admit(
+        &self,
+        prepared: &Prepared,
+        target: &Target,
+        with: &Value,
+        body: Option<&Value>,
+    ) -> Result<(), Unsent> {
+        let options = Options::default();
+        let call = self.prepare(prepared, target, &options);
+        let operation = call.operation();
+        if let Some(why) = &operation.uncallable {
+            let violation = Violation::new("/id", "uncallable", why.as_str());
+            return Err(Unsent::Arguments(vec![violation]));
+        }
+        let base_url = target.base_url_of(operation);
+        let no_base =
+            |violation: Box<Violation>| Unsent::NoBase(violation.message, base_url.to_owned());
+        request::check_base(base_url).map_err(no_base)?;
+        // A key is made for each call that takes one.
+        let arguments = Arguments {
+            with,
+            body,
+            idempotency_key: Some(""),
+        };
+        let request = Request::build(prepared, base_url, arguments).map_err(Unsent::Arguments)?;
+        target
+            .reach
+            .admit(&request.url)
+            .map(drop)
+            .map_err(Unsent::Address)
+    }
+}
+
+/// Why a call cannot be sent.
+#[derive(Debug)]
+pub enum Unsent {
+    /// What its path would follow is no URL: why, and it.
+    NoBase(String, String),
+    /// What it is given breaks the operation, or the operation is one that cannot be called.
+    Arguments(Vec<Violation>),
+    /// It would go where nobody allowed.
+    Address(Refusal),
+}
+
 /// The failure of arguments, each named.
 fn invalid(operation: &Operation, violations: &[Violation]) -> OperationFailure {
     let line = |violation: &Violation| {
@@ -371,14 +430,19 @@ fn invalid(operation: &Operation, violations: &[Violation]) -> OperationFailure 
             .suggestion
             .as_ref()
             .map(|suggestion| format!(" ({})", suggestion.text));
+        let place = Some(&*violation.path).filter(|path| !path.is_empty());
+        let place = place.map(|path| format!("{path}: ")).unwrap_or_default();
         format!(
-            "{}: {}{}",
-            violation.path,
+            "{place}{}{}",
             violation.message,
             suggestion.unwrap_or_default()
         )
     };
     let lines: Vec<_> = violations.iter().map(line).collect();
     let message = format!("`{}` was not called: {}", operation.name, lines.join("; "));
+    if violations.iter().any(|one| one.rule == request::BASE_URL) {
+        return OperationFailure::new("uncallable", message)
+            .coded(FailureCode::OperationUncallable);
+    }
     OperationFailure::new("arguments_invalid", message).coded(FailureCode::ArgumentsInvalid)
 }

@@ -6,13 +6,23 @@ use reqwest::Url;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{Answer, Call, Page, Payload, client::Fault, secret::has_reference};
+use super::{Answer, Call, Page, Payload, client::Fault, secret::has_reference, signs::Signs};
 use crate::{
     catalog::operation::{Operation, Pagination},
-    domain::{Digest, document::count_values, execution::OperationFailure},
+    domain::{
+        Digest,
+        document::{count_values, plain},
+        execution::OperationFailure,
+        schema::{meant, types},
+        truncate::shortened,
+    },
     limits, uri,
 };
 
+/// What a service answers a page that is none: once there was one before it, the list has ended.
+const PAST_THE_END: [u16; 4] = [400, 404, 416, 422];
+/// Characters of such an answer that a note repeats.
+const NOTE_CHARS: usize = 300;
 /// Hexadecimal digits of a digest that tell one page from another.
 const SEEN_CHARS: usize = 24;
 
@@ -48,6 +58,15 @@ pub(super) struct Turn {
     /// Digests of what was seen: cursors, URLs, pages.
     seen: BTreeSet<String>,
     next: Option<Next>,
+    /// Whether the page before said that there is a further one.
+    #[serde(default)]
+    is_promised: bool,
+    /// Whether a page named the next one in its header `Link`.
+    #[serde(default)]
+    has_links: bool,
+    /// The status of the page before.
+    #[serde(default)]
+    status: u16,
 }
 
 /// How the next page is asked for.
@@ -89,7 +108,12 @@ pub(super) async fn page(
             Page::new(number, None)
         }
     };
-    let (mut answer, url) = call.once(&with, body, asked).await?;
+    let (mut answer, url) = match call.once(&with, body, asked).await {
+        Err(failure) if number > 0 && is_past_the_end(&failure) => {
+            return Ok(turn.ended_by(&failure));
+        }
+        came => came?,
+    };
     let operation = call.operation();
     let payload = match std::mem::replace(&mut answer.payload, Payload::Empty) {
         Payload::Json(payload) => payload,
@@ -98,7 +122,12 @@ pub(super) async fn page(
     let Some(items) = list_of(&payload, paginate, operation) else {
         return Ok(no_list(answer, Payload::Json(payload), number));
     };
-    let next = next(operation, &with, &url, &answer, &payload, items)?;
+    let asked = page_of(operation, &with);
+    let mut signs = Signs::of(&payload, asked);
+    turn.read_link(&mut signs, &answer);
+    let next = next(operation, (&with, asked), &url, &signs, (&payload, items))?;
+    turn.is_promised = signs.has_more == Some(true) || matches!(next, Some(Next::At(_)));
+    turn.status = answer.status;
     let (items, stopped) = turn.add(items);
     let stopped = stopped.or_else(|| turn.stops_before(next.as_ref()?, paginate));
     answer.pages = turn.pages;
@@ -106,6 +135,16 @@ pub(super) async fn page(
     answer
         .notes
         .extend(stopped.map(|why| format!("there may be more items: {why}")));
+    if next.is_none() {
+        if operation.pagination.is_none() && number == 0 {
+            let why = "the document shows no way to a further page";
+            answer.notes.push(format!("this is one page: {why}"));
+        }
+        if signs.has_more == Some(true) {
+            let why = "there are more items, and nothing says how they are asked for";
+            answer.notes.push(why.to_owned());
+        }
+    }
     turn.next = next.filter(|_| !has_stopped);
     let next = turn
         .next
@@ -146,7 +185,45 @@ fn set(with: &mut Value, argument: String, value: Value) {
     }
 }
 
+fn is_past_the_end(failure: &OperationFailure) -> bool {
+    let status = failure.response.as_ref().map(|response| response.status);
+    status.is_some_and(|status| PAST_THE_END.contains(&status))
+}
+
 impl Turn {
+    /// The end of a list whose next page the service refused. Where it had promised one the list may lack items.
+    fn ended_by(self, failure: &OperationFailure) -> Paged {
+        let words = shortened(&failure.message, NOTE_CHARS);
+        let note = self
+            .is_promised
+            .then(|| format!("there may be more items: {words}"));
+        let answer = Answer {
+            status: self.status,
+            pages: self.pages,
+            notes: note.into_iter().collect(),
+            ..Answer::default()
+        };
+        Paged {
+            answer,
+            items: Some(Vec::new()),
+            next: None,
+        }
+    }
+
+    /// Adds what the header `Link` says: the next page, or that there is none where pages before named one.
+    fn read_link(&mut self, signs: &mut Signs, answer: &Answer) {
+        let links = answer.headers.get("link").map_or("", String::as_str);
+        match next_link(links) {
+            Some(target) => {
+                self.has_links = true;
+                signs.has_more = Some(true);
+                signs.url = Some(target.to_owned());
+            }
+            None if self.has_links && signs.has_more.is_none() => signs.has_more = Some(false),
+            None => {}
+        }
+    }
+
     /// Counts the items of a page, as far as the limits go: those, and why no further ones are wanted.
     fn add(&mut self, items: &[Value]) -> (Vec<Value>, Option<String>) {
         self.pages += 1;
@@ -241,20 +318,22 @@ fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
 /// How the page after this one is asked for; nothing where this is the last.
 fn next(
     operation: &Operation,
-    with: &Value,
+    (with, page): (&Value, Option<u64>),
     url: &Url,
-    answer: &Answer,
-    payload: &Value,
-    items: &[Value],
+    signs: &Signs,
+    (payload, items): (&Value, &[Value]),
 ) -> Result<Option<Next>, OperationFailure> {
     match &operation.pagination {
-        None => Ok(None),
-        Some(Pagination::Link) => {
-            let target = answer
-                .headers
-                .get("link")
-                .and_then(|links| next_link(links));
+        // A document need not say what an answer says.
+        None | Some(Pagination::Link | Pagination::Url) => {
+            let target = signs.url.as_deref();
             target.map(|target| same_origin(url, target)).transpose()
+        }
+        Some(Pagination::LastItem { argument, field }) => {
+            let last = items.last().and_then(|item| item.get(field));
+            let last = last.filter(|id| id.is_string() || id.is_number());
+            let last = last.filter(|_| signs.has_more != Some(false));
+            Ok(last.map(|id| with_value(operation, argument, id)))
         }
         Some(Pagination::Cursor { argument, field }) => {
             let has_more = payload.get("has_more").and_then(Value::as_bool);
@@ -262,7 +341,7 @@ fn next(
                 cursor.is_number() || cursor.as_str().is_some_and(|text| !text.is_empty())
             });
             let cursor = cursor.filter(|_| has_more != Some(false));
-            Ok(cursor.map(|cursor| Next::With(argument.clone(), cursor.clone())))
+            Ok(cursor.map(|cursor| with_value(operation, argument, cursor)))
         }
         Some(Pagination::Page {
             argument,
@@ -271,14 +350,47 @@ fn next(
         }) => {
             let size = size.as_ref().and_then(|size| with.get(size)?.as_u64());
             let count = items.len() as u64;
-            if count == 0 || size.is_some_and(|size| count < size) {
-                return Ok(None);
-            }
-            let at = with.get(argument).and_then(Value::as_u64);
-            let at = at.unwrap_or_else(|| first(operation, argument, *counts_items));
-            let next = at.saturating_add(if *counts_items { count } else { 1 });
-            Ok(Some(Next::With(argument.clone(), json!(next))))
+            let is_short = size.is_some_and(|size| count < size);
+            let has_ended = signs.has_more.map_or(is_short, |has_more| !has_more);
+            let at = if *counts_items {
+                let at = with.get(argument).and_then(Value::as_u64);
+                at.unwrap_or_else(|| first(operation, argument, true))
+                    .saturating_add(count)
+            } else {
+                page.unwrap_or_default().saturating_add(1)
+            };
+            let next = Next::With(argument.clone(), json!(at));
+            Ok((count > 0 && !has_ended).then_some(next))
         }
+    }
+}
+
+/// The argument with a value of an answer: as a text, where it takes no number.
+fn with_value(operation: &Operation, argument: &str, value: &Value) -> Next {
+    let mut parameters = operation.parameters.iter();
+    let parameter = parameters.find(|parameter| parameter.argument == argument);
+    let schema = parameter.map(|parameter| meant(&parameter.schema, &parameter.schema));
+    let is_text = schema.is_some_and(|schema| types(schema) == ["string"]);
+    let value = if is_text {
+        json!(plain(value))
+    } else {
+        value.clone()
+    };
+    Next::With(argument.to_owned(), value)
+}
+
+/// The number of the page that is asked for, where pages are counted.
+fn page_of(operation: &Operation, with: &Value) -> Option<u64> {
+    match &operation.pagination {
+        Some(Pagination::Page {
+            argument,
+            counts_items: false,
+            ..
+        }) => {
+            let given = with.get(argument).and_then(Value::as_u64);
+            Some(given.unwrap_or_else(|| first(operation, argument, false)))
+        }
+        _ => None,
     }
 }
 

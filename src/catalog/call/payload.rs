@@ -14,9 +14,10 @@ use crate::{
 };
 
 /// The body of an answer.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum Payload {
     /// There is none.
+    #[default]
     Empty,
     /// JSON.
     Json(Value),
@@ -57,7 +58,12 @@ impl Payload {
     /// Whether it is kept as an artifact. Expressions read JSON, so it stays in the output of a step however long it is;
     /// where `is_shown`, nothing but a reply reads it.
     pub fn is_kept_apart(&self, is_shown: bool) -> bool {
-        let is_long = |bytes: usize| bytes > limits::CALL_PAYLOAD_SHOWN_MAX;
+        let most = if is_shown {
+            limits::CALL_REPLY_SHOWN_MAX
+        } else {
+            limits::CALL_PAYLOAD_SHOWN_MAX
+        };
+        let is_long = |bytes: usize| bytes > most;
         match self {
             Self::Empty => false,
             Self::Json(value) => is_shown && is_long(length(value)),
@@ -232,15 +238,18 @@ mod tests {
     #[test]
     fn what_is_larger_than_its_limit_is_kept_apart() {
         let (shown, bytes) = (limits::CALL_PAYLOAD_SHOWN_MAX, limits::CALL_BYTES_SHOWN_MAX);
-        const { assert!(limits::CALL_PAYLOAD_SHOWN_MAX < limits::FINAL_OUTPUT_BYTES_MAX) };
+        let told = limits::CALL_REPLY_SHOWN_MAX;
+        const { assert!(limits::CALL_REPLY_SHOWN_MAX < limits::FINAL_OUTPUT_BYTES_MAX) };
         // The quotes count.
         let text = |bytes: usize| "x".repeat(bytes - 2);
         for (payload, of_a_step, of_a_reply) in [
             (Payload::Empty, false, false),
-            (Payload::Text(text(shown)), false, false),
+            (Payload::Text(text(told)), false, false),
+            (Payload::Text(text(told + 1)), false, true),
+            (Payload::Text(text(shown)), false, true),
             (Payload::Text(text(shown + 1)), true, true),
-            (Payload::Json(json!(text(shown))), false, false),
-            (Payload::Json(json!(text(shown + 1))), false, true),
+            (Payload::Json(json!(text(told))), false, false),
+            (Payload::Json(json!(text(told + 1))), false, true),
             (of("image/png", &vec![0xff; bytes]), false, false),
             (of("image/png", &vec![0xff; bytes + 1]), true, true),
         ] {

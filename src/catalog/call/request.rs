@@ -60,6 +60,8 @@ pub struct Request {
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
     pub(super) body: Option<Vec<u8>>,
+    /// Whether several schemas of a `oneOf` hold for a part of what is sent.
+    pub(super) has_several: bool,
 }
 
 /// Without what is sent: secrets may stand in it.
@@ -94,6 +96,7 @@ impl Request {
             url,
             headers,
             body: None,
+            has_several: given.has_several,
         };
         if let Some((content, body)) = &given.body {
             request
@@ -195,16 +198,7 @@ fn violation(parameter: &Parameter, rule: &str, message: String) -> Box<Violatio
 }
 
 fn url_of(operation: &Operation, base_url: &str, given: &Given<'_>) -> Result<Url, Box<Violation>> {
-    let no_base = |why: String| {
-        let message = format!("the base URL `{base_url}` {why}");
-        Box::new(Violation::new("", "base_url", message))
-    };
-    if base_url.contains(['?', '#']) {
-        return Err(no_base("has a query or a fragment".to_owned()));
-    }
-    if base_url.contains(['{', '}']) {
-        return Err(no_base("has a variable without a value".to_owned()));
-    }
+    check_base(base_url)?;
     // Some documents tell operations apart by what follows a `#`, which is never sent.
     let path = operation.path.split('#').next().unwrap_or_default();
     let (path, fixed) = path.split_once('?').unwrap_or((path, ""));
@@ -213,7 +207,8 @@ fn url_of(operation: &Operation, base_url: &str, given: &Given<'_>) -> Result<Ur
         "" if !operation.path.starts_with('/') => base_url.to_owned(),
         path => format!("{}/{path}", base_url.trim_end_matches('/')),
     };
-    let mut url = Url::parse(&text).map_err(|error| no_base(format!("is none: {error}")))?;
+    let mut url =
+        Url::parse(&text).map_err(|error| no_base(base_url, &format!("is none: {error}")))?;
     let query = query_of(fixed, given);
     url.set_query((!query.is_empty()).then_some(query.as_str()));
     let (bytes, most) = (url.as_str().len(), limits::CALL_URL_BYTES_MAX);
@@ -222,6 +217,29 @@ fn url_of(operation: &Operation, base_url: &str, given: &Given<'_>) -> Result<Ur
         return Err(Violation::new("/with", "limit", message).into());
     }
     Ok(url)
+}
+
+/// The rule of the violation that a base URL is none.
+pub(super) const BASE_URL: &str = "base_url";
+
+/// Refuses what no request can begin with.
+pub(super) fn check_base(base_url: &str) -> Result<(), Box<Violation>> {
+    let why = match Url::parse(base_url) {
+        _ if base_url.is_empty() => {
+            let message = "the catalog has no base URL: its document names no server";
+            return Err(Box::new(Violation::new("", BASE_URL, message)));
+        }
+        _ if base_url.contains(['?', '#']) => "has a query or a fragment",
+        _ if base_url.contains(['{', '}']) => "has a variable without a value",
+        Ok(url) if url.has_host() => return Ok(()),
+        _ => "names no host",
+    };
+    Err(no_base(base_url, why))
+}
+
+fn no_base(base_url: &str, why: &str) -> Box<Violation> {
+    let message = format!("the base URL `{base_url}` {why}");
+    Box::new(Violation::new("", BASE_URL, message))
 }
 
 /// The query: what the path has of its own, then the arguments.

@@ -34,9 +34,11 @@ impl Sources {
     pub fn names(&self) -> BTreeSet<String> {
         let of_file = self.file.as_deref().map(secrets_in);
         let of_file = of_file.and_then(Result::ok).unwrap_or_default();
-        let listed = self.environment.keys().map(|name| format!("env:{name}"));
-        let listed = listed.chain(of_file.keys().map(|name| format!("file:{name}")));
-        listed.collect()
+        // The file stands in for a variable that is not set.
+        let named = self.environment.keys().chain(of_file.keys());
+        let named = named.map(|name| format!("env:{name}"));
+        let of_file = of_file.keys().map(|name| format!("file:{name}"));
+        named.chain(of_file).collect()
     }
 
     /// Refuses to send a secret to a host that its user did not name for it.
@@ -151,7 +153,8 @@ pub(super) struct Filler {
 }
 
 impl Filler {
-    /// The values of all that `texts` refer to, to be sent to `url`. The file is read only where one names it.
+    /// The values of all that `texts` refer to, to be sent to `url`. The file is read only where one names it, or where a
+    /// variable is not set.
     pub(super) async fn of<'a>(
         sources: &Sources,
         texts: impl Iterator<Item = &'a String>,
@@ -164,17 +167,17 @@ impl Filler {
             .iter()
             .filter_map(|name| Some(name.split_once(':')?.1));
         sources.admit(bare, url)?;
-        let mut of_file = BTreeMap::new();
-        if names.iter().any(|name| name.starts_with("file:")) {
-            of_file = read_file(sources.file.clone()).await?;
-        }
+        let of_environment = |name: &str| sources.environment.get(name.strip_prefix("env:")?);
+        let is_of_file = |name: &&String| of_environment(name).is_none();
+        let of_file = match names.iter().find(is_of_file) {
+            Some(name) => read_file(name, sources.file.clone()).await?,
+            None => BTreeMap::new(),
+        };
         let find = |name: String| {
-            let value = match name.split_once(':') {
-                Some(("env", name)) => sources.environment.get(name),
-                Some((_, name)) => of_file.get(name),
-                None => None,
-            };
-            let value = value.cloned().ok_or_else(|| missing(&name))?;
+            let bare = name.split_once(':').map_or(&*name, |(_, bare)| bare);
+            let value = of_environment(&name).or_else(|| of_file.get(bare));
+            let value = value.cloned();
+            let value = value.ok_or_else(|| missing(&name, sources.file.as_deref()))?;
             Ok((name, value))
         };
         let values = names.into_iter().map(find).collect::<Result<_, _>>()?;
@@ -202,21 +205,27 @@ impl Filler {
     }
 }
 
-fn missing(name: &str) -> OperationFailure {
+fn missing(name: &str, file: Option<&Path>) -> OperationFailure {
+    let file = file.map_or_else(|| "secrets".to_owned(), |file| file.display().to_string());
+    let in_file = format!("the file of secrets `{file}` has no such line");
     let how = match name.split_once(':') {
-        Some(("file", _)) => "the file of secrets has no such line",
-        _ => "it is not set, or not listed with `--secret-env`",
+        Some(("env", name)) => format!(
+            "the variable is not set where the server was started, or not listed with `--secret-env {name}`, and {in_file}"
+        ),
+        _ => in_file,
     };
     let message = format!("the catalog refers to `${{{name}}}`: {how}");
     OperationFailure::new("secret_missing", message).coded(FailureCode::SecretMissing)
 }
 
-async fn read_file(path: Option<PathBuf>) -> Result<BTreeMap<String, String>, OperationFailure> {
-    let Some(path) = path else {
-        let message = "the catalog refers to a file of secrets, and there is none";
-        return Err(
-            OperationFailure::new("secret_missing", message).coded(FailureCode::SecretMissing)
-        );
+/// The file in which the secret of this name is looked for, where there is one.
+async fn read_file(
+    name: &str,
+    path: Option<PathBuf>,
+) -> Result<BTreeMap<String, String>, OperationFailure> {
+    let is_there = |path: &PathBuf| path.symlink_metadata().is_ok();
+    let Some(path) = path.clone().filter(is_there) else {
+        return Err(missing(name, path.as_deref()));
     };
     let read = tokio::task::spawn_blocking(move || secrets_in(&path)).await;
     let read = read.unwrap_or_else(|_| Err("the file of secrets was not read".to_owned()));

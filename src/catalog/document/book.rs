@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// The number grows with each change of what follows it, so an older file is made again.
-const MAGIC: &[u8; 16] = b"midex-catalog 4\n";
+const MAGIC: &[u8; 16] = b"midex-catalog 5\n";
 const HEADER: usize = 80;
 const CHECK: usize = 8;
 

@@ -27,6 +27,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub(super) use self::page::{HOLDERS, MORES, NEXT_URLS, bare};
 pub use self::{
     book::{Book, Head, Notes, Source},
     entry::Entry,
@@ -119,7 +120,11 @@ pub fn compile(text: &[u8]) -> Result<Compiled, Inspection> {
     for operation in &mut operations {
         operation.class = class::class_of(operation);
     }
-    let collisions = name::name(&mut operations, &mut warnings);
+    let collisions = name::name(
+        &mut operations,
+        |operation| provider::is_of_one(operation, &shared),
+        &mut warnings,
+    );
     for operation in &mut operations {
         operation::sent(&mut operation.path);
     }

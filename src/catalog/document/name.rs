@@ -1,14 +1,15 @@
 //! Names of operations: `services:deploys:create`.
 //!
-//! A name is made of the method and the path alone, so no other path of a document changes it:
+//! A name is made of the method, the path and the answer alone, so no other path of a document changes it:
 //! - the parts of the path without parameters, in lower case with dashes; `.json` at the end of a part goes;
 //! - without versions (`v2`, `v1beta1`, `2010-04-01`), and without `api`, `apis` and `rest` at the beginning;
-//! - then what is done: `list` for a GET, `info` where the path ends with a parameter, `create` for a POST, `update` for a
-//!   PUT or PATCH, `delete`; else the method.
+//! - then what is done: `list` for a GET, `show` where its answer is one object, `info` where the path ends with a parameter,
+//!   `create` for a POST, `update` for a PUT or PATCH, `delete`; else the method.
 //!
 //! Where several operations come to one name, it is had by one that changes or deletes a single thing before one that does so
-//! to many, then by the one with the shortest path; of one path by PATCH before PUT, for it changes less. Each of the others gets the first that is free of: the name with the last part of the path after it
-//! (`things:create-things`), its `operationId`, the name with a digest of method and path. So a new version of a document
+//! to many, then by the one with the shortest path; of one path by PATCH before PUT, for it changes less. Each of the others gets the first that is free of: its `operationId` where that is a
+//! sentence of its own (`updateThing`), the name with the last part of the path after it (`things:create-things`), its
+//! `operationId`, the name with a digest of method and path. So a new version of a document
 //! changes names only among operations that come to one name, never by the order of its paths. `name` is the only place
 //! where this is done, and what it did is listed.
 
@@ -36,12 +37,24 @@ pub struct Collision {
     pub path: String,
 }
 
-/// Names all operations, and leaves of their aliases those that only one has.
-pub(super) fn name(operations: &mut [Operation], warnings: &mut Warnings) -> Vec<Collision> {
+/// Names all operations, and leaves of their aliases those that only one has. The answer of some `is_of_one` object.
+pub(super) fn name(
+    operations: &mut [Operation],
+    is_of_one: impl Fn(&Operation) -> bool,
+    warnings: &mut Warnings,
+) -> Vec<Collision> {
     let ids = ids(operations);
     let mut groups: BTreeMap<String, Vec<&mut Operation>> = BTreeMap::new();
     for operation in operations.iter_mut() {
-        let wanted = wanted(operation.method, &operation.path);
+        let mut wanted = wanted(operation.method, &operation.path);
+        if is_of_one(operation)
+            && let Some(before) = wanted.strip_suffix(":list")
+        {
+            let shown = format!("{before}:show");
+            operation
+                .aliases
+                .push(std::mem::replace(&mut wanted, shown));
+        }
         groups.entry(wanted).or_default().push(operation);
     }
     let mut collisions = Vec::new();
@@ -51,6 +64,11 @@ pub(super) fn name(operations: &mut [Operation], warnings: &mut Warnings) -> Vec
         for operation in group {
             let name = free(operation, &wanted, &ids, &taken);
             taken.insert(name.clone());
+            let before = after_path(operation, &wanted);
+            if name != wanted && is_sentence(&name, &operation.path) && taken.insert(before.clone())
+            {
+                operation.aliases.push(before);
+            }
             if name != wanted {
                 collisions.push(Collision {
                     wanted: wanted.clone(),
@@ -97,20 +115,35 @@ fn free(
     ids: &HashMap<String, usize>,
     taken: &HashSet<String>,
 ) -> String {
-    let last = parts(&operation.path).pop().unwrap_or_default();
     let own = operation.aliases.iter().map(|id| dashed(id));
     let own = own
         .filter(|id| !id.is_empty() && ids.get(id) == Some(&1))
         .map(bounded);
-    let candidates = [wanted.to_owned(), bounded(format!("{wanted}-{last}"))]
-        .into_iter()
-        .chain(own);
+    // A sentence of its own says more than the last part of the path.
+    let (first, last_of_all): (Vec<_>, Vec<_>) =
+        own.partition(|id| is_sentence(id, &operation.path));
+    let candidates = std::iter::once(wanted.to_owned())
+        .chain(first)
+        .chain([after_path(operation, wanted)])
+        .chain(last_of_all);
     let mut candidates = candidates.filter(|name| !taken.contains(name));
     candidates.next().unwrap_or_else(|| {
         let method = operation.method.as_str();
         let digest = digest(&format!("{method} {}", operation.path));
         format!("{wanted}-{}-{digest}", method.to_ascii_lowercase())
     })
+}
+
+/// The name with the last part of the path behind it, which some operations had before their `operationId` counted.
+fn after_path(operation: &Operation, wanted: &str) -> String {
+    let last = parts(&operation.path).pop().unwrap_or_default();
+    bounded(format!("{wanted}-{last}"))
+}
+
+/// Whether an `operationId`, as a name, is a sentence of its own: `update-number`, and not `numbers-update` of `/numbers`.
+fn is_sentence(id: &str, path: &str) -> bool {
+    let of_path = |word: &str| parts(path).iter().any(|part| part.starts_with(word));
+    id.split_once('-').is_some_and(|(first, _)| !of_path(first))
 }
 
 /// The name of an operation if no other one wants it.

@@ -129,6 +129,24 @@ fn is_list(operation: &Operation) -> bool {
     operation.method == Method::Get && !ends_with_parameter(&operation.path)
 }
 
+/// Whether the answer of an operation is one object, and no list.
+pub(super) fn is_of_one(operation: &Operation, shared: &Shared) -> bool {
+    let Some(output) = operation.output.as_ref() else {
+        return false;
+    };
+    let fields = properties(output, shared);
+    let is_list =
+        |value: &Value| kind(value, shared) == Some("array") || items(value, shared).is_some();
+    let has_id = fields
+        .iter()
+        .any(|(name, _)| ["id", "uuid", "gid", "sid"].contains(name));
+    let has_list = fields.iter().any(|(_, value)| is_list(value));
+    !fields.is_empty()
+        && !is_list(output)
+        && list(output, &noun(&operation.path), shared).is_none()
+        && (has_id || !has_list)
+}
+
 fn provider(operation: &Operation, shared: &Shared) -> Option<Provider> {
     let output = operation.output.as_ref()?;
     let noun = noun(&operation.path);

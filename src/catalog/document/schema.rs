@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Warnings,
-    reference::{Broken, flag, pointer, target},
+    reference::{Broken, entries, flag, pointer, target},
 };
 use crate::{
     domain::{
@@ -139,11 +139,59 @@ impl<'a> Schemas<'a> {
             bounds(map, &mut made);
             one_sided(map, &mut made);
             example(map, &mut made);
+            self.discriminator(map, &mut made, warnings);
         }
         if map.get("nullable") == Some(&Value::Bool(true)) {
             return nullable(made);
         }
         Value::Object(made)
+    }
+
+    /// Keeps what tells alternatives apart: the property, and each of its values with the schema that it means.
+    fn discriminator(
+        &mut self,
+        map: &'a Map<String, Value>,
+        made: &mut Map<String, Value>,
+        warnings: &mut Warnings,
+    ) {
+        let told = map.get("discriminator").unwrap_or(&Value::Null);
+        let Some(property) = told.get("propertyName").filter(|name| name.is_string()) else {
+            return;
+        };
+        let named = || {
+            entries(told, "mapping")
+                .filter_map(|(value, target)| Some((value.as_str(), target.as_str()?)))
+        };
+        let listed = ["oneOf", "anyOf"]
+            .iter()
+            .find_map(|word| map.get(*word)?.as_array());
+        let references = listed
+            .into_iter()
+            .flatten()
+            .filter_map(|option| option.get("$ref")?.as_str());
+        let mut mapping = Map::new();
+        for text in references {
+            let own = text.rsplit('/').next().unwrap_or_default();
+            // The mapping names a schema by a reference, or by its name alone.
+            let values = named().filter(|(_, target)| *target == text || *target == own);
+            let mut values: Vec<_> = values.map(|(value, _)| value).collect();
+            if values.is_empty() {
+                values.push(own);
+            }
+            let Some(name) = self.share(text, warnings) else {
+                continue;
+            };
+            for value in values {
+                self.charge(value.len() + name.len());
+                mapping.insert(value.to_owned(), format!("{DEFINITIONS}{name}").into());
+            }
+        }
+        if !mapping.is_empty() {
+            made.insert(
+                "discriminator".into(),
+                json!({ "propertyName": property, "mapping": mapping }),
+            );
+        }
     }
 
     /// The value of a keyword as JSON Schema has it, if it can be used.

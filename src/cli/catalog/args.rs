@@ -29,6 +29,11 @@ pub(in crate::cli) enum CatalogCommand {
     /// server, which lists it with --secret-env, or in the user's file of secrets. Only the origins that this command prints
     /// get the headers.
     Headers(HeadersArgs),
+    /// Give a catalog what its document asks for beside headers: a key in the query or a cookie, a user with a password
+    ///
+    /// `midex catalog show` lists what is asked for under `needs`. A secret stands in the value by its name, as in headers,
+    /// and goes to the same origins.
+    Credential(CredentialArgs),
     /// Say of which class a command is: what it may change
     Class(ClassArgs),
     /// Let a catalog be called at an address that is not public, or without https
@@ -43,8 +48,11 @@ pub(in crate::cli) struct DocumentArgs {
     /// The OpenAPI document: a file, or a URL
     pub(super) source: String,
     /// What the catalog is called; its id is made of it
-    #[arg(long)]
-    pub(super) title: String,
+    #[arg(
+        long,
+        help = "What the catalog is called; its id is made of it [default: the title of the document]"
+    )]
+    pub(super) title: Option<String>,
     /// The first word of its commands
     #[arg(
         long,
@@ -130,6 +138,17 @@ pub(in crate::cli) struct HeadersArgs {
     /// Remove all headers that are not given
     #[arg(long)]
     pub(super) replace: bool,
+}
+
+/// A credential of a catalog.
+#[derive(Clone, Debug, clap::Args)]
+pub(in crate::cli) struct CredentialArgs {
+    #[command(flatten)]
+    pub(super) named: NamedArgs,
+    /// The security scheme of the document
+    pub(super) scheme: String,
+    /// Its credential, such as '${env:NAME}', or 'USER:${env:NAME}' for basic; an empty one removes it
+    pub(super) value: String,
 }
 
 /// The class of a command.

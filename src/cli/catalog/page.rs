@@ -76,6 +76,7 @@ pub(super) fn catalog_page(catalog: &Value, listed: &Listed, screen: &Screen) ->
             ("or at", others(catalog)),
             ("allowed", words(&catalog["allow"])),
             ("headers", headers_in_a_line(catalog)),
+            ("needs", needs(&catalog["schemes"])),
             ("sent to", words(&catalog["origins"])),
             ("document", imported),
             ("commands", count),
@@ -118,6 +119,26 @@ fn headers_in_a_line(catalog: &Value) -> String {
     let of = |header: &Value| format!("{} ({})", field(header, "name"), field(header, "source"));
     let headers: Vec<_> = list(&catalog["headers"]).iter().map(of).collect();
     headers.join(", ")
+}
+
+/// What the document asks for, and where that comes from.
+pub(super) fn needs(schemes: &Value) -> String {
+    let of = |scheme: &Value| {
+        let source = scheme["source"].as_str().unwrap_or("not set");
+        let source = if source == "literal" {
+            "in the catalog's file"
+        } else {
+            source
+        };
+        format!(
+            "{} ({}): {}",
+            field(scheme, "name"),
+            field(scheme, "what"),
+            visible(source)
+        )
+    };
+    let all: Vec<_> = list(schemes).iter().map(of).collect();
+    all.join(", ")
 }
 
 /// The texts of a list, with commas between them.
@@ -180,6 +201,10 @@ pub(super) fn command_page(command: &Value, screen: &Screen) -> String {
             &format!("It cannot be called: {why}"),
         );
     }
+    let needed = needs(&command["credentials"]);
+    if !needed.is_empty() {
+        text += &screen.block(None, INDENT, &format!("It needs {needed}"));
+    }
     let rows = arguments(command);
     if !rows.is_empty() {
         let mut table = screen.table(&["argument", "in", "type", "", "what it is"]);
@@ -215,7 +240,10 @@ fn arguments(command: &Value) -> Vec<[String; 5]> {
     });
     let root = &command["body_schema"];
     let body = meant(root, root);
-    let required = list(&body["required"]);
+    // Where no body is needed its fields are not either.
+    let is_needed = command["body"]["required"] == true;
+    let required = Some(list(&body["required"])).filter(|_| is_needed);
+    let required = required.unwrap_or_default();
     let fields = body["properties"].as_object().into_iter().flatten();
     let fields = fields.map(|(name, schema)| {
         row(
@@ -263,10 +291,10 @@ fn example(command: &Value) -> String {
             .map_or_else(|| value.to_string(), str::to_owned);
         format!(" --with {}", quoted(&visible(&format!("{name}={value}"))))
     });
-    let body = if command["body"]["required"] == true {
-        " --body @FILE"
-    } else {
-        ""
+    let body = match &command["example"]["arguments"]["body"] {
+        Value::Null => String::new(),
+        body if body.to_string().len() > EXAMPLE_BYTES => " --body @FILE".to_owned(),
+        body => format!(" --body {}", quoted(&visible(&body.to_string()))),
     };
     format!(
         "midex call {}{}{body}",
@@ -274,6 +302,9 @@ fn example(command: &Value) -> String {
         with.collect::<String>()
     )
 }
+
+/// The longest body that stands in an example.
+const EXAMPLE_BYTES: usize = 400;
 
 /// What an import would bring.
 pub(super) fn brought(answer: &Value, screen: &Screen) -> String {
@@ -387,7 +418,7 @@ pub(super) fn sent(answer: &Value, screen: &Screen) -> String {
     text += &said(&goes);
     for name in names {
         text += &said(&format!(
-            "The value of {name} stays in the environment of the server: list it with --secret-env {name}"
+            "The value of {name} stays in the environment of the server: list it with --secret-env {name}; where it is not set there, a line {name}=VALUE of the user's file `secrets` is used"
         ));
     }
     text

@@ -1,6 +1,6 @@
 //! What `midex doctor` says of catalogs: whether each can be called, whether its secrets are there, and who waits for one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -31,8 +31,9 @@ pub(super) async fn catalogs(
         listed => listed?,
     };
     let catalogs = list(&listed["catalogs"]);
-    let mut findings = vec![Finding::ok(CHECK, told(catalogs))];
     let secrets = Secrets::of(config);
+    let says = told(catalogs) + &secrets.told(catalogs);
+    let mut findings = vec![Finding::ok(CHECK, says)];
     findings.extend(
         catalogs
             .iter()
@@ -76,40 +77,69 @@ fn broken(catalog: &Value) -> Option<Finding> {
 struct Secrets {
     environment: BTreeMap<String, String>,
     file: BTreeMap<String, String>,
+    /// The file.
+    path: String,
+}
+
+/// The secrets that the headers and credentials of a catalog name.
+fn named_by(catalog: &Value) -> impl Iterator<Item = &str> {
+    let headers = list(&catalog["headers"]).iter();
+    let sources = headers.filter_map(|header| header["source"].as_str());
+    sources.flat_map(|source| source.split(", "))
 }
 
 impl Secrets {
     fn of(config: &Config) -> Self {
-        let file = config.secrets_file.as_deref().map(secrets_in);
+        let path = config.secrets_file.as_deref();
+        let file = path.map(secrets_in);
         Self {
             environment: config.secret_values(),
             file: file.and_then(Result::ok).unwrap_or_default(),
+            path: path.map_or_else(|| "secrets".to_owned(), |path| path.display().to_string()),
         }
     }
 
-    fn lacked_by(&self, catalog: &Value) -> Option<Finding> {
-        let sources = list(&catalog["headers"])
+    /// Where the secret of this name comes from: a variable, or the file, which stands in for one that is not set.
+    fn source_of(&self, name: &str) -> Option<String> {
+        let (kind, bare) = name.split_once(':')?;
+        if kind == "env" && self.environment.contains_key(bare) {
+            return Some(format!("{bare} from the environment"));
+        }
+        let is_there = self.file.contains_key(bare);
+        is_there.then(|| format!("{bare} from the file {}", self.path))
+    }
+
+    /// Which source each secret of these catalogs comes from.
+    fn told(&self, catalogs: &[Value]) -> String {
+        let names: BTreeSet<_> = catalogs.iter().flat_map(named_by).collect();
+        let sources: Vec<_> = names
             .iter()
-            .filter_map(|header| header["source"].as_str());
-        let mut names = sources.flat_map(|source| source.split(", "));
-        let lacked = names.find(|name| match name.split_once(':') {
-            Some(("env", name)) => !self.environment.contains_key(name),
-            Some(("file", name)) => !self.file.contains_key(name),
-            _ => false,
-        })?;
+            .filter_map(|name| self.source_of(name))
+            .collect();
+        if sources.is_empty() {
+            return String::new();
+        }
+        format!("; secrets: {}", sources.join(", "))
+    }
+
+    fn lacked_by(&self, catalog: &Value) -> Option<Finding> {
+        let mut names = named_by(catalog);
+        let lacked = names.find(|name| name.contains(':') && self.source_of(name).is_none())?;
         let id = field(catalog, "catalog_id");
         let (kind, name) = lacked.split_once(':')?;
         let mend = if kind == "env" {
             format!(
-                "set {name} where the server is started, and list it with `--secret-env {name}`"
+                "set {name} where the server is started and list it with `--secret-env {name}`, or write a line {name}=VALUE into {}, with mode 0600",
+                self.path
             )
         } else {
             format!(
-                "write a line {name}=VALUE into the file `secrets` of the user's directory, with mode 0600"
+                "write a line {name}=VALUE into {}, with mode 0600",
+                self.path
             )
         };
         let says = format!(
-            "the headers of `{id}` need the secret `{lacked}`, which is not there for this command"
+            "the headers or credentials of `{id}` need the secret `{lacked}`, which is not there for this command"
         );
         Some(Finding::warn(CHECK, says, mend))
     }

@@ -2,7 +2,11 @@
 //! share one form; VS Code and Cursor have their own, and are known by the names of their fields. `docs/clients.md` names
 //! the page of each.
 
-use std::{io::IsTerminal, path::PathBuf};
+use std::{
+    fs::File,
+    io::{IsTerminal, Read, Seek, SeekFrom},
+    path::PathBuf,
+};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -30,6 +34,8 @@ pub(super) struct Told {
     loop_count: u64,
     /// How a turn in Cursor ended.
     status: Option<String>,
+    /// The file in which the host writes what was said in the session.
+    transcript_path: Option<PathBuf>,
 }
 
 impl Told {
@@ -61,6 +67,19 @@ impl Told {
         named.find(|dir| dir.is_absolute() && dir.is_dir()).cloned()
     }
 
+    /// The end of what was said in the session, without white space and the signs that quote quotes; `None` where the host keeps
+    /// it to itself.
+    pub(super) fn transcript(&self) -> Option<String> {
+        let mut file = File::open(self.transcript_path.as_ref()?).ok()?;
+        let bytes = file.metadata().ok()?.len();
+        let begin = bytes.saturating_sub(limits::HOOK_TRANSCRIPT_BYTES_MAX);
+        file.seek(SeekFrom::Start(begin)).ok()?;
+        let mut text = Vec::new();
+        let most = limits::HOOK_TRANSCRIPT_BYTES_MAX;
+        file.take(most).read_to_end(&mut text).ok()?;
+        Some(bare(&String::from_utf8_lossy(&text)))
+    }
+
     /// Whether the agent may be asked to go on: no hook did it before, and nobody stopped it.
     pub(super) fn may_go_on(&self) -> bool {
         let completed = self
@@ -88,4 +107,10 @@ impl Told {
         }
         json!({ "decision": "block", "reason": reason })
     }
+}
+
+/// The text without white space and backslashes: in a transcript, an answer may be quoted more than once.
+pub(super) fn bare(text: &str) -> String {
+    let is_kept = |c: &char| *c != '\\' && !c.is_whitespace();
+    text.chars().filter(is_kept).collect()
 }

@@ -16,6 +16,8 @@ const WORDS_COLUMNS_MIN: usize = 24;
 pub(super) struct Table<const N: usize> {
     /// The columns of the terminal.
     room: usize,
+    /// Whether a word that is wider than its column is cut: for a program it stands whole.
+    cuts: bool,
     kept: [bool; N],
     /// The header, and then the rows: the cells that are kept.
     rows: Vec<Vec<String>>,
@@ -23,9 +25,10 @@ pub(super) struct Table<const N: usize> {
 
 impl<const N: usize> Table<N> {
     /// A table of these columns, each with how many columns of the terminal it stays from.
-    pub(super) fn new(room: usize, header: [(&str, usize); N]) -> Self {
+    pub(super) fn new(room: usize, cuts: bool, header: [(&str, usize); N]) -> Self {
         let mut table = Self {
             room,
+            cuts,
             kept: header.map(|(_, from)| room >= from),
             rows: Vec::new(),
         };
@@ -83,7 +86,9 @@ impl<const N: usize> Table<N> {
 
     fn row(&self, cells: &[String], widths: &[usize]) -> String {
         let columns = cells.iter().zip(widths);
-        let columns: Vec<_> = columns.map(|(cell, width)| lines(cell, *width)).collect();
+        let columns: Vec<_> = columns
+            .map(|(cell, width)| self.lines(cell, *width))
+            .collect();
         let height = columns.iter().map(Vec::len).max().unwrap_or(0);
         let line = |at: usize| {
             let cells = columns.iter().zip(widths);
@@ -101,15 +106,18 @@ impl<const N: usize> Table<N> {
         }
         text
     }
-}
 
-/// The lines of a cell; a word that is wider than its column is cut, unless the cell is that word alone.
-fn lines(cell: &str, width: usize) -> Vec<String> {
-    if cell.width() <= width || !cell.contains(' ') {
-        return vec![cell.to_owned()];
+    /// The lines of a cell. A word that is wider than its column may be cut, unless the cell is that word alone.
+    fn lines(&self, cell: &str, width: usize) -> Vec<String> {
+        if cell.width() <= width || !cell.contains(' ') {
+            return vec![cell.to_owned()];
+        }
+        let lines = wrapped(cell, width);
+        if !self.cuts {
+            return lines;
+        }
+        lines.into_iter().map(|line| cut(&line, width)).collect()
     }
-    let lines = wrapped(cell, width).into_iter();
-    lines.map(|line| cut(&line, width)).collect()
 }
 
 #[cfg(test)]
@@ -117,7 +125,11 @@ mod tests {
     use super::*;
 
     fn shown(room: usize) -> String {
-        let mut table = Table::new(room, [("name", 0), ("source", 60), ("description", 0)]);
+        let mut table = Table::new(
+            room,
+            true,
+            [("name", 0), ("source", 60), ("description", 0)],
+        );
         for (name, about) in [
             (
                 "release",
@@ -174,7 +186,7 @@ documentation-specialist
 
     #[test]
     fn two_columns_of_words_share_the_room() {
-        let mut table = Table::new(60, [("a", 0), ("b", 0), ("c", 0)]);
+        let mut table = Table::new(60, true, [("a", 0), ("b", 0), ("c", 0)]);
         let words = "one two three four five six seven eight";
         table.add(["x", words, words].map(str::to_owned));
         let shown = table.shown();

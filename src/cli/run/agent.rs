@@ -1,7 +1,7 @@
 //! `midex run --agent CMD`: a command does the work of each step. It is given the task on standard input and answers on
 //! standard output with one JSON value, so a script or a headless coding agent can take a model's place.
 
-use std::{process::Stdio, time::Duration};
+use std::{io, path::PathBuf, process::Stdio, time::Duration};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
@@ -17,6 +17,7 @@ use super::{
 use crate::{
     cli::{
         command::quoted,
+        guard,
         link::Link,
         question,
         screen::{cut, one_line},
@@ -24,12 +25,17 @@ use crate::{
         wrong,
     },
     config::parse_duration,
+    domain::document::Digest,
     error::{Code, Error, Result, plain},
     limits,
 };
 
 /// How long the command may take where nothing else is said.
 const TIMEOUT: &str = "30m";
+/// The directory, in the data directory, of the files that name the commands which run.
+const RECORDS: &str = "agents";
+/// The flag that begins a step again whose command still runs.
+const AGAIN: &str = "--agent-again";
 
 /// The command, and how it is spoken to.
 #[derive(Clone, Debug, clap::Args)]
@@ -55,6 +61,9 @@ pub(in crate::cli) struct AgentArgs {
         requires = "command"
     )]
     timeout: Duration,
+    /// Begin a step again although the command that was begun for it before still runs
+    #[arg(long = "agent-again", requires = "command")]
+    again: bool,
 }
 
 /// How a command is given its task.
@@ -141,7 +150,8 @@ impl Agent {
         loop {
             let why = complaint.as_ref().map(wrong);
             self.count(step, complaint)?;
-            let ended = self.run(step, why.as_deref()).await?;
+            let record = self.record(step, link).await?;
+            let ended = self.run(step, why.as_deref(), record).await?;
             if ended.is_absent {
                 return Err(not_run(&ended));
             }
@@ -157,6 +167,38 @@ impl Agent {
         }
     }
 
+    /// The file that names the command of a step while it runs; `None` where it is begun beside another one.
+    ///
+    /// # Errors
+    /// `AGENT_RUNNING` where a command that was begun for the step before still runs, and nobody says that it is begun again.
+    async fn record(&self, step: &Value, link: &mut Link<'_>) -> Result<Option<PathBuf>> {
+        if self.args.again {
+            return Ok(None);
+        }
+        let of = ["execution_id", "step_name", "item"].map(|key| step[key].to_string());
+        let name = Digest::of(of.join(" ").as_bytes()).to_string();
+        let record = link.data_dir().join(RECORDS).join(name);
+        let Some(pid) = guard::running(&record) else {
+            return Ok(Some(record));
+        };
+        let name = one_line(step["step_name"].as_str().unwrap_or_default());
+        let message = format!(
+            "the command of --agent that was begun for the step '{name}' still runs, as process group {}",
+            pid.as_raw_nonzero()
+        );
+        let begin = "Begin another one beside it?";
+        if question::is_possible()
+            && question::ask(&format!("{message}. {begin}"), AGAIN, link).await?
+        {
+            return Ok(None);
+        }
+        Err(Error::new(Code::StateTransitionRefused, message)
+            .with_retryable(true)
+            .with_action(
+                "Wait until it has ended, or end it; --agent-again begins the step again beside it",
+            ))
+    }
+
     /// Counts that the command is asked for a turn; fails where that was often enough.
     fn count(&mut self, step: &Value, complaint: Option<Error>) -> Result<()> {
         let turn = turn(step);
@@ -170,12 +212,17 @@ impl Agent {
         }
     }
 
-    async fn run(&self, step: &Value, complaint: Option<&str>) -> Result<Ended> {
+    async fn run(
+        &self,
+        step: &Value,
+        complaint: Option<&str>,
+        record: Option<PathBuf>,
+    ) -> Result<Ended> {
         let task = match self.args.format {
             AgentFormat::Text => answer::task(step, complaint),
             AgentFormat::Json => answer::task_json(step, complaint).to_string(),
         };
-        let mut group = Group::start(&self.command, step)?;
+        let mut group = Group::start(&self.command, step, record)?;
         let timeout = self.args.timeout;
         if let Ok(ended) = tokio::time::timeout(timeout, group.finish(task)).await {
             return ended;
@@ -227,17 +274,29 @@ fn no_answer(ended: &Ended) -> Error {
     )
 }
 
-/// A command with all that it starts, which end with it.
+/// A command with all that it starts, which end with it, and with this process: see [`guard`].
 struct Group {
     child: Child,
     id: Option<Pid>,
+    record: Option<PathBuf>,
 }
 
 impl Group {
-    fn start(command: &str, step: &Value) -> Result<Self> {
-        let mut shell = Command::new("sh");
-        shell
-            .arg("-c")
+    fn start(command: &str, step: &Value, record: Option<PathBuf>) -> Result<Self> {
+        let not_started = |error: io::Error| {
+            let why = plain(&error);
+            let message = format!("the command of --agent could not be started: {why}");
+            Error::new(Code::FileUnusable, message)
+                .with_action("Name a command that `sh` can run")
+                .because(error)
+        };
+        let mut guard = Command::new(std::env::current_exe().map_err(not_started)?);
+        guard.arg("agent-guard");
+        if let Some(record) = &record {
+            guard.arg("--record").arg(record);
+        }
+        guard
+            .arg("--")
             .arg(command)
             .env("MIDEX_STEP", step["step_name"].as_str().unwrap_or_default())
             .stdin(Stdio::piped())
@@ -245,16 +304,10 @@ impl Group {
             .stderr(Stdio::piped())
             .process_group(0)
             .kill_on_drop(true);
-        let child = shell.spawn().map_err(|error| {
-            let why = plain(&error);
-            let message = format!("the command of --agent could not be started: {why}");
-            Error::new(Code::FileUnusable, message)
-                .with_action("Name a command that `sh` can run")
-                .because(error)
-        })?;
+        let child = guard.spawn().map_err(not_started)?;
         let id = child.id().and_then(|id| i32::try_from(id).ok());
         let id = id.and_then(Pid::from_raw);
-        Ok(Self { child, id })
+        Ok(Self { child, id, record })
     }
 
     /// Gives the command its task and reads what it prints, to the end of both.
@@ -265,10 +318,11 @@ impl Group {
             self.child.stderr.take(),
         );
         let give = async move {
-            if let Some(mut stdin) = stdin {
-                // One that does not read its task may know it already.
-                let _ = stdin.write_all(task.as_bytes()).await;
-            }
+            let mut stdin = stdin?;
+            let task = format!("{}\n{task}", task.len());
+            // Its status says why, where it does not read this.
+            let _ = stdin.write_all(task.as_bytes()).await;
+            Some(stdin)
         };
         let most = limits::AGENT_COMMAND_OUTPUT_BYTES_MAX as u64 + 1;
         let read = async move {
@@ -281,7 +335,8 @@ impl Group {
             }
             output
         };
-        let ((), output, said) = tokio::join!(give, read, pass_on(stderr));
+        // Its input stays open, for its end tells that this process is gone.
+        let (_input, output, said) = tokio::join!(give, read, pass_on(stderr));
         let status = self.child.wait().await.map_err(|error| {
             Error::internal("the command of --agent cannot be waited for").because(error)
         })?;
@@ -315,6 +370,10 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
+        // The one that would remove it was killed.
+        if let Some(record) = &self.record {
+            let _ = std::fs::remove_file(record);
+        }
     }
 }
 

@@ -4,7 +4,11 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::{cli::value::list, domain::definition::output_schema_json, limits};
+use crate::{
+    cli::value::{is_said, list},
+    domain::definition::output_schema_json,
+    limits,
+};
 
 /// What a command is not told: it hands in nothing itself.
 const OWN: &[&str] = &["continuation_token", "expires_at", "agent_uri"];
@@ -25,7 +29,7 @@ pub(super) fn task(step: &Value, complaint: Option<&str>) -> String {
         &what,
     );
     for (title, key) in [("Input", "input"), ("Inputs of the workflow", "inputs")] {
-        if let Some(input) = step.get(key).filter(|input| !input.is_null()) {
+        if let Some(input) = step.get(key).filter(|input| is_said(input)) {
             part(title, &format!("{input:#}"));
         }
     }

@@ -4,12 +4,13 @@ use std::{collections::HashSet, fmt::Write as _, io::Write as _};
 
 use serde_json::Value;
 
-use super::submission::{Report, Submission};
+use super::submission::{Report, Submission, turn};
 use crate::{
     cli::{
         Output,
         command::{operand, with_flags},
         screen::{Screen, Style, cut, one_line},
+        show::left,
         value::{duration, field, fields, final_output_faults, gist, json_text, list},
         visible::visible,
         waits,
@@ -93,11 +94,7 @@ impl<'a> Page<'a> {
 
     /// Prints a step: what to do, and as which agent. Each visit is printed once.
     pub(super) fn step(&mut self, step: &Value) -> Result<()> {
-        let visit = format!(
-            "{} {} {} {}",
-            step["step_name"], step["visit"], step["attempt"], step["item"]
-        );
-        if self.json() || !self.steps.insert(visit) {
+        if self.json() || !self.steps.insert(turn(step)) {
             return Ok(());
         }
         let text = self.step_text(step);
@@ -107,10 +104,11 @@ impl<'a> Page<'a> {
     fn step_text(&mut self, step: &Value) -> String {
         let agent = field(step, "agent_name");
         let title = format!(
-            "[{}] {}{}",
+            "[{}] {}{}{}",
             field(step, "progress"),
             field(step, "step_name"),
-            item(step)
+            item(step),
+            attempt(step)
         );
         let title = self.screen.paint(Style::Bold, &title);
         let by = if agent.is_empty() {
@@ -236,8 +234,9 @@ impl<'a> Page<'a> {
         self.text(&text)
     }
 
-    /// Prints how the execution ended.
-    pub(super) fn ended(&mut self, status: &Value) -> Result<()> {
+    /// Prints how the execution ended, and what of its effects was taken back.
+    pub(super) fn ended(&mut self, shown: &Value) -> Result<()> {
+        let status = &shown["status"];
         let state = status["state"].as_str().unwrap_or_default();
         let mut text = format!("\n{}{}\n", self.screen.state(state), outcome(status));
         let reason = field(status, "reason");
@@ -257,6 +256,9 @@ impl<'a> Page<'a> {
         }
         for line in final_output_faults(status) {
             text += &self.screen.block(None, INDENT, &line);
+        }
+        for line in left(shown, &self.screen).lines() {
+            let _ = writeln!(text, "{INDENT}{line}");
         }
         text += &self.line(
             "more",
@@ -329,6 +331,14 @@ fn item(step: &Value) -> String {
     item.map_or_else(String::new, |item| {
         format!(" (item {item}{})", of.unwrap_or_default())
     })
+}
+
+/// ` (attempt 2)`, where a step was tried before.
+fn attempt(step: &Value) -> String {
+    match step["attempt"].as_u64() {
+        Some(number @ 2..) => format!(" (attempt {number})"),
+        _ => String::new(),
+    }
 }
 
 /// The outcome of an execution, after its state: the error, or the success.

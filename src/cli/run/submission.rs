@@ -53,7 +53,7 @@ pub(super) fn of_person(open: &[Value], at: usize, report: Report) -> Submission
 
 /// What tells one turn of a step from another.
 pub(super) fn turn(step: &Value) -> String {
-    let keys = ["step_name", "visit", "attempt", "item"];
+    let keys = ["execution_id", "step_name", "visit", "attempt", "item"];
     keys.map(|key| step[key].to_string()).join(" ")
 }
 

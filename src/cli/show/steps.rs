@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::How;
+use super::{How, failure};
 use crate::{
     cli::{
         picture::{Notes, picture},
@@ -26,14 +26,25 @@ fn notes(node: &GraphNode, shown: &Value, now: Timestamp, is_served: bool) -> No
     let rows = list(&shown["history"]).iter().filter(is_of);
     let latest = rows.clone().rev().find(|row| row["item"].is_null());
     let own = list(&shown["status"]["waits"]).iter().filter(is_of);
-    let answers = rows.filter(|row| row["answered"].is_object()).map(answer);
+    let answers = rows
+        .clone()
+        .filter(|row| row["answered"].is_object())
+        .map(answer);
+    let tried = rows.filter(|row| latest.is_some_and(|latest| is_tried_again(row, latest)));
+    let tried = tried.map(|row| format!("attempt {}: {}", row["attempt"], result(row)));
     Notes {
         beside: latest.map_or_else(String::new, |row| told(row, now)),
         below: own
             .map(|wait| waits::words(wait, now, is_served))
             .chain(answers)
+            .chain(tried)
             .collect(),
     }
+}
+
+/// Whether an attempt is one of the visit of `latest`, and was followed by another.
+fn is_tried_again(row: &Value, latest: &Value) -> bool {
+    row["item"].is_null() && row["visit"] == latest["visit"] && row["attempt"] != latest["attempt"]
 }
 
 /// How long a visit took, and what came of it.
@@ -43,10 +54,11 @@ fn told(row: &Value, now: Timestamp) -> String {
         let since = since(&field(row, "started_at"), now);
         since.map_or_else(String::new, |since| format!("for {since}"))
     };
-    let result = match row.get("error").filter(|error| !error.is_null()) {
-        Some(error) => format!("{}: {}", field(error, "code"), field(error, "message")),
-        None => gist(&row["output"]),
+    let attempt = match row["attempt"].as_u64() {
+        Some(number @ 2..) => format!("attempt {number}"),
+        _ => String::new(),
     };
+    let result = result(row);
     let late = if row["late"] == true { "late" } else { "" };
     let is_open = row["status"] == "running";
     let time = if is_open {
@@ -54,9 +66,17 @@ fn told(row: &Value, now: Timestamp) -> String {
     } else {
         took.unwrap_or_default()
     };
-    let parts = [time.as_str(), late, &result];
+    let parts = [time.as_str(), &attempt, late, &result];
     let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     parts.join("  ")
+}
+
+/// What came of a visit, in one line.
+fn result(row: &Value) -> String {
+    match row.get("error").filter(|error| !error.is_null()) {
+        Some(error) => failure(error),
+        None => gist(&row["output"]),
+    }
 }
 
 /// Who answered a gate, and how.

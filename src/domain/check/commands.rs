@@ -13,7 +13,7 @@ use super::super::{
     finding::{Finding, Rule},
     node::{Entry, Node},
 };
-use crate::error::Violation;
+use crate::error::{Violation, in_quotes};
 
 /// The operations of the catalogs of the moment.
 pub trait Commands: fmt::Debug + Send + Sync {
@@ -29,6 +29,9 @@ pub trait Commands: fmt::Debug + Send + Sync {
 
     /// Whether a catalog that is enabled is what a workflow requires.
     fn meets(&self, requirement: &Requirement) -> bool;
+
+    /// The id of the catalog that would be what a workflow requires, were it enabled.
+    fn disabled(&self, requirement: &Requirement) -> Option<String>;
 
     /// Another one after each change of what there is.
     fn version(&self) -> u64;
@@ -75,6 +78,8 @@ pub struct Callable {
     /// Where its answer has the list of objects that choices are made of, with dots, empty where the answer is the list;
     /// `None` where it is no provider.
     pub items_path: Option<String>,
+    /// Whether its document shows how further pages are asked for.
+    pub has_pages: bool,
     /// Why it cannot be called, where it cannot.
     pub uncallable: Option<String>,
 }
@@ -120,14 +125,34 @@ pub(super) fn requirements(
             continue;
         };
         if !commands.meets(&requirement) {
+            let (is, until, hint) = match commands.disabled(&requirement) {
+                Some(id) => (
+                    format!("the catalog `{id}` is disabled"),
+                    "enabled",
+                    enable_call(&id),
+                ),
+                None => (
+                    format!("there is no catalog of {requirement} here"),
+                    "imported",
+                    requirement.import_call(),
+                ),
+            };
             let message = format!(
-                "there is no catalog of {requirement} here: what steps call of it is not judged, and no start is taken until it is imported"
+                "{is}: what steps call of it is not judged, and no start is taken until it is {until}"
             );
             let path = format!("requires.catalogs[{at}]");
             let finding = node.finding(Rule::CatalogRequirement, &path, message);
-            found.push(finding.suggest(requirement.import_call()));
+            found.push(finding.suggest(hint));
         }
     }
+}
+
+/// What is to be called so that a disabled catalog can be called.
+pub fn enable_call(id: &str) -> String {
+    format!(
+        "catalog.set_enabled with catalog_id '{}' and enabled 'true'",
+        in_quotes(id)
+    )
 }
 
 /// The catalogs that a workflow requires.
@@ -184,6 +209,12 @@ pub(super) fn check(
             Found::Operation(callable) => {
                 let before = found.len();
                 arguments(found, step, field, &callable);
+                if let Some(paginate) = step.field("paginate").filter(|_| !callable.has_pages) {
+                    let message = "the document of the operation shows no way to a further page: the first one alone may come";
+                    let finding = paginate.finding(Rule::NoEffect, message).as_warning();
+                    let hint = "leave it out, and ask for the next page with the operation's own arguments";
+                    found.push(finding.suggest(hint.to_owned()));
+                }
                 if found.len() == before {
                     values::check(found, step, commands, (catalog, &operation));
                 }
@@ -232,7 +263,7 @@ pub(super) fn missing(
         Found::Disabled => (
             Rule::UnknownCatalog,
             format!("the catalog `{catalog}` is disabled"),
-            "enable it with `catalog.set_enabled`".to_owned(),
+            format!("enable it: {}", enable_call(catalog)),
             None,
         ),
         Found::Several(catalogs) => (

@@ -44,6 +44,12 @@ pub(super) fn unused_inputs(
     let mut bodies = steps.iter().flat_map(StepDraft::bodies);
     let takes_all =
         |step: &StepDraft| step.field("activity").is_some() && step.field("with").is_none();
+    // An input that is read where nothing is evaluated has a finding there.
+    let is_misread =
+        |one: &Finding| matches!(one.rule, Rule::NotATemplate | Rule::LooksLikeExpression);
+    if found.iter().any(is_misread) {
+        return;
+    }
     if uses.all || uses.inputs.is_empty() && has(&SHOWN_ALL) || bodies.any(takes_all) {
         return;
     }

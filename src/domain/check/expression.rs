@@ -1,6 +1,9 @@
 //! Checks the expressions of a manifest: they parse, and what they refer to can exist. A reference to a step that might run
 //! concurrently becomes a dependency on it.
 
+mod failure;
+mod sure;
+
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
@@ -14,13 +17,12 @@ use super::super::{
     node::Node,
 };
 use super::{
-    answer::{self, Answer},
     commands::{Calls, first_of},
     doubt::Uses,
     fault,
     flow::{Flow, is_conditional},
     lookalike,
-    names::{self, Leads, Unknown},
+    names::{self, Unknown},
     quoted,
     site::{Site, collect},
 };
@@ -33,6 +35,8 @@ struct Scope<'a> {
     is_beside: bool,
     /// The name of the item, inside a `foreach`.
     alias: Option<&'a str>,
+    /// Whether the value is kept with the execution, as a child's inputs and a final output are.
+    is_kept: bool,
 }
 
 impl<'a> Scope<'a> {
@@ -83,6 +87,7 @@ pub(super) fn check(
         secrets,
         calls,
         types: quoted::types(draft),
+        undeclared: None,
         steps,
     };
     for field in &draft.fields {
@@ -95,6 +100,7 @@ pub(super) fn check(
             owner,
             is_beside: field.key.name == "hooks",
             alias: None,
+            is_kept: field.key.name == "final_output",
         };
         checker.expressions(field, scope);
     }
@@ -107,6 +113,17 @@ pub(super) fn check(
             checker.step(position, each, Some(alias.unwrap_or(grammar::ALIAS)));
         }
     }
+    let inputs = checker.uses.inputs.iter().take(UNDECLARED_LISTED_MAX);
+    let lines: Vec<_> = inputs
+        .map(|name| format!("{name}: {{ type: string }}"))
+        .collect();
+    let lines = format!(
+        "add `inputs: {{ {} }}` with the types that are meant",
+        lines.join(", ")
+    );
+    checker
+        .found
+        .extend(checker.undeclared.map(|one| one.suggest(lines)));
     checker.uses
 }
 
@@ -125,14 +142,19 @@ struct Checker<'f, 'a, 'd> {
     memory: Option<BTreeSet<&'d str>>,
     secrets: Option<&'d BTreeSet<String>>,
     calls: &'d Calls,
-    /// The types of the inputs that are no texts.
+    /// The types that inputs declare.
     types: BTreeMap<&'d str, &'d str>,
     uses: Uses,
+    /// The first reference to an input where none are declared.
+    undeclared: Option<Finding>,
 }
 
-impl<'d> Checker<'_, '_, 'd> {
+impl Checker<'_, '_, '_> {
     fn step(&mut self, position: usize, step: &StepDraft, alias: Option<&str>) {
-        self.found.extend(lookalike::described(step));
+        if let Some(finding) = lookalike::described(step) {
+            self.found.retain(|one| one.path != finding.path);
+            self.found.push(finding);
+        }
         for field in &step.fields {
             let own = match field.key.name {
                 "if" | "when" => Own::Never,
@@ -144,6 +166,7 @@ impl<'d> Checker<'_, '_, 'd> {
                 owner,
                 is_beside: matches!(field.key.name, "hooks" | "compensate"),
                 alias,
+                is_kept: field.key.name == "with" && step.field("workflow").is_some(),
             };
             self.expressions(field, scope);
         }
@@ -168,12 +191,19 @@ impl<'d> Checker<'_, '_, 'd> {
         if !site.is_condition && !is_template(site.text) {
             return;
         }
+        if let Some(finding) = lookalike::braced_condition(site, scope.names()) {
+            return self.found.push(finding);
+        }
         let (references, faults) = references(site, scope.names());
         for reference in &references {
             let before = self.found.len();
             self.reference(site, scope, reference);
             if self.found.len() == before {
+                self.impossible(site, reference);
+            }
+            if self.found.len() == before && !self.failed(site, scope, &references, reference) {
                 self.field(site, &references, reference);
+                self.brief(site, &references, reference);
                 self.answer(site, reference);
                 self.conditional(site, scope, &references, reference);
             }
@@ -221,30 +251,46 @@ impl<'d> Checker<'_, '_, 'd> {
             return;
         }
         for alike in lookalike::parts(site.text, scope.names()) {
-            if alike
-                .references
-                .iter()
-                .all(|reference| self.is_there(scope, reference))
-            {
-                let written = &site.text[alike.start..alike.end];
-                let message = format!(
-                    "`{written}` is passed on as it is: an expression stands between `${{{{` and `}}}}`"
-                );
-                let part = (alike.start, alike.end - alike.start);
-                self.found.push(
-                    Finding::new(Rule::LooksLikeExpression, &site.path, site.place, message)
-                        .within(site.place, site.text, part.0, part.1)
-                        .suggest(format!("write `{}`", alike.meant))
-                        .replace_within(site.place, site.text, part, &alike.meant),
-                );
+            let written = &site.text[alike.start..alike.end];
+            let is_bare = !written.starts_with(['{', '$', '=']);
+            let references = &alike.references;
+            let is_there = references.iter().all(|one| self.is_there(scope, one));
+            let meant = match references.as_slice() {
+                [] => self.named(&alike.inner),
+                _ => is_there.then_some(alike.inner),
+            };
+            // Without any signs it may be a word with a dot in it, and between those of a shell one of its own.
+            if meant.is_none() && (is_bare || written.starts_with("${")) {
+                continue;
             }
+            let message = format!(
+                "`{written}` is passed on as it is: an expression stands between `${{{{` and `}}}}`"
+            );
+            let part = (alike.start, alike.end - alike.start);
+            let finding = Finding::new(Rule::LooksLikeExpression, &site.path, site.place, message)
+                .within(site.place, site.text, part.0, part.1);
+            self.found.push(match meant {
+                Some(meant) => {
+                    let meant = format!("${{{{ {meant} }}}}");
+                    finding
+                        .suggest(format!("write `{meant}`"))
+                        .replace_within(site.place, site.text, part, &meant)
+                }
+                None => finding.suggest("write it as `${{ inputs.NAME }}`".to_owned()),
+            });
         }
+    }
+
+    /// The path that a name alone means: that of an input, or of what a step brings.
+    fn named(&self, name: &str) -> Option<String> {
+        let is_input = self.inputs.as_ref()?.contains(&name);
+        is_input.then(|| format!("inputs.{name}"))
     }
 
     /// Whether the first name of a path exists in the scope.
     fn is_there(&self, scope: Scope<'_>, reference: &Reference) -> bool {
         let Some(name) = first(reference) else {
-            return false;
+            return scope.alias.is_some();
         };
         match reference.root {
             Root::Inputs => self
@@ -260,110 +306,6 @@ impl<'d> Checker<'_, '_, 'd> {
             // Variables are written in capitals; a text such as `env.local` names a file.
             Root::Env | Root::Secrets => !name.contains(char::is_lowercase),
             Root::Item | Root::Index => scope.alias.is_some(),
-        }
-    }
-
-    /// Checks a referenced field against the `result` of its step.
-    fn field(&mut self, site: &Site<'_>, all: &[Reference], reference: &Reference) {
-        let Some((step, schema, path)) = self.schema_of(reference) else {
-            return;
-        };
-        match names::lead(schema, path) {
-            Leads::Somewhere => {}
-            Leads::Nowhere(unknown) => {
-                let message = format!(
-                    "`{reference}` cannot be there: the `result` of `{step}` allows no `{}`",
-                    unknown.name
-                );
-                self.unknown(site, reference, &unknown, message);
-            }
-            Leads::Perhaps(unknown) => {
-                let is_same = |other: &&Reference| other.is_guarded && other.is_above(reference);
-                if all.iter().any(|other| is_same(&other)) {
-                    return;
-                }
-                let name = &unknown.name;
-                let message = format!(
-                    "`{reference}` may be missing: the `result` of `{step}` does not require `{name}`"
-                );
-                let hint = format!(
-                    "add `{name}` to `required` there, or say what stands in for it: `{reference} | default(…)`"
-                );
-                let finding = site.about(Rule::UncertainReference, reference, message);
-                let finding = finding.suggest(hint);
-                let known = unknown.known.iter().copied();
-                self.found
-                    .push(site.meant(self.found, finding, reference, name, known));
-            }
-        }
-    }
-
-    /// Warns of the output of a step that its condition may skip, where a step that none may skip asks for it.
-    fn conditional(
-        &mut self,
-        site: &Site<'_>,
-        scope: Scope<'_>,
-        all: &[Reference],
-        reference: &Reference,
-    ) {
-        let asked = reference.step().and_then(|id| self.flow.position(&id));
-        let (Some(asked), Owner::Step(position, _)) = (asked, scope.owner) else {
-            return;
-        };
-        let is_guarded = |other: &Reference| other.is_guarded && other.is_above(reference);
-        let asks = &self.steps[position];
-        let may_skip = |step: &StepDraft| step.bodies().any(is_conditional);
-        // A branch between the two may well ask whether it was done.
-        let between = self.steps.get(asked + 1..position).unwrap_or_default();
-        if asked == position
-            || !is_conditional(&self.steps[asked])
-            || may_skip(asks)
-            || between.iter().any(|step| step.field("branch").is_some())
-            || all.iter().any(is_guarded)
-        {
-            return;
-        }
-        let id = self.flow.id(asked);
-        let message =
-            format!("`{reference}` may be missing: `{id}` is skipped where its `if` does not hold");
-        let hint = format!(
-            "give this step an `if` too, or say what stands in for it: `{reference} | default(…)`"
-        );
-        let finding = site.about(Rule::DependsOnConditional, reference, message);
-        self.found.push(finding.suggest(hint));
-    }
-
-    /// Checks a referenced field against the answer that the document of a catalog promises.
-    fn answer(&mut self, site: &Site<'_>, reference: &Reference) {
-        let answer = self.body_of(reference).and_then(|(_, step, path)| {
-            let is_gathered = step.field("paginate").is_some();
-            let answer = Answer::new(self.calls.of(step)?, is_gathered, path)?;
-            // A `result` says what the answer is held to.
-            step.field("result").is_none().then_some((step, answer))
-        });
-        if let Some((step, answer)) = answer {
-            let finding = answer::finding(site, reference, step, &answer);
-            self.found.extend(finding);
-        }
-    }
-
-    /// The schema of the output that a path leads into, with the id of its step and the path inside.
-    fn schema_of<'r>(&self, reference: &'r Reference) -> Option<(String, &'d Node, &'r [Segment])> {
-        let (id, step, path) = self.body_of(reference)?;
-        Some((id.into_owned(), &step.field("result")?.value, path))
-    }
-
-    /// The step whose output a path leads into, with its id and the path inside. A `foreach` has a list of outputs.
-    fn body_of<'r>(
-        &self,
-        reference: &'r Reference,
-    ) -> Option<(Cow<'r, str>, &'d StepDraft, &'r [Segment])> {
-        let id = reference.step()?;
-        let step = self.steps.get(self.flow.position(&id)?)?;
-        match (&step.each, reference.path.get(1)) {
-            (None, _) => Some((id, step, &reference.path[1..])),
-            (Some(each), Some(Segment::Index(_))) => Some((id, each, &reference.path[2..])),
-            _ => None,
         }
     }
 
@@ -403,6 +345,13 @@ impl<'d> Checker<'_, '_, 'd> {
             }
             Root::Inputs => self.input(site, reference),
             Root::Memory => self.remembered(site, reference),
+            Root::Secrets if scope.is_kept || site.is_kept => {
+                let name = reference.secret().unwrap_or_default();
+                let message = format!("the secret `{name}` would be kept here, and is not");
+                let hint = "name it in the `with` or `body` of the step that sends it";
+                let finding = site.about(Rule::MisplacedSecret, reference, message);
+                self.found.push(finding.suggest(hint.to_owned()));
+            }
             Root::Secrets => self.secret(site, reference),
             Root::Run => {
                 if let Some(unknown) = names::run(&reference.path, scope.is_beside, self.flow.ids())
@@ -426,7 +375,13 @@ impl<'d> Checker<'_, '_, 'd> {
             Some(name) => drop(self.uses.inputs.insert(name.into_owned())),
             None => self.uses.all = true,
         }
-        let (Some(name), Some(known)) = (first(reference), &self.inputs) else {
+        let Some(name) = first(reference) else { return };
+        let Some(known) = &self.inputs else {
+            let message = format!("`{reference}` is read, and the manifest declares no inputs");
+            let finding = || site.about(Rule::UndeclaredInput, reference, message);
+            if !reference.is_guarded {
+                self.undeclared.get_or_insert_with(finding);
+            }
             return;
         };
         if known.contains(&&*name) {
@@ -489,6 +444,9 @@ impl<'d> Checker<'_, '_, 'd> {
                 self.found
                     .push(site.about(Rule::ReferenceTooEarly, reference, message));
             }
+            // Whoever handles a failure comes after it anyway.
+            Owner::Step(position, _)
+                if reference.is_error() && self.flow.handles(position, first) => {}
             Owner::Step(position, own) => self.precede(site, reference, (first, position), own),
         }
     }
@@ -559,6 +517,20 @@ impl<'d> Checker<'_, '_, 'd> {
             .insert_before(below.place, &format!("{{ id: {keep}, {set} }}"))
             .replace_within(site.place, site.text, part, &instead)
     }
+}
+
+/// How many inputs that are not declared the finding about them lists.
+const UNDECLARED_LISTED_MAX: usize = 12;
+
+/// Whether the step runs after a failure alone.
+fn is_handler(step: &StepDraft) -> bool {
+    step.value("run_when").and_then(Node::text) == Some("failed")
+}
+
+/// Whether an item that this step does may have no output although the `foreach` goes on.
+fn is_passed(step: &StepDraft) -> bool {
+    let passes = step.value("on_error").and_then(Node::text) == Some("continue");
+    passes || step.read("optional") == Some(true) || is_conditional(step)
 }
 
 /// The key in memory for the output of a step: the last name of the path.

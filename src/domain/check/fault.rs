@@ -27,6 +27,16 @@ pub(super) fn finding(site: &Site<'_>, fault: &ExpressionFault, meant: Option<St
             .replace_within(place, text, part, &meant);
     }
     let finding = finding.suggest(fault.suggestion.clone());
+    if let Some((part, literal)) = literal(site, fault) {
+        let finding = finding.suggest(format!(
+            "give it as an input, or write `{literal}` where these signs are meant"
+        ));
+        return match text.get(fault.offset..fault.offset + fault.length) {
+            Some("github" | "runner") => finding.replace_within(place, text, part, &literal),
+            Some("matrix") => finding.suggest("a `foreach` has its item as `item`".to_owned()),
+            _ => finding,
+        };
+    }
     match &fault.edit {
         Some(edit) => {
             let part = (edit.start, edit.end.saturating_sub(edit.start));
@@ -34,4 +44,25 @@ pub(super) fn finding(site: &Site<'_>, fault: &ExpressionFault, meant: Option<St
         }
         None => finding,
     }
+}
+
+/// The bytes of the whole template around a name that nobody knows, and how its signs are written as they are.
+fn literal(site: &Site<'_>, fault: &ExpressionFault) -> Option<((usize, usize), String)> {
+    let is_meant = fault
+        .suggestion
+        .as_ref()
+        .is_some_and(|hint| hint.starts_with("did you"));
+    let is_unknown = fault.kind == FaultKind::UnknownName && !is_meant;
+    let open = site
+        .text
+        .get(..fault.offset)?
+        .rfind("${{")
+        .filter(|_| is_unknown)?;
+    let whole = site.text.get(open..)?;
+    let whole = &whole[..whole.find("}}")? + 2];
+    let quote = ['\'', '"']
+        .into_iter()
+        .find(|quote| !whole.contains(*quote))?;
+    let literal = format!("${{{{ {quote}{whole}{quote} }}}}");
+    Some(((open, whole.len()), literal))
 }

@@ -3,6 +3,8 @@
 
 mod ways;
 
+pub(super) use self::ways::run_when;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::{

@@ -120,6 +120,15 @@ impl<'a> Declared<'a> {
     fn contradictions(&self, found: &mut Vec<Finding>) {
         let rules = self.sound.get("validate").and_then(Value::as_object);
         let Some(rules) = rules else { return };
+        let says = |list: Option<&Value>| {
+            list.and_then(Value::as_array)
+                .is_some_and(|all| !all.is_empty())
+        };
+        let both = says(self.sound.get("enum")) && says(rules.get("enum"));
+        if both && self.input.one_of.is_empty() {
+            let message = "no value stands both here and in the `enum` of the input: no value fits";
+            found.extend(self.of_rule(Rule::Contradiction, "enum", message.to_owned()));
+        }
         found.extend(self.required_and_optional(rules.get("required")));
         let kind = self.input.effective_type();
         for (key, about) in ABOUT {
@@ -156,7 +165,8 @@ impl<'a> Declared<'a> {
 fn sound(findings: &[Finding], node: &Node, path: &str, record: &Record) -> Map<String, Value> {
     let is_below = |finding: &Finding, path: &str| {
         let rest = finding.path.strip_prefix(path);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        !finding.is_warning()
+            && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     };
     let value = |key: &Key| {
         let (value, path) = (node.get(key.name)?, join(path, key.name));
@@ -175,18 +185,19 @@ fn sound(findings: &[Finding], node: &Node, path: &str, record: &Record) -> Map<
     sound.collect()
 }
 
-/// Reads the input from its fields; `enum` and `validate.enum` are merged.
+/// Reads the input from its fields: a value stands in both `enum` and `validate.enum`, where they say anything.
 fn read(key: &str, mut said: Map<String, Value>) -> Option<Input> {
     let inner = said.get("validate").and_then(|rules| rules.get("enum"));
-    let lists = [said.get("enum"), inner];
-    let all = lists.into_iter().filter_map(|list| list?.as_array());
-    let mut union: Vec<Value> = Vec::new();
-    for value in all.flatten() {
-        if !union.contains(value) {
-            union.push(value.clone());
+    let lists =
+        [said.get("enum"), inner].map(|list| list?.as_array().filter(|one| !one.is_empty()));
+    let mut all: Vec<Value> = Vec::new();
+    for value in lists.into_iter().flatten().flatten() {
+        let is_in_all = lists.into_iter().flatten().all(|list| list.contains(value));
+        if is_in_all && !all.contains(value) {
+            all.push(value.clone());
         }
     }
-    said.insert("enum".into(), union.into());
+    said.insert("enum".into(), all.into());
     said.insert("key".into(), json!(key));
     serde_json::from_value(said.into()).ok()
 }

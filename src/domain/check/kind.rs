@@ -12,7 +12,7 @@ use super::super::{
     node::Node,
     span::Span,
 };
-use crate::limits;
+use crate::{error::failure_named, limits};
 
 /// The kind that `draft` says with `key`, where that is not an agent's.
 pub(super) fn kind(draft: &StepDraft, key: &str, each: Option<Step>) -> Option<StepKind> {
@@ -133,8 +133,20 @@ fn retry(node: &Node, is_of_model: bool) -> Retry {
         backoff,
         max_backoff: node.read("max_backoff").unwrap_or_else(max_backoff),
         jitter: node.read("jitter").unwrap_or(true),
-        on: node.read("on").unwrap_or_default(),
+        on: node
+            .get("on")
+            .and_then(Node::items)
+            .map(failures)
+            .unwrap_or_default(),
     }
+}
+
+/// The names of failures, each as it is meant.
+fn failures(named: &[Node]) -> Vec<String> {
+    let written = named.iter().filter_map(Node::written);
+    written
+        .map(|word| failure_named(&word).unwrap_or(word))
+        .collect()
 }
 
 fn repeat(node: &Node) -> Option<Repeat> {

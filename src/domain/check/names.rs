@@ -108,6 +108,8 @@ pub(super) fn lead<'a>(schema: &'a Node, path: &[Segment]) -> Leads<'a> {
             break;
         }
         match schema.get("type").and_then(Node::text) {
+            // An index into a text is a letter.
+            Some("string") if matches!(segment, Segment::Index(_)) => break,
             Some("string" | "number" | "integer" | "boolean" | "null") => {
                 return nowhere(&key, None);
             }

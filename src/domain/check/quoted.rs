@@ -10,7 +10,7 @@ use super::super::{
 };
 use super::site::Site;
 
-/// The types of the inputs that declare one other than text.
+/// The types that inputs declare.
 pub(super) fn types(draft: &WorkflowDraft) -> BTreeMap<&str, &str> {
     let inputs = draft
         .field("inputs")
@@ -18,7 +18,7 @@ pub(super) fn types(draft: &WorkflowDraft) -> BTreeMap<&str, &str> {
     let inputs = inputs.unwrap_or_default().iter();
     let typed = inputs.filter_map(|input| {
         let kind = input.value.get("type").and_then(Node::text)?;
-        (kind != "string").then_some((input.key.as_str(), kind))
+        Some((input.key.as_str(), kind))
     });
     typed.collect()
 }
@@ -38,7 +38,7 @@ pub(super) fn finding(site: &Site<'_>, types: &BTreeMap<&str, &str>) -> Option<F
     let [Segment::Key(name)] = reference.path.as_slice() else {
         return None;
     };
-    let kind = types.get(name.as_str())?;
+    let kind = types.get(name.as_str()).filter(|kind| **kind != "string")?;
     if reference.root != Root::Inputs {
         return None;
     }

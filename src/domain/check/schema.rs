@@ -48,7 +48,11 @@ fn finding(fault: &Fault, field: &RawField) -> Finding {
         None => (path, node.place),
     };
     let rule = rule(fault.kind);
-    let finding = Finding::new(rule, path, place, &fault.message).suggest(fault.hint.clone());
+    let hint = fault.hint.clone().or_else(|| {
+        let is_words = fault.pointer.is_empty() && node.text().is_some();
+        is_words.then(|| "write a schema, such as `{ type: object, required: [summary] }`; words belong into what the step is told".to_owned())
+    });
+    let finding = Finding::new(rule, path, place, &fault.message).suggest(hint);
     match (&fault.meant, fault.kind) {
         (_, FaultKind::BareProperties) => wrapped(finding, node),
         (Some((old, new)), FaultKind::Invalid) if new.starts_with('{') => {

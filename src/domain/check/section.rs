@@ -3,7 +3,7 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use super::super::{
-    draft::{RawField, Section, StepDraft},
+    draft::{Heading, RawField, Section, StepDraft, WorkflowDraft},
     finding::{Finding, Rule, has_room},
     grammar,
     node::{Content, Node},
@@ -13,14 +13,21 @@ use super::super::{
 pub(super) fn with_instructions<'a>(
     found: &mut Vec<Finding>,
     steps: &'a [StepDraft],
-    sections: &[Section],
+    draft: &WorkflowDraft,
 ) -> Cow<'a, [StepDraft]> {
+    let sections = &draft.sections;
     let mut steps = Cow::Borrowed(steps);
     let mut given: BTreeMap<&str, usize> = BTreeMap::new();
     let ids = steps.iter().enumerate().rev();
     let ids = ids.filter_map(|(position, step)| Some((step.id.clone()?.value, position)));
     // Of two steps with one id the first has the section.
     let ids: BTreeMap<String, usize> = ids.collect();
+    let known = ids.keys().map(|id| (id.to_lowercase(), id.as_str()));
+    let known: BTreeMap<_, _> = known.collect();
+    for heading in &draft.headings {
+        let room = has_room(found);
+        found.extend(nearly(heading, &known, room));
+    }
     for section in sections {
         let at = &section.step;
         let Some(position) = ids.get(&at.value).copied() else {
@@ -52,6 +59,43 @@ pub(super) fn with_instructions<'a>(
         }
     }
     steps
+}
+
+/// The finding for a heading that begins as that of a step does, or says nothing but the id of one: what stands below it
+/// would be nobody's instructions. In a section only one that says `step: ID` is meant as another section.
+fn nearly(heading: &Heading, ids: &BTreeMap<String, &str>, has_room: bool) -> Option<Finding> {
+    let title = heading.title.to_lowercase();
+    let title = title.trim_matches(|c: char| !c.is_alphanumeric());
+    let of_step = title
+        .strip_prefix("step")
+        .map(|rest| rest.strip_prefix('s').unwrap_or(rest));
+    let of_step = of_step.filter(|rest| !rest.starts_with(char::is_alphabetic));
+    let name = of_step.unwrap_or(title);
+    // Behind a number: `Step 1: write`.
+    let name = name.trim_start_matches(|c: char| !c.is_alphabetic());
+    let id = ids.get(name);
+    let is_other = of_step.is_some_and(|rest| rest.trim_start().starts_with(':')) && id.is_some();
+    if of_step.is_none() && id.is_none() || heading.is_inside && !is_other {
+        return None;
+    }
+    let message = "the heading is not that of a step, and what stands below it reaches nobody";
+    let finding = heading.written.finding(Rule::UnknownSection, message);
+    Some(match id {
+        Some(id) => {
+            let meant = format!("## step: {id}");
+            let start = Some(heading.written.place.start);
+            let finding = finding.suggest(format!("write `{meant}`"));
+            finding.raw(start, heading.written.value.clone(), meant)
+        }
+        None if has_room => {
+            let ids: Vec<_> = ids.values().copied().collect();
+            let ids = ids.join("`, `## step: ");
+            finding.suggest(format!(
+                "write it as that of one of the steps: `## step: {ids}`"
+            ))
+        }
+        None => finding,
+    })
 }
 
 fn instructions(section: &Section) -> Option<RawField> {

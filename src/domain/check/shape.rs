@@ -1,6 +1,7 @@
 //! Validates nodes against the shapes of the grammar.
 
 mod branches;
+mod template;
 mod text;
 
 use std::collections::HashSet;
@@ -13,7 +14,10 @@ use super::super::{
     nearest::{did_you_mean, nearest},
     node::{Content, Entry, Node, join},
 };
-use crate::limits;
+use crate::{
+    error::{FAILED_STATUSES, failure_named},
+    limits,
+};
 
 /// The finding for a key that nothing acts on yet: no file promises more than midex does.
 fn not_supported(key: &Key, path: &str, place: Place) -> Option<Finding> {
@@ -67,6 +71,7 @@ fn written(node: &Node, expected: &str) -> Option<(String, String)> {
 
 /// Adds a finding for everything in `node` that does not conform to `shape`.
 fn conform(found: &mut Vec<Finding>, node: &Node, path: &str, shape: &Shape) {
+    template::check(found, node, path, shape);
     match shape {
         // Schemas are looked at together, for what they may come to is counted for all of them.
         Shape::Value | Shape::Data | Shape::Schema | Shape::Planned => {}
@@ -81,6 +86,7 @@ fn conform(found: &mut Vec<Finding>, node: &Node, path: &str, shape: &Shape) {
         Shape::Branches(branch) => branches::check(found, node, path, branch),
         Shape::Scalars(max) => scalars(found, node, path, *max),
         Shape::Items => items(found, node, path),
+        Shape::Failure => failure(found, node, path),
         Shape::List(of, min, max) => list(found, node, path, (of, *min, *max)),
         Shape::Ids => ids(found, node, path),
         Shape::Inputs(_) => inputs(found, node, path),
@@ -277,6 +283,19 @@ fn scalars(found: &mut Vec<Finding>, node: &Node, path: &str, max: usize) {
     }
 }
 
+/// The code or the class of a failure; which step can have it, `check::step` looks at.
+fn failure(found: &mut Vec<Finding>, node: &Node, path: &str) {
+    let is_number = |written: &String| written.bytes().all(|byte| byte.is_ascii_digit());
+    let Some(written) = node.written().filter(is_number) else {
+        return textual(found, node, path, &Shape::Name(limits::WORD_BYTES_MAX));
+    };
+    if failure_named(&written).is_none() {
+        let (least, most) = FAILED_STATUSES.into_inner();
+        let message = format!("a call fails with statuses from {least} to {most}, not `{written}`");
+        found.push(node.finding(Rule::OutOfRange, path, message));
+    }
+}
+
 fn items(found: &mut Vec<Finding>, node: &Node, path: &str) {
     match &node.content {
         Content::List(_) => {}
@@ -310,7 +329,7 @@ fn list(found: &mut Vec<Finding>, node: &Node, path: &str, (of, min, max): (&Sha
         let path = format!("{path}[{at}]");
         let name = item
             .text()
-            .filter(|_| matches!(of, Shape::Name(_) | Shape::Id(_)));
+            .filter(|_| matches!(of, Shape::Name(_) | Shape::Id(_) | Shape::Failure));
         if name.is_some_and(|name| !names.insert(name)) {
             let message = format!("`{}` is named twice", name.unwrap_or_default());
             found.push(item.finding(Rule::DuplicateValue, &path, message));

@@ -4,7 +4,7 @@ use super::super::{
     expression::Reference,
     finding::{Finding, Place, Rule, has_room},
     grammar::{Record, Shape, is_template},
-    nearest::{is_sure, nearest},
+    nearest::nearest,
     node::{Content, Node, join},
 };
 use super::shape::is_binding;
@@ -16,6 +16,8 @@ pub(super) struct Site<'a> {
     pub(super) place: Place,
     /// Whether it is a condition, which is an expression as a whole.
     pub(super) is_condition: bool,
+    /// Whether memory keeps its value.
+    pub(super) is_kept: bool,
 }
 
 impl Site<'_> {
@@ -47,10 +49,10 @@ impl Site<'_> {
         let from = reference.offset + root;
         let rest = self.text.get(from..reference.offset + reference.length);
         match rest.and_then(|rest| rest.find(name)) {
-            Some(at) if is_sure(name, near) => {
+            Some(at) => {
                 finding.replace_within(self.place, self.text, (from + at, name.len()), near)
             }
-            _ => finding,
+            None => finding,
         }
     }
 }
@@ -65,7 +67,11 @@ pub(super) fn collect<'a>(sites: &mut Vec<Site<'a>>, node: &'a Node, path: &str,
         // A bare text in place of a list is told of as such.
         Shape::Items if node.text().is_some_and(|text| !is_template(text)) => {}
         Shape::Value | Shape::Values | Shape::Memory(_) | Shape::Items => {
+            let first = sites.len();
             node.each_text(path, &mut |node, _, path| site(sites, node, path, false));
+            for site in &mut sites[first..] {
+                site.is_kept = matches!(shape, Shape::Memory(_));
+            }
         }
         Shape::Bindings(_) => {
             let entries = node.entries().unwrap_or_default().iter();
@@ -108,5 +114,6 @@ fn site<'a>(sites: &mut Vec<Site<'a>>, node: &'a Node, path: &str, is_condition:
         path: path.to_owned(),
         place: node.place,
         is_condition,
+        is_kept: false,
     }));
 }

@@ -8,14 +8,19 @@ use super::{
         definition::{Step, StepKind},
         draft::{Form, RawField, StepDraft},
         finding::{Finding, Rule},
-        grammar::{self, Role},
+        grammar::{self, Role, Shape},
         id::{AgentName, StepId},
+        nearest::nearest,
+        node::Node,
         span::Span,
     },
     Abilities, Agent, Agents, Known, kind,
     shape::conforms,
 };
-use crate::limits;
+use crate::{
+    error::{failure_named, failure_words},
+    limits,
+};
 
 /// A finding for each id that an earlier step has.
 pub(super) fn duplicate_ids(found: &mut Vec<Finding>, steps: &[StepDraft], form: Form) {
@@ -141,6 +146,9 @@ fn whole(
         found.extend(unknown_activity(field, known.abilities));
     }
     between(found, draft);
+    if let Some(kind) = acting {
+        found.extend(unknown_failures(draft, kind.key.name));
+    }
     match acting?.key.name {
         "agent" => agent(found, acting?, known.agents).map(|agent| StepKind::Agent { agent }),
         key => kind::kind(draft, key, each),
@@ -198,6 +206,38 @@ fn pauses(found: &mut Vec<Finding>, draft: &StepDraft) {
         let path = format!("{}.max_backoff", retry.path);
         found.push(node.finding(Rule::OutOfRange, &path, message));
     }
+}
+
+/// Words for all failures in other systems, which nobody would give a failure of their own.
+const ANY_FAILURE: [&str; 6] = ["all", "any", "always", "error", "errors", "exception"];
+
+/// The finding for each name in `retry.on` that no failure of a step of this kind has. What an operation fails with is known;
+/// models, activities and children have codes of their own besides.
+fn unknown_failures(draft: &StepDraft, kind: &str) -> Vec<Finding> {
+    let on = draft.value("retry").and_then(|retry| retry.get("on"));
+    let named = on
+        .and_then(Node::items)
+        .unwrap_or_default()
+        .iter()
+        .enumerate();
+    let finding = |(at, node): (usize, &Node)| {
+        let word = node.text().filter(|word| failure_named(word).is_none())?;
+        let is_slip = ANY_FAILURE.contains(&&*word.to_lowercase())
+            || nearest(word, failure_words()).is_some();
+        if !conforms(node, &Shape::Failure) || kind != "run" && !is_slip {
+            return None;
+        }
+        let message = format!("no failure has the code or the class `{word}`");
+        let hint = "name a status (503), a class (5xx, timeout, connection) or a code of docs/errors.md; without `on` all are meant that may pass";
+        let path = format!("{}.retry.on[{at}]", draft.path);
+        let finding = node.finding(Rule::UnknownFailure, &path, message);
+        Some(
+            finding
+                .suggest(hint.to_owned())
+                .did_you_mean(node.place, word, failure_words()),
+        )
+    };
+    named.filter_map(finding).collect()
 }
 
 /// The field that makes the step one of its kind. A second one, or none, is a finding.
@@ -266,7 +306,7 @@ fn unknown_activity(field: &RawField, abilities: &Abilities) -> Option<Finding> 
     let finding = |message: String| field.value_finding(Rule::UnknownActivity, message);
     if known.is_empty() {
         let message = format!("no activity is called `{name}`: this server has none");
-        let hint = "activities are brought by programs that embed midex: run this workflow with the one that has it";
+        let hint = "activities are brought by programs that embed midex: run this workflow with the one that has it, or have the model do it with `guidance: TEXT`";
         return Some(finding(message).suggest(hint.to_owned()));
     }
     let known = known.iter().map(String::as_str);

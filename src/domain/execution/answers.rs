@@ -26,7 +26,7 @@ use crate::{
 
 /// The next call where an answer was refused.
 const ASK_AGAIN: NextCall = again(
-    "with what your user answers; nothing is answered in the user's place. The token stays valid",
+    "bring what your user answers; nothing is answered in the user's place. The token stays valid",
 )
 .after("say again what is wrong or missing");
 

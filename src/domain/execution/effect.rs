@@ -23,7 +23,7 @@ use crate::{
         schema::over_budget,
         span::backoff,
     },
-    error::{Result, Violation, counted},
+    error::{Result, Violation, class_of_failure, counted},
     limits,
 };
 
@@ -265,10 +265,20 @@ impl TransitionBuilder<'_> {
         let visit_id = &attempt_id.visit_id;
         let taken = self.suggested_in(position, visit_id, output);
         let output = taken.as_ref().map_or(output, |taken| &taken.output);
-        let due = self
-            .check_schema(position, step, visit_id, output)
-            .and_then(|()| self.repeat_due(position, step, visit_id, visit, output));
-        let reported = match due {
+        if let Err(interrupt) = self.check_schema(position, step, visit_id, output) {
+            let Interrupt::Fails(Failure { code, message, .. }) = interrupt else {
+                return Err(interrupt);
+            };
+            // It was carried out: a call is repeated by itself only where that does no harm.
+            let retryable = code == FailureCode::OutputInvalid.as_str() && self.may_repeat(step);
+            let failure = OperationFailure {
+                code: Some(code),
+                retryable,
+                ..OperationFailure::new("output_invalid", message)
+            };
+            return self.attempt_failed(step, attempt_id, visit, &failure);
+        }
+        let reported = match self.repeat_due(position, step, visit_id, visit, output) {
             Ok(Some(due)) => {
                 self.repeat_at(attempt_id, None, due);
                 return Ok(());
@@ -288,6 +298,15 @@ impl TransitionBuilder<'_> {
             Err(interrupt) => return Err(interrupt),
         };
         self.conclude_visit(visit_id, reported)
+    }
+
+    /// Whether what was carried out may be carried out once more. Of an activity and a child, whoever declares `retry` knows.
+    fn may_repeat(&self, step: &Step) -> bool {
+        let usual = || match &step.kind {
+            StepKind::Run { .. } => self.facts.safety.is_safe(&step.kind),
+            _ => true,
+        };
+        step.kind.idempotent().unwrap_or_else(usual)
     }
 
     /// Every way in which an output breaks the schema of a server's step; one that declares none takes anything.
@@ -403,13 +422,21 @@ impl Attachment {
 }
 
 impl Retry {
-    /// Whether another attempt is made after this failure.
+    /// Whether another attempt is made after this failure of the server's.
     fn covers(&self, failure: &OperationFailure) -> bool {
         if self.on.is_empty() {
             return failure.retryable;
         }
-        let named = |name: &String| *name == failure.class || Some(name) == failure.code.as_ref();
-        self.on.iter().any(named)
+        let code = failure.code.as_deref().unwrap_or(&failure.class);
+        self.on.contains(&failure.class) || self.names(code)
+    }
+
+    /// Whether `on` names a failure of this code, by the code or by its class.
+    pub(super) fn names(&self, code: &str) -> bool {
+        let class = class_of_failure(code);
+        let is_meant =
+            |name: &String| name.eq_ignore_ascii_case(code) || Some(name) == class.as_ref();
+        self.on.iter().any(is_meant)
     }
 
     /// The pause after so many failures in a row: doubled each time, capped, and with jitter spread between half of

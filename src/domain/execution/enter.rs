@@ -193,11 +193,7 @@ impl TransitionBuilder<'_> {
         let next = taken
             .map(|(_, next)| next)
             .or(self.step(position).next.as_ref());
-        let chosen = next.map(|next| match next {
-            Next::Step(step) => step.as_str(),
-            Next::End => "$end",
-        });
-        let output = json!({ "arm": taken.map(|(at, _)| at), "next": chosen });
+        let output = chosen(taken.map(|(at, _)| at), next);
         let output = self.keep(output, limits::OUTPUT_BYTES_MAX, "output")?;
         self.push(Event::StepDone {
             visit_id: visit_id.clone(),
@@ -338,6 +334,15 @@ impl TransitionBuilder<'_> {
             timeout: step.timeout.map(Span::duration),
         })));
     }
+}
+
+/// The output of a branch that took this arm, and was left for `next`.
+pub(super) fn chosen(arm: Option<usize>, next: Option<&Next>) -> Value {
+    let next = next.map(|next| match next {
+        Next::Step(step) => step.as_str(),
+        Next::End => "$end",
+    });
+    json!({ "arm": arm, "next": next })
 }
 
 /// The output of a timer.

@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 
 use super::{
     Awaiting, Body, ConsumedCall, Event, Failure, Outcome, PauseReason, Skipped, State, StepState,
-    StepStatus, Visit, VisitId, decision::DecideResult, transition::TransitionBuilder,
+    StepStatus, Visit, VisitId, decision::DecideResult, enter::chosen,
+    transition::TransitionBuilder,
 };
 use crate::{
     domain::{
         FailureCode,
-        definition::{Join, Next, OnError, RunWhen, Step},
+        definition::{Join, Next, OnError, RunWhen, Step, StepKind},
+        document::Document,
     },
     limits,
 };
@@ -264,28 +266,67 @@ impl<'a> TransitionBuilder<'a> {
         self.queue.extend(target);
     }
 
-    /// Passes what can be reached only through what a jump goes past.
+    /// Passes what nothing leads to any more once a step was left for `target`.
     pub(super) fn bypass(&mut self, from: usize, target: Option<usize>) {
         let graph = self.facts.definition.graph();
-        let kept = target
-            .map(|target| graph.downstream(target))
-            .unwrap_or_default();
         // What is not gone past may have waited for this step alone.
         self.queue_dependents(from);
         let is_failing = self.next.failing.is_some();
-        let mut past = BTreeSet::from([from]);
+        let reached = self.reached(from, target);
         for position in graph.in_order_after(from) {
-            let goes_past = graph
-                .dependencies(position)
-                .iter()
-                .all(|at| past.contains(at))
+            let goes_past = !reached.contains(&position)
                 && self.next.steps[position].status == StepStatus::Pending
-                && (self.step(position).run_when != RunWhen::Failing || is_failing)
-                && !kept.contains(&position);
+                && (self.step(position).run_when != RunWhen::Failing || is_failing);
             if goes_past {
-                past.insert(position);
                 self.skip(position, Skipped::Bypassed);
             }
+        }
+    }
+
+    /// The steps that control came to or may come to in order, where the step at `from` was left for `target`. Where several
+    /// steps were left for others, what only all of them together lead to is none of them.
+    fn reached(&self, from: usize, target: Option<usize>) -> BTreeSet<usize> {
+        let graph = self.facts.definition.graph();
+        let entered = |at: &usize| {
+            let status = self.next.steps[*at].status;
+            !matches!(status, StepStatus::Pending | StepStatus::Skipped)
+        };
+        let mut open: Vec<_> = (0..self.next.steps.len()).filter(entered).collect();
+        open.extend(graph.roots().chain(target));
+        let mut reached = BTreeSet::new();
+        while let Some(at) = open.pop() {
+            if !reached.insert(at) || at == from {
+                continue;
+            }
+            match self.left_for(at) {
+                Some(next) => open.extend(self.target(&next)),
+                None => open.extend(graph.dependents(at)),
+            }
+        }
+        reached
+    }
+
+    /// Where control went from a step that was left; `None` where it goes on with what depends on the step.
+    fn left_for(&self, at: usize) -> Option<Next> {
+        let (step, state) = (self.step(at), &self.next.steps[at]);
+        if self.next.failing.is_some() && step.run_when != RunWhen::Failing {
+            return None;
+        }
+        let closed = state.visit().and_then(|visit| visit.closed.as_ref());
+        let closed = closed.filter(|_| !self.is_open(at))?;
+        match (state.status, &step.on_error, &step.kind) {
+            (StepStatus::Failed, OnError::Step(handler), _) => Some(Next::Step(handler.clone())),
+            (StepStatus::Completed, _, StepKind::Branch { arms }) => {
+                let mut arms = arms.iter().map(|arm| &arm.next).enumerate();
+                let is_taken = |(at, next): &(usize, &Next)| {
+                    let chosen = Document::of(&chosen(Some(*at), Some(next)));
+                    Some(chosen.digest()) == closed.output
+                };
+                let taken = arms.find(is_taken).map(|(_, next)| next);
+                taken.or(step.next.as_ref()).cloned()
+            }
+            (StepStatus::Completed, ..) => step.next.clone(),
+            _ => None,
         }
     }
 

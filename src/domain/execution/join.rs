@@ -16,16 +16,19 @@ impl TransitionBuilder<'_> {
     /// Whether a step that waits for `wanted` of the steps before it may be entered.
     pub(super) fn quorum(&self, position: usize, wanted: u32) -> Readiness {
         let run_when = self.step(position).run_when;
-        let counts = |status| match run_when {
-            RunWhen::Succeeded | RunWhen::Failing => status == StepStatus::Completed,
+        let graph = self.facts.definition.graph();
+        let status = |at: usize| self.next.steps[at].status;
+        let failed = |at: &usize| status(*at) == StepStatus::Failed;
+        let counts = |at: usize| match run_when {
+            RunWhen::Succeeded | RunWhen::Failing => status(at) == StepStatus::Completed,
             RunWhen::Finished => true,
-            RunWhen::Failed => status == StepStatus::Failed,
+            // A failure that was passed further up counts too.
+            RunWhen::Failed => graph.ancestors(at).iter().any(failed),
         };
-        let before = self.facts.definition.graph().dependencies(position);
+        let before = graph.dependencies(position);
         let ended = before.iter().filter(|at| !self.is_open(**at));
         let (ended, counted) = ended.fold((0, 0), |(ended, counted), at| {
-            let counts = counts(self.next.steps[*at].status);
-            (ended + 1, counted + u32::from(counts))
+            (ended + 1, counted + u32::from(counts(*at)))
         });
         let is_failing = self.next.failing.is_some();
         let is_for_failure = run_when == RunWhen::Failing && !is_failing;

@@ -225,48 +225,56 @@ impl TransitionBuilder<'_> {
         failure: Failure,
         retryable: Option<bool>,
     ) -> DecideResult<Judged> {
-        if retryable == Some(false) || !self.may_retry(turn, &failure) {
+        let step = self.step(turn.position).acting();
+        let pause = self.pause_before_retry(step, turn.visit, &failure);
+        let Some(pause) = pause.filter(|_| retryable != Some(false)) else {
             return Ok(Judged::Failed(failure));
+        };
+        let ended = (Some(failure), Some(turn.consumed));
+        self.ask_again(&turn.visit_id(), turn.visit.attempt, ended, pause);
+        if !pause.is_zero() {
+            self.run_to_quiescence()?;
         }
-        self.reoffer_later(turn, failure)?;
         Ok(Judged::Reoffered)
     }
 
-    /// Whether a model that could not do its step is asked once more.
-    fn may_retry(&self, turn: &OpenTurn<'_>, failure: &Failure) -> bool {
-        let step = self.step(turn.position).acting();
-        step.retry.as_ref().is_some_and(|retry| {
-            let covers = retry.on.is_empty() || retry.on.contains(&failure.code);
-            covers && turn.visit.failures + 1 < retry.max_attempts
-        })
-    }
-
-    /// A model is asked once more, after the pause that its step says.
-    fn reoffer_later(&mut self, turn: &OpenTurn<'_>, failure: Failure) -> DecideResult<()> {
-        let retry = self.step(turn.position).acting().retry.as_ref();
-        let random = self.ids.random();
-        let pause = retry.map_or(Duration::ZERO, |retry| {
-            retry.pause(turn.visit.failures + 1, random)
-        });
-        if pause.is_zero() {
-            self.reoffer(turn, Some(failure));
-            return Ok(());
-        }
-        let due = self.row.at.after(pause);
-        self.end_turn(turn, Some(failure), Awaiting::Retry { due });
-        self.run_to_quiescence()
+    /// The pause after which a model that could not do its step is asked once more; `None` where it is not.
+    pub(super) fn pause_before_retry(
+        &self,
+        step: &Step,
+        visit: &Visit,
+        failure: &Failure,
+    ) -> Option<Duration> {
+        let retry = step.retry.as_ref()?;
+        let covers = retry.on.is_empty() || retry.names(&failure.code);
+        let has_more = covers && visit.failures + 1 < retry.max_attempts;
+        has_more.then(|| retry.pause(visit.failures + 1, self.ids.random()))
     }
 
     /// A model is asked once more, with a new token.
     pub(super) fn reoffer(&mut self, turn: &OpenTurn<'_>, failure: Option<Failure>) {
-        let awaiting = self.new_token();
-        self.end_turn(turn, failure, awaiting.clone());
-        self.wait_for(&turn.visit_id(), turn.visit.attempt + 1, awaiting);
+        let ended = (failure, Some(turn.consumed));
+        self.ask_again(&turn.visit_id(), turn.visit.attempt, ended, Duration::ZERO);
     }
 
-    fn end_turn(&mut self, turn: &OpenTurn<'_>, failure: Option<Failure>, awaiting: Awaiting) {
-        let (visit_id, attempt) = (turn.visit_id(), turn.visit.attempt);
-        self.end_attempt(&visit_id, attempt, failure, Some(turn.consumed), awaiting);
+    /// An attempt of a model ended, and after a pause the next one begins, with a new token.
+    pub(super) fn ask_again(
+        &mut self,
+        visit_id: &VisitId,
+        attempt: u32,
+        (failure, consumed): (Option<Failure>, Option<ConsumedCall>),
+        pause: Duration,
+    ) {
+        let due = self.row.at.after(pause);
+        let awaiting = if pause.is_zero() {
+            self.new_token()
+        } else {
+            Awaiting::Retry { due }
+        };
+        self.end_attempt(visit_id, attempt, failure, consumed, awaiting.clone());
+        if pause.is_zero() {
+            self.wait_for(visit_id, attempt + 1, awaiting);
+        }
     }
 }
 

@@ -49,7 +49,7 @@ impl TransitionBuilder<'_> {
             self.change_work(&attempt_id.visit_id, &input)?;
         }
         let output = match page.around.clone() {
-            Some(around) if length(&items) > limits::CALL_PAYLOAD_SHOWN_MAX => {
+            Some(around) if length(&items) > limits::CALL_REPLY_SHOWN_MAX => {
                 let list = file_of(&items, around);
                 return self.attachment_came(position, step, attempt_id, visit, &list);
             }

@@ -2,6 +2,7 @@
 //! too; of what somebody else is to bring nothing is known, so what depends on it is not known either. It presumes that
 //! every step that somebody works on comes to a good end.
 
+mod doubt;
 mod unknown;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -386,104 +387,12 @@ impl<'a> Rehearsing<'a> {
             .map_or("", |step| step.why.as_str())
     }
 
-    /// What was passed may be entered all the same, where a step of which the end is not known may send control back.
-    fn doubt_passed(&mut self) {
-        let definition = self.builder.facts.definition;
-        let graph = definition.graph();
-        let is_open = |at: &usize| self.builder.next.steps[*at].status == StepStatus::Pending;
-        let open = (0..self.steps.len()).filter(is_open);
-        let targets = open.flat_map(|at| definition.workflow.steps[at].jumps());
-        let targets = targets.filter_map(|id| graph.position(id));
-        let again: BTreeSet<_> = targets.flat_map(|at| graph.downstream(at)).collect();
-        for position in again {
-            if let Some(step) = self.steps[position]
-                .as_mut()
-                .filter(|step| step.will_run == Some(false))
-            {
-                (step.will_run, step.why) =
-                    (None, format!("{}, but may come back to it", step.why));
-            }
-        }
-    }
-
-    /// Of jumps that may happen in either order nobody knows what they go past.
-    fn doubt_crossing(&mut self) {
-        let definition = self.builder.facts.definition;
-        let graph = definition.graph();
-        let steps = &definition.workflow.steps;
-        let is_ordered = |a: usize, b: usize| {
-            graph.downstream(a).contains(&b) || graph.downstream(b).contains(&a)
-        };
-        let jumping: Vec<_> = (0..steps.len())
-            .filter(|at| steps[*at].is_jumping())
-            .collect();
-        let mut doubted = BTreeSet::new();
-        for &from in &jumping {
-            let targets = steps[from].jumps().filter_map(|id| graph.position(id));
-            let targets: Vec<_> = targets.collect();
-            let mut others = targets.iter().chain(&jumping);
-            if others.any(|other| !is_ordered(from, *other)) {
-                let after = graph.downstream(from).into_iter().filter(|at| *at != from);
-                doubted.extend(after);
-                doubted.extend(targets.iter().flat_map(|at| graph.downstream(*at)));
-            }
-        }
-        for position in doubted {
-            let why = "it depends on which of several jumps comes first";
-            if let Some(step) = self.steps[position].as_mut() {
-                (step.will_run, step.why) = (None, why.to_owned());
-            }
-        }
-    }
-
-    /// Nobody knows which of the steps before a join are done first.
-    fn doubt_losers(&mut self) {
-        for position in &self.losers {
-            if let Some(step) = self.steps[*position].as_mut() {
-                let why = "a join may go on without it";
-                (step.will_run, step.why) = (None, why.to_owned());
-            }
-        }
-    }
-
-    /// Of a step beside a jump back nobody knows whether it is entered first, unless it waits for nothing but what comes
-    /// before the jump.
-    fn doubt_beside(&mut self) {
-        let definition = self.builder.facts.definition;
-        let graph = definition.graph();
-        let steps = &definition.workflow.steps;
-        let mut doubted = BTreeSet::new();
-        for from in (0..steps.len()).filter(|at| steps[*at].is_jumping()) {
-            let (before, after) = (graph.ancestors(from), graph.downstream(from));
-            let targets = steps[from].jumps().filter_map(|id| graph.position(id));
-            let again = targets
-                .filter(|at| before.contains(at))
-                .flat_map(|at| graph.downstream(at));
-            let is_late = |at: &usize| {
-                let waits_for = graph.dependencies(*at);
-                !before.contains(at)
-                    && !after.contains(at)
-                    && waits_for.iter().any(|at| !before.contains(at))
-            };
-            doubted.extend(again.filter(is_late));
-        }
-        let doubted: BTreeSet<_> = doubted
-            .into_iter()
-            .flat_map(|at| graph.downstream(at))
-            .collect();
-        for position in doubted {
-            if let Some(step) = self.steps[position].as_mut() {
-                let why = "it depends on whether a jump back comes first";
-                (step.will_run, step.why) = (None, why.to_owned());
-            }
-        }
-    }
-
     fn end(mut self) -> Rehearsal {
         self.doubt_passed();
         self.doubt_crossing();
         self.doubt_beside();
         self.doubt_losers();
+        self.doubt_handled();
         let definition = self.builder.facts.definition;
         let mut steps = Vec::new();
         for position in 0..self.steps.len() {

@@ -13,10 +13,11 @@ use crate::{
     domain::{
         FailureCode,
         definition::Parts,
+        document::Document,
         event::OutputFault,
         expression::{
-            BESIDE, EvaluationFault, Expression, Item, RUN, Reference, Rendered, Root, Roots,
-            Segment, Template, dotted,
+            BESIDE, ERROR, EvaluationFault, Expression, Item, RUN, Reference, Rendered, Root,
+            Roots, Segment, Template, dotted,
         },
         id::StepId,
         truncate::length,
@@ -245,7 +246,12 @@ impl Gathered<'_, '_> {
         let builder = self.builder;
         match (reference.root, first) {
             (Root::Inputs, first) => self.input(first.as_deref()),
-            (Root::Steps, Some(id)) => self.step(&id),
+            (Root::Steps, Some(id)) => {
+                self.step(&id);
+                if reference.is_error() {
+                    self.error(&id);
+                }
+            }
             (Root::Steps, None) => {
                 for step in &builder.next.steps {
                     self.step(step.id.as_str());
@@ -296,6 +302,17 @@ impl Gathered<'_, '_> {
     fn step(&mut self, id: &str) {
         if let Some(value) = self.output(id) {
             self.roots.steps.insert(id.to_owned(), value);
+        }
+    }
+
+    /// What the step failed with, unless it is to be done again.
+    fn error(&mut self, id: &str) {
+        let mut steps = self.builder.next.steps.iter();
+        let state =
+            steps.find(|state| state.id.as_str() == id && state.status != StepStatus::Pending);
+        if let Some(failure) = state.and_then(|state| state.failure()) {
+            let error = json!({ ERROR: error_of(failure) });
+            self.roots.errors.insert(id.to_owned(), error);
         }
     }
 
@@ -426,15 +443,26 @@ fn visits_of(step: &StepState) -> Value {
 
 /// How a step stands, and what it failed with.
 fn end_of(step: &StepState) -> Value {
-    let closed = step.visit().and_then(|visit| visit.closed.as_ref());
-    let failure = closed.and_then(|closed| closed.failure.as_ref());
-    let error = failure.map(|failure| json!({ "code": failure.code, "message": failure.message }));
-    json!({ "status": step.status, "error": error })
+    json!({ "status": step.status, ERROR: step.failure().map(error_of) })
 }
 
-/// A failure as expressions see it.
+/// What a step failed with, as expressions see it.
+fn error_of(failure: &Failure) -> Value {
+    let response = failure.response.as_deref();
+    let payload = response.and_then(|response| response.payload.as_ref());
+    json!({
+        "code": failure.code,
+        "message": failure.message,
+        "status": response.map(|response| response.status),
+        "response_payload": payload.map(Document::value),
+    })
+}
+
+/// The same with the step.
 fn told(failure: &Failure) -> Value {
-    json!({ "code": failure.code, "message": failure.message, "step": failure.step })
+    let mut told = error_of(failure);
+    told["step"] = json!(failure.step);
+    told
 }
 
 impl TransitionBuilder<'_> {
@@ -445,17 +473,22 @@ impl TransitionBuilder<'_> {
             [] => String::new(),
             place => format!(" in `{}`", dotted(place)),
         };
+        // Its own output is there where it is asked for, whatever the path then leads to.
+        let own = here
+            .own
+            .and(here.visit_id)
+            .and_then(|own| own.step.as_ref());
         let why = fault
             .path
             .as_deref()
-            .and_then(|path| self.why_no_output(path));
+            .and_then(|path| self.why_no_output(path, own));
         let message = format!("{}{}{wherein}", fault.message, why.unwrap_or_default());
         let step = here.visit_id.and_then(|visit_id| visit_id.step.as_ref());
         Interrupt::Fails(Failure::new(FailureCode::ExpressionFailed, message, step))
     }
 
     /// Why the step that this path names has no output now.
-    fn why_no_output(&self, path: &str) -> Option<&'static str> {
+    fn why_no_output(&self, path: &str, own: Option<&StepId>) -> Option<&'static str> {
         let rest = path.strip_prefix("steps.")?;
         let is_named = |id: &str| {
             let after = rest.strip_prefix(id);
@@ -463,6 +496,9 @@ impl TransitionBuilder<'_> {
         };
         let mut steps = self.next.steps.iter();
         let step = steps.find(|step| is_named(step.id.as_str()))?;
+        if own == Some(&step.id) {
+            return None;
+        }
         Some(match step.status {
             StepStatus::Skipped => " (it was skipped)",
             StepStatus::Failed => " (it failed)",

@@ -90,8 +90,14 @@ impl Execution {
     fn due(&self, definition: &Definition, step: &Step, visit: &Visit) -> Option<Timestamp> {
         let paused = self.paused_ms.saturating_sub(visit.paused_ms);
         let opened_at = visit.opened_at.after(Duration::from_millis(paused));
+        // The time of a model is that of one attempt. Its token is as old as the attempt, unless it was renewed for
+        // somebody who is there.
+        let began_at = match visit.grant() {
+            Some(grant) if visit.attempt > 1 => opened_at.max(grant.issued_at),
+            _ => opened_at,
+        };
         let limit = match step.timeout {
-            Some(most) => Some(opened_at.after(most.duration())),
+            Some(most) => Some(began_at.after(most.duration())),
             None => self.aftermath_until(definition, opened_at),
         };
         match visit.awaiting.as_ref()? {
@@ -223,7 +229,16 @@ impl TransitionBuilder<'_> {
                     _ => {}
                 }
                 let message = format!("step '{}' did not end {within}", visit_id.step());
-                self.time_out(visit_id, FailureCode::StepTimedOut, &message)
+                let code = FailureCode::StepTimedOut;
+                let failure = Failure::new(code, &message, visit_id.step.as_ref());
+                let again = visit
+                    .grant()
+                    .and_then(|_| self.pause_before_retry(step, &visit, &failure));
+                let Some(pause) = again else {
+                    return self.time_out(visit_id, code, &message);
+                };
+                self.ask_again(visit_id, visit.attempt, (Some(failure), None), pause);
+                Ok(())
             }
             None => Ok(()),
         }

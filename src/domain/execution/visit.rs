@@ -189,6 +189,11 @@ impl StepState {
         self.visits.last().map(|visit| &**visit)
     }
 
+    /// What its latest visit failed with.
+    pub(in crate::domain) fn failure(&self) -> Option<&Failure> {
+        self.visit()?.closed.as_ref()?.failure.as_ref()
+    }
+
     pub(super) fn visit_mut(&mut self, visit_id: &VisitId, change: impl FnOnce(&mut Visit)) {
         let visits = match (visit_id.body, visit_id.item) {
             (Body::Work, None) => &mut self.visits,

@@ -168,9 +168,12 @@ impl Parser<'_> {
         known: &[&str],
     ) {
         let foreign = words::value(what, written).filter(|word| known.contains(word));
+        if let Some(advice) = words::filter_advice(written).filter(|_| what == "filter") {
+            return self.note(fault.suggest(advice));
+        }
         let meant = foreign.or_else(|| nearest::nearest(written, known.iter().copied()));
         self.note(match meant {
-            Some(meant) => fault.did_you_mean(span, written, meant, foreign.is_some()),
+            Some(meant) => fault.did_you_mean(span, meant),
             None => fault.suggest(format!("the {what}s are {}", known.join(", "))),
         });
     }

@@ -3,7 +3,6 @@
 use std::fmt;
 
 use super::segment::Segment;
-use crate::domain::nearest::is_sure;
 
 /// The kinds of faults that the text of an expression may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,20 +89,10 @@ impl ExpressionFault {
         self
     }
 
-    /// Suggests `meant` for the word `wrong` at `span`; as an edit too if it is `certain`, or near enough to be sure.
-    pub(super) fn did_you_mean(
-        self,
-        span: (usize, usize),
-        wrong: &str,
-        meant: &str,
-        certain: bool,
-    ) -> Self {
-        let fault = self.suggest(format!("did you mean `{meant}`?"));
-        if certain || is_sure(wrong, meant) {
-            fault.replace(span, meant.to_owned())
-        } else {
-            fault
-        }
+    /// Suggests `meant` for the word at `span`, with an edit.
+    pub(super) fn did_you_mean(self, span: (usize, usize), meant: &str) -> Self {
+        self.suggest(format!("did you mean `{meant}`?"))
+            .replace(span, meant.to_owned())
     }
 }
 

@@ -101,9 +101,7 @@ static FILTERS: &[Filter] = &[
     plain("tojson", |call| call.made(call.json()?.to_string())),
     plain("trim", |call| call.made(call.text()?.trim().to_owned())),
     filter("unique", (0, 0), &["attribute", "case_sensitive"], |call| {
-        call.charge_comparisons()?;
-        let (named,) = from_args(&call.arguments)?;
-        given::unique(call.state, call.value, named)
+        call.unique()
     }),
     plain("upper", |call| call.made(call.text()?.to_uppercase())),
     plain("values", |call| call.entries(|_, item| item)),

@@ -115,9 +115,26 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
     }
 
     pub(super) fn sort(&self) -> Result<Inner, Error> {
-        let (named,): (Kwargs,) = from_args(&self.arguments)?;
+        let named = self.by_letter()?;
         let path = named.peek::<Option<String>>("attribute")?;
         given::sort(self.state, self.ordered(path.as_deref())?, named)
+    }
+
+    /// Returns the items of the list that differ from those before them.
+    pub(super) fn unique(&self) -> Result<Inner, Error> {
+        self.charge_comparisons()?;
+        given::unique(self.state, self.value.clone(), self.by_letter()?)
+    }
+
+    /// The named arguments. Texts are compared letter by letter, as `==`, `<`, `min` and `max` do, unless they say otherwise.
+    fn by_letter(&self) -> Result<Kwargs, Error> {
+        let (named,): (Kwargs,) = from_args(&self.arguments)?;
+        if named.peek::<Option<bool>>("case_sensitive")?.is_some() {
+            return Ok(named);
+        }
+        let given = named.args().map(|key| Ok((key, named.peek::<Inner>(key)?)));
+        let given = given.collect::<Result<Vec<_>, Error>>()?.into_iter();
+        Ok(given.chain([("case_sensitive", true.into())]).collect())
     }
 
     /// Charges for a list whose items are about to be compared with each other.
@@ -230,7 +247,8 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
         })
     }
 
-    /// `map(attribute="name")`: the attribute of every item.
+    /// `map(attribute="name")`: the attribute of every item. Items that are null are passed over without a `default`: those of
+    /// a `foreach` that went on without them.
     pub(super) fn map(&self) -> Result<Inner, Error> {
         let (named,): (Kwargs,) = from_args(&self.arguments)?;
         self.list()?;
@@ -244,7 +262,9 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
                 ))
             })
         };
-        let items: Result<Vec<_>, _> = self.items()?.iter().map(found).collect();
+        let mut items = self.items()?;
+        items.retain(|item| other.is_some() || !item.is_none());
+        let items: Result<Vec<_>, _> = items.iter().map(found).collect();
         items.map(Inner::from)
     }
 

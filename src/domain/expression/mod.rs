@@ -49,7 +49,7 @@ pub use self::{
     template::{Rendered, SecretPlace, Template, Unknown, Unresolved},
 };
 pub(super) use self::{
-    run::{BESIDE, Below, RUN},
+    run::{BESIDE, Below, ERROR, ERROR_FIELDS, RUN},
     segment::dotted,
 };
 

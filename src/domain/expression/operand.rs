@@ -73,15 +73,24 @@ impl Parser<'_> {
         let meant = foreign.or_else(|| nearest::nearest(word, known));
         let message = format!("`{}` stands for nothing here", cut(word));
         let fault = ExpressionFault::new(FaultKind::UnknownName, token.span(), message);
+        let (_, end) = self.segments(token.end)?;
         let fault = if let Some(meant) = meant {
-            fault.did_you_mean(token.span(), word, meant, foreign.is_some())
+            let rest = self.between((token.end, end));
+            match rest.split_once(".outputs") {
+                Some((id, _)) => fault.suggest(format!(
+                    "did you mean `{meant}{}.summary`, or a field of its `result`?",
+                    cut(id)
+                )),
+                None => fault
+                    .did_you_mean(token.span(), meant)
+                    .suggest(format!("did you mean `{meant}{}`?", cut(&rest))),
+            }
         } else {
             let words = Root::ALL.iter().map(|(word, _)| format!("`{word}`"));
             let words = words.collect::<Vec<_>>().join(", ");
             fault.suggest(format!("quote it if it is text; names begin with {words}"))
         };
         self.note(fault);
-        let (_, end) = self.segments(token.end)?;
         let mut node = self.literal(token, Value::Null);
         node.end = end;
         node.constant = false;

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{
     fault::{EvaluationFault, EvaluationFaultKind},
+    run::ERROR,
     segment::Segment,
     token::cut,
 };
@@ -81,6 +82,12 @@ impl Reference {
         self.first(Root::Steps)
     }
 
+    /// Whether the path reads what a step failed with, `steps.ID.error`, where it has no output.
+    pub fn is_error(&self) -> bool {
+        let error = |segment: &Segment| segment.key() == ERROR;
+        self.root == Root::Steps && self.path.get(1).is_some_and(error)
+    }
+
     /// The name of the secret that the path reads.
     pub fn secret(&self) -> Option<Cow<'_, str>> {
         self.first(Root::Secrets)
@@ -99,6 +106,11 @@ impl Reference {
     /// Whether this path leads to the same value as `other`, or to one that contains it.
     pub(crate) fn is_above(&self, other: &Self) -> bool {
         self.root == other.root && other.path.starts_with(&self.path)
+    }
+
+    /// The first `count` segments of the path, as text.
+    pub(crate) fn above(&self, count: usize) -> String {
+        upto(self, count)
     }
 
     pub(super) fn is_same_path(&self, other: &Self) -> bool {
@@ -129,6 +141,8 @@ pub struct Roots {
     pub inputs: Map<String, Value>,
     /// The outputs of steps by step id.
     pub steps: Map<String, Value>,
+    /// What steps failed with by step id, each as an object with the field `error`.
+    pub errors: Map<String, Value>,
     /// The memory of the execution.
     pub memory: Map<String, Value>,
     /// The environment variables that the configuration allows.
@@ -146,6 +160,7 @@ impl Roots {
     pub(in crate::domain) fn extend(&mut self, more: Self) {
         self.inputs.extend(more.inputs);
         self.steps.extend(more.steps);
+        self.errors.extend(more.errors);
         self.memory.extend(more.memory);
         self.env.extend(more.env);
         if !more.secrets.is_empty() {
@@ -161,20 +176,23 @@ impl Roots {
             Root::Memory => &self.memory,
             Root::Env => &self.env,
             Root::Secrets => return self.placeholder(reference).map(Cow::Owned),
-            Root::Run => return walk(&self.run, reference, 0).map(Cow::Borrowed),
-            Root::Item => {
-                return walk(&self.item(reference)?.value, reference, 0).map(Cow::Borrowed);
-            }
+            Root::Run => return walk(&self.run, reference, 0),
+            Root::Item => return walk(&self.item(reference)?.value, reference, 0),
             Root::Index => {
                 let index = Value::from(self.item(reference)?.index);
-                return walk(&index, reference, 0).cloned().map(Cow::Owned);
+                return walk(&index, reference, 0).map(|found| Cow::Owned(found.into_owned()));
             }
         };
         let Some(first) = reference.path.first() else {
             return Ok(Cow::Owned(Value::Object(map.clone())));
         };
-        match map.get(first.key().as_ref()) {
-            Some(value) => walk(value, reference, 1).map(Cow::Borrowed),
+        let key = first.key();
+        let error = reference
+            .is_error()
+            .then(|| self.errors.get(&*key))
+            .flatten();
+        match map.get(&*key).or(error) {
+            Some(value) => walk(value, reference, 1),
             None => Err(missing(reference, 0, Some(map))),
         }
     }
@@ -201,14 +219,21 @@ impl Roots {
     }
 }
 
-/// Follows the path of `reference` from its segment `from` on, beginning at `start`.
+/// Follows the path of `reference` from its segment `from` on, beginning at `start`. An index into a text is a letter.
 fn walk<'a>(
     start: &'a Value,
     reference: &Reference,
     from: usize,
-) -> Result<&'a Value, EvaluationFault> {
+) -> Result<Cow<'a, Value>, EvaluationFault> {
     let mut value = start;
     for (at, segment) in reference.path.iter().enumerate().skip(from) {
+        if let (Value::String(text), Segment::Index(index)) = (value, segment)
+            && let Some(letter) = text.chars().nth(*index)
+        {
+            let letter = Value::String(letter.into());
+            let found = walk(&letter, reference, at + 1)?;
+            return Ok(Cow::Owned(found.into_owned()));
+        }
         let next = match (value, segment) {
             (Value::Object(map), segment) => map.get(segment.key().as_ref()),
             (Value::Array(items), Segment::Index(index)) => items.get(*index),
@@ -225,7 +250,7 @@ fn walk<'a>(
         };
         value = next;
     }
-    Ok(value)
+    Ok(Cow::Borrowed(value))
 }
 
 /// The fault of a path whose segment `at` leads to nothing.
@@ -254,7 +279,7 @@ fn missing(
         _ if is_difference => {
             Some("a hyphen between letters belongs to the name: write ` - ` to subtract".into())
         }
-        "length" => Some("write `| length` for how long something is".into()),
+        "length" | "size" | "count" => Some("write `| length` for how long something is".into()),
         _ => nearest::did_you_mean(&key, keys.take(KEYS)),
     };
     fault

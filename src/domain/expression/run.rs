@@ -9,9 +9,19 @@ pub(in crate::domain) const RUN: &[(&str, Below)] = &[
     ("visit", Below::Nothing),
     ("step", Below::Nothing),
     ("visits", Below::Steps(&[])),
-    ("steps", Below::Steps(&["status", "error"])),
-    ("failure", Below::These(&["code", "message", "step"])),
+    ("steps", Below::Steps(&["status", ERROR])),
+    (
+        "failure",
+        Below::These(&["code", "message", "step", "status", "response_payload"]),
+    ),
 ];
+
+/// The key under which a step that failed has what it failed with.
+pub(in crate::domain) const ERROR: &str = "error";
+
+/// What stands below [`ERROR`]: null where the other side answered nothing.
+pub(in crate::domain) const ERROR_FIELDS: &[&str] =
+    &["code", "message", "status", "response_payload"];
 
 /// What hooks and compensations see besides.
 pub(in crate::domain) const BESIDE: &[(&str, Below)] =

@@ -134,7 +134,11 @@ impl Reader<'_> {
         let Some(sign) = SIGNS.iter().find(|sign| rest.starts_with(**sign)) else {
             let span = (self.at, self.at + first.len_utf8());
             let message = format!("`{}` has no place in an expression", first.escape_debug());
-            return Err(ExpressionFault::new(FaultKind::Syntax, span, message));
+            let fault = ExpressionFault::new(FaultKind::Syntax, span, message);
+            return Err(match first {
+                '‘' | '’' | '“' | '”' => fault.suggest("write straight quotes: `'text'`"),
+                _ => fault,
+            });
         };
         self.at += sign.len();
         match *sign {

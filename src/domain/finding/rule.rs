@@ -156,6 +156,10 @@ rules! {
     ReferenceTooEarly = "reference_too_early", Error;
     /// The expression names a step that is reset before every use of the expression.
     ForgottenOutput = "forgotten_output", Error;
+    /// No failure has the code or the class.
+    UnknownFailure = "unknown_failure", Error;
+    /// The expression asks for what is not there where something failed, or for a failure where nothing did.
+    FailedOutput = "failed_output", Error;
     /// The expression names a field that its step need not bring.
     UncertainReference = "uncertain_reference", Warning;
     /// The expression asks for the output of a step that its condition may skip.
@@ -166,6 +170,14 @@ rules! {
     UnusedInput = "unused_input", Warning;
     /// The text looks like an expression and is none.
     LooksLikeExpression = "looks_like_expression", Warning;
+    /// An expression stands where none is evaluated.
+    NotATemplate = "not_a_template", Error;
+    /// An expression puts a secret where it would be kept or shown.
+    MisplacedSecret = "misplaced_secret", Error;
+    /// An expression reads an input, and the manifest declares none.
+    UndeclaredInput = "undeclared_input", Warning;
+    /// A ` #` in a text without quotes begins a comment, which looks like a part of the text.
+    CutByComment = "cut_by_comment", Warning;
     /// Nothing leads out of a loop.
     EndlessLoop = "endless_loop", Error;
     /// A step that handles failures is reached without one.
@@ -200,6 +212,8 @@ rules! {
     TooManyFiles = "too_many_files", Error;
     /// A symbolic link leaves the directory.
     OutsideDirectory = "outside_directory", Error;
+    /// The document is one of another system.
+    ForeignDocument = "foreign_document", Error;
     /// The file is of no kind that midex reads.
     UnsupportedFile = "unsupported_file", Error;
     /// There are more findings than are listed.

@@ -1,11 +1,13 @@
 //! Keys and values of other systems (GitHub Actions, Argo, Temporal, Step Functions, n8n) by the mapping in which authors
 //! write them, each with its counterpart in midex. This table goes before similar spelling, and only for unknown words.
 
+mod documents;
 mod words;
 
 use std::{collections::HashMap, sync::LazyLock};
 
-use self::words::{BARE, KEYS, VALUES};
+pub use self::documents::document;
+use self::words::{BARE, FILTERS, KEYS, VALUES};
 use crate::domain::nearest::fold;
 
 /// Foreign keys of one meaning in one mapping.
@@ -34,6 +36,8 @@ pub enum Counterpart {
     Flag(bool, &'static str, &'static str),
     /// The value where it is a mapping; otherwise these words.
     KeyOrWords(&'static str, &'static str),
+    /// The value where it is a text; otherwise these words, which count as the kind of a step without one.
+    TextOrWords(&'static str, &'static str),
     /// No entry: advice. `{id}` is the id of the step.
     Words(&'static str),
     /// No entry, only advice; but it counts as the kind of the step.
@@ -105,6 +109,13 @@ pub fn value(key: &str, text: &str) -> Option<&'static str> {
     Some(row.meant)
 }
 
+/// What to do about a filter of Jinja's that has no counterpart.
+pub fn filter_advice(name: &str) -> Option<&'static str> {
+    let mut rows = FILTERS.iter();
+    let (_, advice) = rows.find(|(words, _)| words.split(' ').any(|word| word == name))?;
+    Some(advice)
+}
+
 /// The mapping for a plain value under `key` of the mapping called `place`.
 pub fn bare(place: &str, key: &str) -> Option<&'static Bare> {
     BARE.iter().find(|row| (row.place, row.key) == (place, key))
@@ -121,6 +132,7 @@ pub(super) fn targets() -> impl Iterator<Item = (&'static str, &'static str)> {
             | Counterpart::OneMore(Some(key), _)
             | Counterpart::OneMore(None, key)
             | Counterpart::Flag(_, key, _)
+            | Counterpart::TextOrWords(key, _)
             | Counterpart::KeyOrWords(key, _) => vec![key],
             Counterpart::Words(_) | Counterpart::Kind(_) => Vec::new(),
         };

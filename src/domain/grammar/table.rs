@@ -98,6 +98,11 @@ pub const STEPS: &str = "steps";
 /// The keys that say where steps are inserted: before a step of the base, or after it.
 pub const INSERT_AT: [&str; 2] = ["before", "after"];
 
+/// The key for the warnings that the author of a manifest accepts.
+pub const ACCEPT: &str = "accept";
+/// The warnings that an author may accept.
+const ACCEPTED: &[&str] = &["mutation_without_gate"];
+
 /// The word for the end of an execution where a step id may stand.
 pub const END: &str = "$end";
 /// The words of `on_error` beside step ids.
@@ -369,6 +374,12 @@ pub static INSERTED: Record = record(
     ],
 );
 
+const INPUTS: Key = key(
+    "inputs",
+    Shape::Inputs(&DECLARED),
+    "What the workflow is to be told at its start, in this order; without this key any object is taken, and {} takes nothing",
+);
+
 /// A workflow in YAML or JSON. Without a description it is valid, with a warning.
 pub static MANIFEST: Record = record(
     "a workflow manifest",
@@ -384,11 +395,7 @@ pub static MANIFEST: Record = record(
         TAGS,
         CARE,
         METADATA,
-        key(
-            "inputs",
-            Shape::Inputs(&DECLARED),
-            "What the workflow is to be told at its start, in this order; without this key any object is taken, and {} takes nothing",
-        ),
+        INPUTS,
         Key {
             unless: Some(EXTENDS),
             ..required(
@@ -413,6 +420,11 @@ pub static MANIFEST: Record = record(
             "How long an execution may run, pauses not counted",
         ),
         key("limits", Shape::Record(&LIMITS), "How much it may do"),
+        key(
+            ACCEPT,
+            Shape::List(&Shape::Choice(ACCEPTED), 0, ACCEPTED.len()),
+            "The warnings that its author has thought about and accepts",
+        ),
         key(
             "on_failure",
             Shape::Steps(&STEP),
@@ -464,6 +476,7 @@ pub static FRONT_MATTER: Record = record(
         TAGS,
         CARE,
         METADATA,
+        INPUTS,
         required(
             "phases",
             Shape::Steps(&PHASE),
@@ -472,17 +485,31 @@ pub static FRONT_MATTER: Record = record(
     ],
 );
 
+/// The front matter of an agent that is written for a host: only these keys count.
+pub static HOST_PERSONA: Record = Record {
+    is_open: true,
+    ..record(
+        "the front matter of an agent",
+        &[
+            required("name", Shape::Id(Id::Agent), AGENT_NAME),
+            Key {
+                required: true,
+                shape: Shape::Text(limits::HOST_DESCRIPTION_BYTES_MAX),
+                ..DESCRIPTION
+            },
+        ],
+    )
+};
+
+const AGENT_NAME: &str = "The name that steps refer to the agent by";
+
 /// The front matter of an agent, which may have other keys besides.
 pub static PERSONA: Record = Record {
     is_open: true,
     ..record(
         "the front matter of an agent",
         &[
-            required(
-                "name",
-                Shape::Id(Id::Agent),
-                "The name that steps refer to the agent by",
-            ),
+            required("name", Shape::Id(Id::Agent), AGENT_NAME),
             Key {
                 required: true,
                 ..DESCRIPTION

@@ -46,6 +46,10 @@ pub(super) struct Evaluation<'a> {
     path: Vec<Key<'a>>,
     caches: HashMap<PatternId, Cache>,
     pub(super) found: Vec<Violation>,
+    /// Whether several schemas of a `oneOf` may hold.
+    is_lenient: bool,
+    /// Whether several have.
+    pub(super) has_several: bool,
 }
 
 /// The remembered result of a schema for a value.
@@ -88,6 +92,16 @@ impl<'a> Evaluation<'a> {
             path: Vec::new(),
             caches: HashMap::new(),
             found: Vec::new(),
+            is_lenient: false,
+            has_several: false,
+        }
+    }
+
+    /// The same, where several schemas of a `oneOf` may hold.
+    pub(super) fn leniently(self) -> Self {
+        Self {
+            is_lenient: true,
+            ..self
         }
     }
 
@@ -169,6 +183,9 @@ impl<'a> Evaluation<'a> {
                 }
                 keyword => match self.broken_part(keyword, value)? {
                     None => true,
+                    Some(Part::Whole) if mode == Mode::Report && keyword.is_choice() => {
+                        self.violate_choice(id, keyword, value)?
+                    }
                     Some(part) => self.violate(keyword, part, value, mode)?,
                 },
             };
@@ -201,6 +218,35 @@ impl<'a> Evaluation<'a> {
             holds = self.violate(keyword, Part::Property(name), value, mode)?;
         }
         Ok(holds)
+    }
+
+    /// Reports what breaks the alternative that the value says it is of; else that it is of none.
+    fn violate_choice(&mut self, id: NodeId, keyword: &'a Keyword, value: &'a Value) -> Eval {
+        let program = self.program;
+        let mut keywords = program.nodes[id].keywords.iter();
+        let told = keywords.find_map(|keyword| match keyword {
+            Keyword::Discriminator(told) => Some(&**told),
+            _ => None,
+        });
+        let told =
+            told.and_then(|told| Some((told, value.as_object()?.get_key_value(&told.property)?)));
+        let Some((told, (name, said))) = told else {
+            return self.violate(keyword, Part::Whole, value, Mode::Report);
+        };
+        let chosen = told.options.iter().find(|(option, _)| *said == **option);
+        let Some((_, node)) = chosen else {
+            self.path.push(Key::Name(name));
+            let holds = self.violate(&told.values, Part::Whole, said, Mode::Report)?;
+            self.path.pop();
+            return Ok(holds);
+        };
+        let before = self.found.len();
+        self.validate(*node, value, Mode::Report)?;
+        if self.found.len() == before {
+            // They were reported before, or the alternative holds and another part of the schema does not.
+            return self.violate(keyword, Part::Whole, value, Mode::Report);
+        }
+        Ok(false)
     }
 
     /// Reports a violation if the mode asks for it. Always returns `Ok(false)`, that the value is invalid.
@@ -293,6 +339,10 @@ impl<'a> Evaluation<'a> {
             (Keyword::OneOf(nodes), value) => match self.count_valid(nodes, value, 2)? {
                 0 => Some(Part::Whole),
                 1 => None,
+                _ if self.is_lenient => {
+                    self.has_several = true;
+                    None
+                }
                 _ => Some(Part::TooMany),
             },
             (Keyword::Not(node, _), value) => broken(self.validate(*node, value, Mode::Check)?),
@@ -371,6 +421,7 @@ impl<'a> Evaluation<'a> {
             // An evaluation of its own, because results are remembered by address and this text is dropped.
             let mut inner = Evaluation::new(self.program, self.name, self.steps);
             inner.depth = self.depth;
+            inner.is_lenient = self.is_lenient;
             inner.caches = std::mem::take(&mut self.caches);
             let holds = inner.validate(node, &text, Mode::Check);
             self.steps = inner.steps;

@@ -63,6 +63,8 @@ pub(super) enum Keyword {
     AllOf(Vec<NodeId>),
     AnyOf(Vec<NodeId>),
     OneOf(Vec<NodeId>),
+    /// What OpenAPI says beside `oneOf` or `anyOf`: nothing by itself, but whose violations are told.
+    Discriminator(Box<Discriminator>),
     Not(NodeId, String),
     If {
         condition: NodeId,
@@ -81,6 +83,16 @@ pub(super) struct Properties {
     pub(super) position: HashMap<String, usize>,
     pub(super) patterns: Vec<(PatternId, NodeId)>,
     pub(super) additional: Option<NodeId>,
+}
+
+/// A property that says of which alternative a value is.
+#[derive(Debug)]
+pub(super) struct Discriminator {
+    pub(super) property: String,
+    /// Its values, each with its alternative.
+    pub(super) options: Vec<(String, NodeId)>,
+    /// An `enum` of the values.
+    pub(super) values: Keyword,
 }
 
 /// The steps of traversing names.
@@ -192,6 +204,11 @@ impl Keyword {
             Self::Format(format) => format.states(),
             _ => 0,
         }
+    }
+
+    /// Whether the keyword lists alternatives.
+    pub(super) fn is_choice(&self) -> bool {
+        matches!(self, Self::AnyOf(_) | Self::OneOf(_))
     }
 
     /// Whether the keyword is `unevaluated…`, which evaluates other schemas of the value or its items again.

@@ -41,9 +41,13 @@ const NEST_MAX: u32 = 50;
 
 /// Whether a text is a regular expression. It is only parsed, so one that would compile to too much counts too.
 pub(super) fn is_pattern(text: &str) -> bool {
+    text.len() <= limits::SCHEMA_PATTERN_BYTES_MAX && parsed(text).is_some()
+}
+
+/// An expression as its parser reads it.
+pub(super) fn parsed(text: &str) -> Option<regex_syntax::hir::Hir> {
     let config = syntax::Config::new().nest_limit(NEST_MAX);
-    text.len() <= limits::SCHEMA_PATTERN_BYTES_MAX
-        && syntax::parse_with(&translated(text), &config).is_ok()
+    syntax::parse_with(&translated(text), &config).ok()
 }
 
 /// The steps of [`is_pattern`].

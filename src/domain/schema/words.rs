@@ -146,6 +146,7 @@ fn rule(keyword: &Keyword, part: Part<'_>) -> &'static str {
         Keyword::AllOf(_) => "allOf",
         Keyword::AnyOf(_) => "anyOf",
         Keyword::OneOf(_) => "oneOf",
+        Keyword::Discriminator(_) => "discriminator",
         Keyword::Not(..) => "not",
         Keyword::If { .. } => "if",
         Keyword::Reference(_) => "$ref",

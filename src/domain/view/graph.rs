@@ -121,6 +121,9 @@ pub enum EdgeKind {
     OnError,
 }
 
+/// The title of the part of a picture that has the steps of `on_failure`.
+pub const ON_FAILURE_TITLE: &str = "✗ on_failure: once the execution is failing";
+
 impl GraphView {
     /// In which wave each step comes: after all that it waits for, and after what leads to it from above. Control that goes
     /// back makes no wave of its own.

@@ -1,9 +1,40 @@
-//! The inputs of a workflow, for who is to give them.
+//! The inputs of a workflow, for who is to give them, and those of an execution, for who works on them.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::domain::input::{Input, InputDefault, Inputs};
+use super::Subject;
+use crate::{
+    domain::{
+        input::{Input, InputDefault, Inputs},
+        truncate::truncate,
+    },
+    uri,
+};
+
+/// The inputs of an execution, as whoever does a step of it is shown them.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct InputsView {
+    /// The inputs, as they stand.
+    pub inputs: Value,
+    /// Where they are read whole, as `inputs` of what a person is shown, where they are shortened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inputs_uri: Option<String>,
+}
+
+impl InputsView {
+    /// Those of an execution, in at most `bytes_max` bytes of JSON; `None` where it has none.
+    pub(super) fn of(subject: &Subject<'_>, bytes_max: usize) -> Option<Self> {
+        let whole = subject.value(subject.execution.inputs()?)?;
+        let (inputs, is_cut) = truncate(&whole, bytes_max);
+        let id = uri::encode(subject.execution.id().as_str());
+        Some(Self {
+            inputs,
+            inputs_uri: is_cut.then(|| format!("midex://workflow/current_step/{id}?reader=person")),
+        })
+    }
+}
 
 /// One input, as whoever starts the workflow is shown it.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -5,7 +5,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    Previous, ReadyStep, Subject, previous::lately, reply::ready_step_brief, status::first_open,
+    Previous, ReadyStep, Subject,
+    previous::lately,
+    reply::ready_step_brief,
+    status::{asked, first_open},
     waits::quoted,
 };
 use crate::{
@@ -103,6 +106,9 @@ pub struct OpenExecution {
     pub more_steps: usize,
     /// What the steps decided that were done last, the latest first, in short.
     pub decided: Vec<Previous>,
+    /// What a person is asked, and the command with which they answer, where an approval is waited for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked: Option<String>,
 }
 
 #[expect(
@@ -182,6 +188,7 @@ pub fn open_execution(subject: &Subject<'_>) -> OpenExecution {
         current_steps: steps.collect(),
         more_steps: 0,
         decided: lately(subject, limits::RESUME_PREVIOUS_BYTES_MAX),
+        asked: asked(subject),
     }
 }
 
@@ -213,7 +220,7 @@ fn done(execution: &Execution) -> usize {
 
 fn message(told: &[OpenExecution], more: usize) -> String {
     let Some(first) = told.first() else {
-        return "Nothing is open in this project. Call workflow.read with uri 'midex://workflow/available_workflows': workflow.start begins one of them".into();
+        return "Nothing is open in this project. Call workflow.list with brief 'true': workflow.start begins one of them".into();
     };
     let rest = match more {
         0 => String::new(),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::{
     Subject,
@@ -15,9 +15,9 @@ use crate::{
         definition::{Definition, Step, StepKind},
         execution::Execution,
         state::State,
-        truncate::{length, shares, truncate},
+        truncate::{CUT, length, shares, truncate},
     },
-    limits,
+    limits, uri,
 };
 
 /// What a step before decided.
@@ -29,9 +29,28 @@ pub struct Previous {
     pub agent_name: Option<String>,
     /// Its output, shortened where `truncated` says so; `midex://workflow/step_history/{execution_id}` has it whole.
     pub output: Value,
+    /// Where the output is read, once it was sent with an earlier item of the same `foreach`: `…` stands in its place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_uri: Option<String>,
     /// Whether the output is shortened.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
+}
+
+impl Previous {
+    /// The same with the address of a long output in place of the output.
+    pub(super) fn by_address(self, execution: &Execution) -> Self {
+        if length(&self.output) <= limits::SENT_ONCE_BYTES_MIN {
+            return self;
+        }
+        let [id, step] = [execution.id().as_str(), &self.step_name].map(uri::encode);
+        Self {
+            output: CUT.into(),
+            output_uri: Some(format!("midex://workflow/step_history/{id}/{step}")),
+            truncated: false,
+            ..self
+        }
+    }
 }
 
 /// The steps before the one at `position` that decided something, in authoring order: what stands before a branch, or
@@ -68,10 +87,9 @@ pub(super) fn previous(
     told.truncate(shown);
     let mut previous = filled(told, bytes_max);
     if let Some(last) = previous.last_mut().filter(|_| shown < all) {
-        last.output = json!(format!(
-            "{} more steps decided something: see step_history",
-            all - shown + 1
-        ));
+        let more = all - shown + 1;
+        let words = format!("{more} more steps decided something: see step_history");
+        last.output = words.into();
         last.truncated = true;
     }
     previous
@@ -130,6 +148,7 @@ fn told_of(
         step_name: step.id.to_string(),
         agent_name: step.agent().map(ToString::to_string),
         output: Value::Null,
+        output_uri: None,
         truncated: true,
     };
     Some((entry, output))

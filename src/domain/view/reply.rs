@@ -4,15 +4,17 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use schemars::JsonSchema;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    Previous, Subject, definition_step,
+    InputsView, Previous, Subject,
+    alike::{after_the_first, alike},
+    definition_step,
     options::NextSteps,
     previous::{deciders, final_output, previous},
     progress,
-    task::{Turn, open_turns, task, turns_given},
+    task::{Turn, about, leave_out_persona, open_turns, task, turns_given, without_sources},
     token,
     waits::{asked_of_people, look_at_child, look_at_parent, quoted, signals_awaited, wait_call},
 };
@@ -78,12 +80,15 @@ pub struct Advanced {
     /// What the steps that it depends on decided, in short.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub previous: Vec<Previous>,
+    /// What the execution works on, where a step is to be done.
+    #[serde(flatten)]
+    pub inputs: Option<InputsView>,
     /// Every step that this call made ready, each with its own token. What the first one is to do stands in the fields above,
-    /// so that of it the wire has the names alone.
+    /// and is null in the list.
     #[serde(serialize_with = "after_the_first")]
     pub new_tokens: Vec<ReadyStep>,
     /// The steps that are open, where this call made none ready.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(serialize_with = "alike", skip_serializing_if = "Vec::is_empty")]
     pub open_steps: Vec<ReadyStep>,
     /// What may be done next (S3): what steps offer, and going on; the highest priority first.
     #[serde(rename = "nextStepOptions", skip_serializing_if = "Vec::is_empty")]
@@ -184,30 +189,6 @@ fn is_first(count: &u32) -> bool {
     *count == 1
 }
 
-/// Writes a list of steps whose first one stands in the singular fields: of that one the names alone.
-pub(super) fn after_the_first<S: Serializer>(
-    steps: &[ReadyStep],
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    #[serde(untagged)]
-    enum Written<'a> {
-        Named {
-            step_name: &'a str,
-            agent_name: Option<&'a str>,
-        },
-        Whole(&'a ReadyStep),
-    }
-    let written = steps.iter().enumerate().map(|(at, step)| match at {
-        0 => Written::Named {
-            step_name: &step.step_name,
-            agent_name: step.agent_name.as_deref(),
-        },
-        _ => Written::Whole(step),
-    });
-    serializer.collect_seq(written)
-}
-
 /// Why an execution failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FailureView {
@@ -250,8 +231,46 @@ impl From<&Failure> for FailureView {
 
 /// What the transition of `row` answers. The execution of `subject` is the one that the transition led to.
 pub fn advanced(subject: &Subject<'_>, row: &Row, replayed: bool) -> Advanced {
-    let ready = steps_after_the_first(subject, &turns_given(subject, row));
-    answer(subject, row, ready, replayed)
+    let turns = turns_given(subject, row);
+    let mut ready = steps_after_the_first(subject, &turns);
+    for (turn, step) in turns.iter().zip(&mut ready) {
+        if is_of_later_item(subject, turn) {
+            let previous = std::mem::take(&mut step.previous).into_iter();
+            let named = previous.map(|one| one.by_address(subject.execution));
+            step.previous = named.collect();
+            step.instructions = without_sources(subject, turn, &step.instructions);
+        }
+    }
+    let mut reply = answer(subject, row, ready, replayed);
+    if turns
+        .first()
+        .is_some_and(|turn| is_of_later_item(subject, turn))
+    {
+        reply.inputs = InputsView::of(subject, limits::SENT_ONCE_BYTES_MIN);
+    }
+    reply
+}
+
+/// Whether an item of the same `foreach` was handed out before the last transition: with it went what all of them need.
+fn is_of_later_item(subject: &Subject<'_>, turn: &Turn<'_>) -> bool {
+    let execution = subject.execution;
+    let Some(step) = execution
+        .steps()
+        .get(turn.position)
+        .filter(|_| turn.visit.item.is_some())
+    else {
+        return false;
+    };
+    // One that was passed by ended in the transition that opened it.
+    let was_handed_out = |item: &Visit| {
+        let is_done = |revision| revision > item.opened_revision;
+        item.opened_revision < execution.revision()
+            && item
+                .closed
+                .as_ref()
+                .is_none_or(|closed| is_done(closed.revision))
+    };
+    step.items.iter().any(was_handed_out)
 }
 
 /// Where an execution stands after its last `row`: beside the steps that it made ready stand the others that are open.
@@ -294,7 +313,7 @@ fn answer(subject: &Subject<'_>, row: &Row, ready: Vec<ReadyStep>, replayed: boo
         step_name: of_first(|step| &step.step_name),
         agent_name: first.and_then(|step| step.agent_name.clone()),
         agent_content: first.and_then(|step| persona_of(definition, &step.step_name)),
-        description: of_first(|step| &step.description),
+        description: of_first(|step| &step.description).filter(|text| !text.is_empty()),
         instructions: of_first(|step| &step.instructions),
         step: first.map(|first| first.step.clone()),
         output_schema: first.and_then(|step| step.output_schema.clone()),
@@ -302,6 +321,7 @@ fn answer(subject: &Subject<'_>, row: &Row, ready: Vec<ReadyStep>, replayed: boo
         new_token: of_first(|step| &step.continuation_token),
         expires_at: of_first(|step| &step.expires_at),
         previous: first.map_or_else(Vec::new, |step| step.previous.clone()),
+        inputs: onward.and_then(|_| InputsView::of(subject, limits::INPUTS_SHOWN_BYTES_MAX)),
         message: message(subject, row, &ready, &open_steps) + hint(&next.options),
         new_tokens: ready,
         open_steps,
@@ -336,6 +356,7 @@ impl Advanced {
         if self.agent_name.as_ref().is_some_and(knows) {
             self.agent_content = None;
             self.message = self.message.replace(REVIEW, "");
+            leave_out_persona(&mut self.instructions);
         }
     }
 }
@@ -346,6 +367,7 @@ fn still_open(subject: &Subject<'_>) -> Vec<ReadyStep> {
     let mut shown = AlreadyShown::default();
     for turn in &turns {
         shown.note(subject.definition, turn.position);
+        shown.read.insert(turn.position);
     }
     ready_steps(subject, &turns, shown)
 }
@@ -355,6 +377,8 @@ fn still_open(subject: &Subject<'_>) -> Vec<ReadyStep> {
 struct AlreadyShown<'a> {
     agents: BTreeSet<&'a AgentName>,
     decided: BTreeSet<usize>,
+    /// Steps of which an item was told what there is to read.
+    read: BTreeSet<usize>,
 }
 
 impl AlreadyShown<'_> {
@@ -397,6 +421,7 @@ fn ready_step<'a>(
     let task = task(subject, turn)?;
     let agent = step.agent().filter(|agent| shown.agents.insert(agent));
     let before = shown.note(subject.definition, turn.position);
+    let is_told = !shown.read.insert(turn.position) && turn.visit.item.is_some();
     let bare = bare(subject, step, turn);
     Some(ReadyStep {
         step: StepView {
@@ -405,7 +430,11 @@ fn ready_step<'a>(
             ..bare.step
         },
         agent_uri: agent.map(|agent| agent_uri(subject.execution, agent)),
-        instructions: task.instructions,
+        instructions: if is_told {
+            without_sources(subject, turn, &task.instructions)
+        } else {
+            task.instructions
+        },
         output_schema: task.output_schema,
         previous: previous(subject, before, limits::PREVIOUS_BYTES_MAX),
         ..bare
@@ -454,7 +483,7 @@ fn bare(subject: &Subject<'_>, step: &Step, turn: &Turn<'_>) -> ReadyStep {
             optional: false,
         },
         agent_name: step.agent().map(ToString::to_string),
-        description: step.description.clone(),
+        description: about(subject, step, turn),
         progress: progress(turn.position, subject.execution),
         continuation_token: token(subject.execution, step, turn.grant),
         expires_at: expiry(turn.grant.issued_at, subject.ttl),

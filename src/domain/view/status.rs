@@ -5,10 +5,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    Previous, ReadyStep, Subject, WaitView, definition_step,
+    InputsView, Previous, ReadyStep, Subject, WaitView,
+    alike::after_the_first,
+    definition_step,
     options::NextSteps,
     previous::{before, final_output},
-    reply::{FailureView, StepView, after_the_first, persona_of, steps_after_the_first},
+    reply::{FailureView, StepView, persona_of, steps_after_the_first},
     task::{self, open_turns},
     waits::{
         SignalView, asked_of_people, kept, look_at_child, look_at_parent, wait_call, wait_words,
@@ -21,6 +23,7 @@ use crate::{
         execution::{Execution, NotCompensated, StepStatus},
         id::ExecutionId,
         offer::StepOption,
+        truncate::{shortened, truncate},
     },
     error::in_quotes,
     limits,
@@ -68,8 +71,11 @@ pub struct CurrentStep {
     pub waits: Vec<WaitView>,
     /// Its inputs, as they stand.
     pub inputs: Option<Value>,
-    /// Every open step, each with its own token. What the first one is to do stands in the fields above, so that of it the
-    /// wire has the names alone.
+    /// Where they are read whole, where they are shortened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inputs_uri: Option<String>,
+    /// Every open step, each with its own token. What the first one is to do stands in the fields above, and is null in the
+    /// list.
     #[serde(serialize_with = "after_the_first")]
     pub ready_steps: Vec<ReadyStep>,
     /// What may be done next (S3): what steps offer, and going on; the highest priority first.
@@ -80,6 +86,9 @@ pub struct CurrentStep {
     pub options_left_out: Vec<String>,
     /// The number of the execution's last transition.
     pub revision: u64,
+    /// What a person is asked, and the command with which they answer, where an approval is waited for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked: Option<String>,
     /// Where the execution stands, in a sentence, where no step is open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
@@ -91,6 +100,7 @@ impl CurrentStep {
         let knows = |agent: &String| known_agents.contains(agent);
         if self.agent_name.as_ref().is_some_and(knows) {
             self.agent_content = None;
+            task::leave_out_persona(&mut self.instructions);
         }
     }
 }
@@ -101,8 +111,10 @@ pub enum Reader {
     /// A model, which is told how to come back.
     #[default]
     Model,
-    /// A person at a terminal, who is told the author's words alone.
+    /// A person who looks, and is told the author's words alone. That changes nothing: tokens that have expired stay so.
     Person,
+    /// Whoever does the step at a terminal: the same words, with tokens that are good.
+    Worker,
 }
 
 /// What to do now, for a person.
@@ -112,14 +124,18 @@ pub fn current_step_for_people(subject: &Subject<'_>) -> CurrentStep {
         step.instructions = task::for_people(subject, &turn).unwrap_or_default();
         let defined = definition_step(subject.definition, turn.position);
         step.step.optional = defined.is_some_and(|step| step.optional);
+        step.description = defined.map_or_else(String::new, |step| step.description.clone());
         let fan_out = || subject.execution.steps().get(turn.position)?.visits.last();
         step.step.items = turn.visit.item.and_then(|_| fan_out()?.items_total());
         step.previous = before(subject, turn.position, limits::PREVIOUS_BYTES_MAX);
     }
     let first = current.ready_steps.first();
     current.instructions = first.map(|step| step.instructions.clone());
+    current.description = first.map(|step| step.description.clone());
     current.previous = first.map_or_else(Vec::new, |step| step.previous.clone());
     current.step = first.map(|step| step.step.clone());
+    let whole = InputsView::of(subject, usize::MAX);
+    (current.inputs, current.inputs_uri) = (whole.map(|view| view.inputs), None);
     current
 }
 
@@ -133,7 +149,13 @@ pub fn current_step(subject: &Subject<'_>) -> CurrentStep {
         subject,
         first.map(|step| (step.step_name.as_str(), step.continuation_token.as_str())),
     );
-    let whole = |digest| subject.value(digest).map(|value| Value::clone(&value));
+    let message = standing(subject);
+    let inputs = InputsView::of(subject, limits::INPUTS_SHOWN_BYTES_MAX);
+    let (inputs, inputs_uri) = inputs.map(|view| (view.inputs, view.inputs_uri)).unzip();
+    let shown = |digest| {
+        let value = subject.value(digest)?;
+        Some(truncate(&value, limits::INPUTS_SHOWN_BYTES_MAX).0)
+    };
     let of_first = |field: fn(&ReadyStep) -> &String| first.map(|step| field(step).clone());
     CurrentStep {
         execution_id: execution.id().to_string(),
@@ -151,18 +173,29 @@ pub fn current_step(subject: &Subject<'_>) -> CurrentStep {
         instructions: of_first(|step| &step.instructions),
         output_schema: first.and_then(|step| step.output_schema.clone()),
         previous: first.map_or_else(Vec::new, |step| step.previous.clone()),
-        message: standing(subject),
-        inputs: execution.inputs().and_then(whole),
+        inputs,
+        inputs_uri: inputs_uri.flatten(),
         inputs_at_start: execution
             .given
             .filter(|given| Some(*given) != execution.inputs())
-            .and_then(whole),
+            .and_then(shown),
         waits: waiting(subject),
         next_step_options: next.options,
         options_left_out: next.left_out,
         revision: execution.revision(),
+        asked: asked(subject).filter(|_| message.is_none()),
+        message,
         ready_steps,
     }
+}
+
+/// What a person is asked, and how they answer, where an approval is waited for.
+pub(super) fn asked(subject: &Subject<'_>) -> Option<String> {
+    let waits = waiting(subject);
+    let asks: Vec<_> = waits.iter().filter_map(|wait| wait.gate.as_ref()).collect();
+    let asks: Vec<_> = asks.iter().map(|gate| shortened(&gate.ask, 200)).collect();
+    let how = asked_of_people(subject);
+    (!asks.is_empty()).then(|| format!("{how}. It asks: {}", asks.join(" ")))
 }
 
 /// Where the execution stands, where there is more to it than open steps.

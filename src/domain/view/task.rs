@@ -5,13 +5,18 @@ use serde_json::Value;
 use super::{Subject, definition_step, question::Questions};
 use crate::{
     domain::{
-        definition::{Step, StepKind, input_texts},
-        event::{Event, Row},
+        definition::{OnError, RunWhen, Step, StepKind, input_texts},
+        document::plain,
+        event::{Awaiting, Event, Failure, Row},
         execution::Visit,
+        failure::cut,
         id::AgentName,
+        state::StepStatus,
         token::Grant,
+        truncate::{shortened, truncate},
+        words::fence,
     },
-    uri,
+    limits, uri,
 };
 
 /// A model's turn: an open visit of a step, or of an item of one, that it holds a token for.
@@ -61,12 +66,17 @@ pub(super) struct Task {
     pub(super) output_schema: Option<Value>,
 }
 
+/// The texts of a step, and what it works on, as they were rendered for this turn.
+fn input_of(subject: &Subject<'_>, turn: &Turn<'_>, acting: &Step) -> Value {
+    let rendered = turn.visit.input.and_then(|digest| subject.value(digest));
+    rendered.map_or_else(|| input_texts(acting), |value| Value::clone(&value))
+}
+
 /// The task of a turn.
 pub(super) fn task(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<Task> {
     let step = definition_step(subject.definition, turn.position)?;
     let acting = step.acting();
-    let rendered = turn.visit.input.and_then(|digest| subject.value(digest));
-    let input = rendered.map_or_else(|| input_texts(acting), |value| Value::clone(&value));
+    let input = input_of(subject, turn, acting);
     if let Some(questions) = Questions::of(subject.definition, acting, &input) {
         return Some(Task {
             instructions: directly(subject, step, turn, &input, Some(&questions)),
@@ -76,7 +86,7 @@ pub(super) fn task(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<Task> {
         });
     }
     let instructions = match step.agent() {
-        Some(agent) => as_agent(subject, step, agent, &input),
+        Some(agent) => as_agent(subject, step, agent, turn, &input),
         None => directly(subject, step, turn, &input, None),
     };
     Some(Task {
@@ -87,15 +97,28 @@ pub(super) fn task(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<Task> {
     })
 }
 
+/// What a step is for: the first sentence of its text where its author does not say.
+pub(super) fn about(subject: &Subject<'_>, step: &Step, turn: &Turn<'_>) -> String {
+    let acting = step.acting();
+    if !step.description.is_empty() || !matches!(acting.kind, StepKind::Guidance { .. }) {
+        return step.description.clone();
+    }
+    let input = input_of(subject, turn, acting);
+    let line = input["guidance"].as_str().unwrap_or_default().trim();
+    let line = line.lines().next().unwrap_or_default();
+    let end = line.find(". ").map_or(line.len(), |end| end + 1);
+    shortened(&line[..end], limits::REPEATED_BYTES_MAX).into_owned()
+}
+
 /// What a person is told to do: the author's own words, and nothing of calls, tokens or roles. What a step asks for, what it
 /// works on and how its output must look stand in fields of their own.
 pub(super) fn for_people(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<String> {
     let step = definition_step(subject.definition, turn.position)?;
     let acting = step.acting();
-    let rendered = turn.visit.input.and_then(|digest| subject.value(digest));
-    let input = rendered.map_or_else(|| input_texts(acting), |value| Value::clone(&value));
+    let input = input_of(subject, turn, acting);
     let words = |key: &str| input[key].as_str().unwrap_or_default().to_owned();
-    let mut lines = vec![words("guidance"), words("instructions")];
+    let mut lines = failed_before(subject, turn.position);
+    lines.extend([words("guidance"), words("instructions")]);
     if let StepKind::Tool { name } = &acting.kind {
         lines.push(format!(
             "Call `{name}` with the input, and hand in what it answers."
@@ -108,11 +131,18 @@ pub(super) fn for_people(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<Strin
 }
 
 /// What a model is told to do as somebody. What stands in fields of their own is named and not repeated.
-fn as_agent(subject: &Subject<'_>, step: &Step, agent: &AgentName, input: &Value) -> String {
+fn as_agent(
+    subject: &Subject<'_>,
+    step: &Step,
+    agent: &AgentName,
+    turn: &Turn<'_>,
+    input: &Value,
+) -> String {
     let workflow = &subject.definition.workflow;
-    let mut lines = vec![format!(
-        "1. Act as {agent}, as agent_content says (else read agent_uri with workflow.read)."
-    )];
+    let persona = subject.definition.personas.get(agent);
+    let file = persona.and_then(|persona| persona.file.as_ref());
+    let file = file.map_or_else(String::new, |file| format!(" ({file})"));
+    let mut lines = vec![format!("1. Act as {agent}{file}, {AS_PERSONA}.")];
     // A step without words of its own is part of what the workflow is for.
     let what = match (step.description.as_str(), input["instructions"].as_str()) {
         ("", None) => format!(" ({})", workflow.description),
@@ -120,10 +150,12 @@ fn as_agent(subject: &Subject<'_>, step: &Step, agent: &AgentName, input: &Value
         (_, _) => " as description says".to_owned(),
     };
     lines.push(format!("2. Do step '{}'{what}.", step.id));
+    lines.extend(failed_before(subject, turn.position));
     lines.extend(input["instructions"].as_str().map(str::to_owned));
     if input.get("with").is_some() {
         lines.push("What it works on stands in input.".into());
     }
+    lines.extend(item(subject, turn, input));
     lines.extend(sources(subject, step));
     let form = if step.acting().result.is_some() {
         "a JSON value that satisfies output_schema"
@@ -131,9 +163,103 @@ fn as_agent(subject: &Subject<'_>, step: &Step, agent: &AgentName, input: &Value
         FORM
     };
     lines.push(format!(
-        "3. Call workflow.next_step {{token, output}}; output: {form}. If it cannot be done: {{token, error: {{message}}}}."
+        "3. Call workflow.next_step {{token, output}}; output: {form}. If it cannot be done: {{token, error: {{message}}}}; {}.",
+        where_it_fails(step)
     ));
     joined(&lines)
+}
+
+/// The value of the item that a turn of a `foreach` is about, whether the text names it or not. What is long and stands in
+/// the rendered `input` already is not said again.
+fn item(subject: &Subject<'_>, turn: &Turn<'_>, input: &Value) -> Option<String> {
+    let at = usize::try_from(turn.visit.item?).ok()?;
+    let visits = &subject.execution.steps().get(turn.position)?.visits;
+    let Some(Awaiting::Items { list, .. }) = visits.last()?.awaiting else {
+        return None;
+    };
+    let mut value = subject.value(list)?.get(at)?.clone();
+    let said = |value: &Value| {
+        let text = value.to_string();
+        let words = text.trim_matches('"');
+        words.len() > limits::REPEATED_BYTES_MAX && input.to_string().contains(words)
+    };
+    if said(&value) {
+        return None;
+    }
+    let fields = value.as_object_mut().into_iter().flatten();
+    for (_, field) in fields.filter(|(_, field)| said(field)) {
+        *field = "(it stands in the task)".into();
+    }
+    let text = plain(&truncate(&value, limits::ITEM_SHOWN_BYTES_MAX).0);
+    let fence = fence(&text);
+    Some(format!("The item:\n{fence}\n{text}\n{fence}"))
+}
+
+/// Where the persona of an agent is.
+const AS_PERSONA: &str = "as agent_content says (else read agent_uri with workflow.read)";
+
+/// Changes instructions for whoever knows the persona already, and is not sent it.
+pub(super) fn leave_out_persona(instructions: &mut Option<String>) {
+    if let Some(text) = instructions {
+        *text = text.replacen(AS_PERSONA, "as you know it", 1);
+    }
+}
+
+/// What follows where a model says that the step cannot be done.
+fn where_it_fails(step: &Step) -> String {
+    let goes_on = |step: &Step| step.optional || step.on_error == OnError::Continue;
+    match &step.on_error {
+        OnError::Step(handler) => format!("step '{handler}' takes over"),
+        _ if goes_on(step) || goes_on(step.acting()) => {
+            "the workflow goes on without it".to_owned()
+        }
+        _ => "that ends the execution as failed".to_owned(),
+    }
+}
+
+/// What failed before a step that is there for failures, a line for each, the latest first. What others said stands in quotes.
+fn failed_before(subject: &Subject<'_>, position: usize) -> Vec<String> {
+    let (graph, steps) = (
+        subject.definition.graph(),
+        &subject.definition.workflow.steps,
+    );
+    let step = &steps[position];
+    let before = (step.run_when == RunWhen::Failed).then(|| graph.ancestors(position));
+    let is_handled = |at: &usize| {
+        let is_before = before.as_ref().is_some_and(|before| before.contains(at));
+        is_before || steps[*at].on_error == OnError::Step(step.id.clone())
+    };
+    let failed = |at: usize| {
+        let state = &subject.execution.steps()[at];
+        let failure = state
+            .failure()
+            .filter(|_| state.status == StepStatus::Failed)?;
+        Some((state.visit()?.closed.as_ref()?.revision, failure))
+    };
+    let mut failed: Vec<_> = (0..steps.len())
+        .filter(is_handled)
+        .filter_map(failed)
+        .collect();
+    failed.sort_by_key(|(revision, _)| std::cmp::Reverse(*revision));
+    let failing = subject.execution.failing.as_ref();
+    let failing = failing.filter(|_| step.run_when == RunWhen::Failing);
+    let told = failing
+        .into_iter()
+        .chain(failed.into_iter().map(|(_, failure)| failure));
+    told.take(limits::FAILURES_TOLD_MAX)
+        .map(failed_with)
+        .collect()
+}
+
+fn failed_with(failure: &Failure) -> String {
+    let what = failure.step.as_ref();
+    let what = what.map_or_else(
+        || "The execution".to_owned(),
+        |step| format!("Step '{step}'"),
+    );
+    let code = Value::from(failure.code.as_str());
+    let message = Value::from(cut(&failure.message, limits::FAILURE_TOLD_BYTES_MAX));
+    format!("{what} failed before this one: {message} ({code}).")
 }
 
 /// S0's output, in short: what an artifact is, the tool says.
@@ -161,6 +287,16 @@ fn sources(subject: &Subject<'_>, step: &Step) -> Option<String> {
         .then(|| format!("To read (workflow.read {{uri}}): {}.", sources.join("; ")))
 }
 
+/// Instructions without where a model reads on: it was told so with an earlier item.
+pub(super) fn without_sources(subject: &Subject<'_>, turn: &Turn<'_>, text: &str) -> String {
+    let step = definition_step(subject.definition, turn.position);
+    match step.and_then(|step| sources(subject, step)) {
+        Some(sources) => text.replace(&(sources + "\n"), ""),
+        None => text.to_owned(),
+    }
+    .replace(" (else read agent_uri with workflow.read)", "")
+}
+
 /// What a model is told to do where it is nobody in particular: its part, the work, the call that must follow, and
 /// last the form of the output (S4's order, which small models follow best). What stands in fields of their own is named
 /// and not repeated.
@@ -180,6 +316,7 @@ fn directly(
         subject.definition.workflow.name,
         which(turn.visit)
     )];
+    lines.extend(failed_before(subject, turn.position));
     if is_asking && !step.description.is_empty() {
         lines.push("What it is for: see description.".into());
     }
@@ -195,11 +332,13 @@ fn directly(
     if input.get("with").is_some() && !matches!(acting.kind, StepKind::Tool { .. }) {
         lines.push("What it works on stands in input.".into());
     }
+    lines.extend(item(subject, turn, input));
     lines.extend(sources(subject, step));
     let form = questions.map_or_else(|| form(acting), Questions::form);
     lines.push(format!(
         "\n# Required next call\nworkflow.next_step {{token, output}}: this step's token, unchanged, and the result in the form below. \
-         If it cannot be done: {{token, error: {{message}}}}. Do not end your turn before this call.\n\n# Output format\n{form}"
+         If it cannot be done: {{token, error: {{message}}}}; {}. Do not end your turn before this call.\n\n# Output format\n{form}",
+        where_it_fails(step)
     ));
     joined(&lines)
 }

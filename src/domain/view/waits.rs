@@ -15,7 +15,10 @@ use crate::domain::{
     id::{ExecutionId, StepId},
     nearest::did_you_mean,
 };
-use crate::{error::in_quotes, limits, uri};
+use crate::{
+    error::{in_quotes, shell_word},
+    limits, uri,
+};
 
 /// One thing that an execution waits for.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -200,7 +203,7 @@ pub(super) fn asked_of_people(subject: &Subject<'_>) -> String {
     let mut catalogs = BTreeSet::new();
     for (_, step, visit) in execution.open() {
         match visit.awaiting.as_ref() {
-            Some(Awaiting::Gate { .. }) => gates.push(&step.id),
+            Some(Awaiting::Gate { .. }) => gates.push(gate_word(&step.id, visit)),
             Some(Awaiting::Unknown) => unknown.push(&step.id),
             Some(Awaiting::OutputInvalid(_)) => held.push(&step.id),
             Some(Awaiting::Catalog { catalog }) => {
@@ -210,7 +213,7 @@ pub(super) fn asked_of_people(subject: &Subject<'_>) -> String {
         }
     }
     // Of a `foreach` several items may wait.
-    for steps in [&mut gates, &mut unknown, &mut held] {
+    for steps in [&mut unknown, &mut held] {
         steps.dedup();
     }
     let mut text = Vec::new();
@@ -233,7 +236,7 @@ pub(super) fn asked_of_people(subject: &Subject<'_>) -> String {
     }
     if !catalogs.is_empty() {
         text.push(format!(
-            "The execution waits for catalogs that are not there or are disabled: {}. Call catalog.list, then catalog.import_openapi or catalog.set_enabled: it goes on by itself",
+            "The execution waits for catalogs that are not there or are disabled: {}. Call catalog.list: then catalog.import_openapi or catalog.set_enabled, and it goes on by itself",
             quoted(catalogs)
         ));
     }
@@ -245,12 +248,27 @@ pub(super) fn asked_of_people(subject: &Subject<'_>) -> String {
     text.join(". ")
 }
 
-fn to_approve(subject: &Subject<'_>, gates: &[&StepId], revision: u64) -> String {
-    let id = subject.execution.id();
+/// The gate of an open visit as a command names it: its step, of an item `STEP[N]`, from 1.
+fn gate_word(step: &StepId, visit: &Visit) -> String {
+    let item = visit.item.map(|item| format!("[{}]", item + 1));
+    format!("{step}{}", item.unwrap_or_default())
+}
+
+fn to_approve(subject: &Subject<'_>, gates: &[String], revision: u64) -> String {
+    let (id, flags) = (subject.execution.id(), subject.command_flags);
+    let command = |gate: &String| match gates {
+        [_] => format!("`midex approve {id}{flags}`"),
+        _ => format!("`midex approve {id} {}{flags}`", shell_word(gate)),
+    };
+    let commands: Vec<_> = gates
+        .iter()
+        .take(limits::GATES_NAMED_MAX)
+        .map(command)
+        .collect();
     format!(
-        "A person's approval is waited for ({}). Ask your user to run `midex approve {id}{}` in a terminal. {}: it answers when that is done",
+        "A person's approval is waited for ({}). Ask your user to run {} in a terminal. {}: it answers when that is done",
         quoted(gates),
-        subject.command_flags,
+        commands.join(", "),
         wait_call(id, revision)
     )
 }

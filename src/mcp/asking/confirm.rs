@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Call, ElicitationResult, can_ask, elicitation_result};
 use crate::{
+    catalog::By,
     domain::document::meaning,
     error::{Code, Error, Result},
 };
@@ -20,6 +21,8 @@ pub(in crate::mcp) struct Confirmation {
     pub(in crate::mcp) about: Vec<(&'static str, String)>,
     /// What follows where the user cannot be asked.
     pub(in crate::mcp) unasked: Unasked,
+    /// Who asks for it once the user has agreed.
+    pub(in crate::mcp) by: By,
     /// The arguments that do just this, and nothing else.
     pub(in crate::mcp) confirmed: Map<String, Value>,
 }
@@ -37,8 +40,8 @@ pub(in crate::mcp) enum Unasked {
 
 /// What came of the question.
 pub(in crate::mcp) enum Agreement {
-    /// The work may be done, with these arguments.
-    Agreed(Map<String, Value>),
+    /// The work may be done, with these arguments, and counts as asked for by this one.
+    Agreed(Map<String, Value>, By),
     /// The question is on its way.
     Pending(Box<CallToolResponse>),
 }
@@ -60,6 +63,7 @@ pub(in crate::mcp) fn trust(refused: &Error) -> Confirmation {
         message,
         about: Vec::new(),
         unasked: Unasked::Refused,
+        by: By::User,
         confirmed: Map::new(),
     }
 }
@@ -76,6 +80,7 @@ impl Call<'_> {
             message,
             about,
             unasked,
+            by,
             confirmed,
         }: Confirmation,
     ) -> Result<Agreement> {
@@ -99,11 +104,11 @@ impl Call<'_> {
         };
         match result {
             ElicitationResult::Accepted(form) if form["decision"] == "yes" => {
-                Ok(Agreement::Agreed(confirmed))
+                Ok(Agreement::Agreed(confirmed, by))
             }
             ElicitationResult::Pending(needs) => Ok(Agreement::Pending(needs)),
             ElicitationResult::Unavailable => match unasked {
-                Unasked::Done => Ok(Agreement::Agreed(confirmed)),
+                Unasked::Done => Ok(Agreement::Agreed(confirmed, self.app.by())),
                 Unasked::Refused => Err(refused("nobody confirmed it")),
                 Unasked::Error(error) => Err(*error),
             },

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use http::{HeaderMap, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use rmcp::{
@@ -138,6 +138,7 @@ impl<H: ServerHandler> Endpoint<H> {
         request: Request<Incoming>,
         connection: &Arc<Connection>,
     ) -> Result<Response<Reply>, Refused> {
+        check_encoding(request.headers())?;
         let Admitted {
             request,
             body,
@@ -212,7 +213,7 @@ impl<H: ServerHandler> Endpoint<H> {
             Sent::Whole(body, _) if frame::has_too_many_values(&body) => {
                 return Err(oversized(&body));
             }
-            Sent::Whole(body, bytes) => (body, bytes),
+            Sent::Whole(body, bytes) => (frame::mended(&body).map_or(body, Bytes::from), bytes),
             Sent::Oversized(beginning) => return Err(oversized(&beginning)),
         };
         // From here on the client waits for the server.
@@ -332,6 +333,7 @@ impl<H: ServerHandler> Service for Endpoint<H> {
         request: Request<Incoming>,
         connection: &Arc<Connection>,
     ) -> Response<Reply> {
+        let request = with_accept(request);
         let answered = match self.check(&request) {
             Ok(()) => match *request.method() {
                 Method::POST => self.post(request, connection).await,
@@ -373,6 +375,52 @@ fn begin(session: Option<&Arc<HttpSession>>, envelope: &Envelope) -> Result<Opti
         return Ok(None);
     };
     session.begin(id.clone()).map(Some)
+}
+
+/// The request with `Accept` in the words that rmcp looks for, where by the rules of HTTP it accepts what is answered: a
+/// request without that header accepts anything, and a range all that it matches.
+fn with_accept(mut request: Request<Incoming>) -> Request<Incoming> {
+    let given = request.headers().get_all(header::ACCEPT).iter();
+    let given: Vec<_> = given.filter_map(|value| value.to_str().ok()).collect();
+    let accepts = |kind: &str, group: &str| {
+        let matches = |range: &str| {
+            let (range, weight) = range.split_once(';').unwrap_or((range, ""));
+            let weight = weight
+                .split(';')
+                .find_map(|one| one.trim().strip_prefix("q="));
+            let is_refused = weight.is_some_and(|weight| weight.trim().parse() == Ok(0.0));
+            let meant = [kind, group, "*/*"];
+            !is_refused
+                && meant
+                    .iter()
+                    .any(|one| one.eq_ignore_ascii_case(range.trim()))
+        };
+        let mut ranges = given.iter().flat_map(|value| value.split(','));
+        given.is_empty() || ranges.any(matches)
+    };
+    let json = accepts("application/json", "application/*");
+    let words = match (request.method(), accepts("text/event-stream", "text/*")) {
+        (&Method::GET, true) => "text/event-stream",
+        (_, true) if json => "application/json, text/event-stream",
+        _ => return request,
+    };
+    let words = HeaderValue::from_static(words);
+    request.headers_mut().insert(header::ACCEPT, words);
+    request
+}
+
+/// Refuses a body that is packed: it would be taken for no JSON.
+fn check_encoding(headers: &HeaderMap) -> Result<(), Refusal> {
+    let given = text(headers, header::CONTENT_ENCODING.as_str()).unwrap_or("identity");
+    if given.trim().eq_ignore_ascii_case("identity") || given.trim().is_empty() {
+        return Ok(());
+    }
+    let shown: String = given.chars().take(limits::ADDRESS_SHOWN_CHARS).collect();
+    let message =
+        format!("the body has the Content-Encoding `{shown}`, which this server does not unpack");
+    let error = Error::new(Code::RequestInvalid, message)
+        .with_action("Send the body as it is, without Content-Encoding");
+    Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, error))
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

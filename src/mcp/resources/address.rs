@@ -23,7 +23,7 @@ pub(super) enum Address {
     WorkflowStatus(ExecutionId),
     /// The steps with where each stands.
     Graph(ExecutionId),
-    StepHistory(ExecutionId),
+    StepHistory(ExecutionId, Option<StepId>),
     WorkflowArtifacts(ExecutionId, Option<StepId>),
     Artifact {
         id: ExecutionId,
@@ -130,6 +130,8 @@ impl Address {
         let (rest, of) = found.ok_or_else(|| unknown(address))?;
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
         let mut query = Query::parse(query).ok_or_else(|| unknown(address))?;
+        // Which part is read changes nothing of what is read.
+        query.number("part", 0..=usize::MAX)?;
         let (kind, arguments) = match path.split_once('/') {
             Some((kind, arguments)) => (kind, Some(arguments)),
             None => (path, None),
@@ -192,7 +194,13 @@ impl Address {
                     }
                 })
             }
-            ("step_history", Some(_)) => Ok(Self::StepHistory(execution()?)),
+            ("step_history", Some(all)) if !all.contains('/') => {
+                Ok(Self::StepHistory(execution()?, None))
+            }
+            ("step_history", Some(_)) => {
+                let (id, step) = two()?;
+                Ok(Self::StepHistory(id, Some(StepId::parse(&step).ok()?)))
+            }
             ("telemetry", Some(_)) => query.telemetry(Some(execution()?)),
             ("workflow_artifacts", Some(all)) if !all.contains('/') => {
                 Ok(Self::WorkflowArtifacts(execution()?, None))
@@ -285,7 +293,8 @@ impl Query {
         match self.text("reader").as_deref() {
             None => Ok(Reader::Model),
             Some("person") => Ok(Reader::Person),
-            Some(text) => Err(bad("reader", text, "a reader: person")),
+            Some("worker") => Ok(Reader::Worker),
+            Some(text) => Err(bad("reader", text, "a reader: person or worker")),
         }
     }
 
@@ -311,6 +320,7 @@ impl Query {
             state: self.text("state"),
             workflow: self.text("workflow"),
             project: self.text("project"),
+            calls: false,
             children: self.text("children").as_deref() == Some("true"),
             limit: self.number("limit", 1..=limits::LIST_LIMIT_MAX)?,
             cursor: self.text("cursor"),
@@ -364,6 +374,7 @@ mod tests {
             "current_step/exec_001",
             "workflow_status/a%20b%2Fc",
             "step_history/%D0%BA%D0%BB%D1%8E%D1%87",
+            "step_history/exec_001/design",
             "workflow_artifacts/exec_001",
             "workflow_artifacts/exec_001/design",
             "artifact/exec_001/1",

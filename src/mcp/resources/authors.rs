@@ -8,7 +8,7 @@ use crate::{
     error::{NextCall, Result, read as read_next},
     mcp::{
         metadata::CacheHint,
-        tools::{listed_manifest, page_of_commands, providers},
+        tools::{WantedCommands, listed_manifest, page_of_commands, providers},
     },
     registry::{self, Registry, SchemaDraft, SchemaOf},
 };
@@ -41,8 +41,13 @@ pub(super) async fn read(app: &App, what: ForAuthors) -> Result<ResourceContent>
         }
         ForAuthors::CommandCatalog(page) => {
             let list = format!("{AUTHORING}command-catalog");
-            let (query, after) = (page.query.as_deref(), page.after.clone());
-            let (commands, end) = page_of_commands(app, query, after, page.limit).await?;
+            let wanted = WantedCommands {
+                query: page.query.clone().unwrap_or_default(),
+                after: page.after.clone(),
+                limit: page.limit,
+                ..WantedCommands::default()
+            };
+            let (commands, end, _) = page_of_commands(app, wanted).await?;
             ResourceContent {
                 next: end.map(|end| page.next(&list, &end)),
                 ..Value::from(commands).into()

@@ -99,13 +99,17 @@ pub(super) fn agent_of(definition: &Definition, name: &str) -> Result<Value> {
 }
 
 fn persona_of(persona: &Persona) -> Value {
-    json!({
+    let mut shown = json!({
         "name": persona.name,
         "description": persona.description,
         "tags": persona.tags,
         "version": persona.version,
         "content": persona.content,
-    })
+    });
+    if let Some(file) = &persona.file {
+        shown["file"] = json!(file);
+    }
+    shown
 }
 
 /// The details of the workflow that may have been meant.

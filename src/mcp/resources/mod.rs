@@ -8,6 +8,7 @@ mod definitions;
 mod figures;
 mod listed;
 mod meant;
+mod part;
 mod skills;
 mod table;
 mod watched;
@@ -48,8 +49,10 @@ pub(super) struct ResourceContent {
     pub(super) media_type: &'static str,
     /// How long it stays so.
     pub(super) cache: CacheHint,
-    /// The address of what was left out, where it is a list with more entries.
+    /// The address of what was left out, where there is more.
     pub(super) next: Option<String>,
+    /// The address of its first part, where it is whole and long.
+    pub(super) parts: Option<String>,
 }
 
 /// A text as it lies, or a value that is shown as JSON.
@@ -102,18 +105,21 @@ pub(super) fn offered(address: &str, sets: Toolsets) -> Result<()> {
         .with_action("Read a resource that resources/list shows, or have the server started with this toolset too"))
 }
 
-/// What is behind an address.
-pub(super) async fn read(app: &App, address: &str) -> Result<ResourceContent> {
+/// What is behind an address, as far as one answer holds it; `is_parsed` where a program reads it, which needs whole JSON.
+pub(super) async fn read(app: &App, address: &str, is_parsed: bool) -> Result<ResourceContent> {
     let parsed = Address::parse(address);
     let _turn = match &parsed {
-        Ok(Address::StepHistory(_) | Address::Telemetry { .. }) => app.large_read().await,
+        Ok(Address::StepHistory(..) | Address::Telemetry { .. }) => app.large_read().await,
         _ => None,
     };
     let read = match parsed {
         Ok(parsed) => value(app, parsed).await,
         Err(error) => Err(error),
     };
-    let Err(error) = read else { return read };
+    let error = match read {
+        Ok(content) => return Ok(content.part(address, is_parsed)),
+        Err(error) => error,
+    };
     let error = error.with("uri", shorten(address));
     let error = meant::explained(app, address, error).await;
     Err(error.with("tool", "resources/read"))
@@ -127,6 +133,7 @@ impl From<Value> for ResourceContent {
             media_type: JSON,
             cache: CacheHint::Moment,
             next: None,
+            parts: None,
         }
     }
 }
@@ -188,7 +195,14 @@ async fn value(app: &App, address: Address) -> Result<ResourceContent> {
         Address::CurrentStep(id, reader) => show(app.current_step_for(&id, reader).await),
         Address::WorkflowStatus(id) => show(app.status(&id).await),
         Address::Graph(id) => show(app.graph(&id).await),
-        Address::StepHistory(id) => show(app.history(&id).await),
+        Address::StepHistory(id, None) => show(app.history(&id).await),
+        Address::StepHistory(id, Some(step)) => {
+            // It refuses a step that the execution has not.
+            app.artifacts(&id, Some(&step)).await?;
+            let mut history = app.history(&id).await?;
+            history.retain(|row| row.step_name == step.as_str());
+            show(Ok(history))
+        }
         Address::WorkflowArtifacts(id, step) => show(app.artifacts(&id, step.as_ref()).await),
         Address::Artifact {
             id,

@@ -78,7 +78,7 @@ impl Watched {
             Address::CurrentStep(id, _)
             | Address::WorkflowStatus(id)
             | Address::Graph(id)
-            | Address::StepHistory(id)
+            | Address::StepHistory(id, _)
             | Address::WorkflowArtifacts(id, _)
             | Address::Telemetry { id: Some(id), .. } => Self::Executions(Topic::Execution(id)),
             Address::Executions(_) | Address::Telemetry { id: None, .. } => {
@@ -139,6 +139,7 @@ mod tests {
             "current_step/a%20b",
             "workflow_status/a%20b",
             "step_history/a%20b",
+            "step_history/a%20b/design",
             "workflow_artifacts/a%20b",
             "workflow_artifacts/a%20b/design",
             "telemetry/a%20b?limit=5",

@@ -156,11 +156,22 @@ pub(super) fn can_be_said(arguments: &Value) -> bool {
     })
 }
 
-/// The option of `schema` that is nearest to `value`, where it has options.
+/// The option of `schema` that is nearest to `value`, where it has options. Of few options a short word may be one as well, with
+/// its letters in another order.
 fn option(schema: &Value, value: &Value) -> Value {
-    let options = schema["enum"].as_array().into_iter().flatten();
-    let options = options.filter_map(Value::as_str);
-    let meant = value.as_str().and_then(|text| nearest(text, options));
+    let options = || {
+        let options = schema["enum"].as_array().into_iter().flatten();
+        options.filter_map(Value::as_str)
+    };
+    let letters = |word: &str| {
+        let mut letters: Vec<_> = word.chars().collect();
+        letters.sort_unstable();
+        letters
+    };
+    let swapped = |text: &str| options().find(|option| letters(option) == letters(text));
+    let meant = value
+        .as_str()
+        .and_then(|text| nearest(text, options()).or_else(|| swapped(text)));
     meant.map_or_else(|| value.clone(), |meant| json!(meant))
 }
 
@@ -247,6 +258,7 @@ mod tests {
         } });
         for (given, meant) in [
             (json!({ "state": "opne" }), json!({ "state": "open" })),
+            (json!({ "state": "pasued" }), json!({ "state": "paused" })),
             (json!({ "state": "paused" }), json!({ "state": "paused" })),
             (json!({ "state": "gone" }), json!({ "state": "gone" })),
             (

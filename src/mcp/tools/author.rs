@@ -33,7 +33,7 @@ pub(super) fn workflow_id_schema() -> Value {
 
 /// The schema of a definition that a caller brings.
 pub(super) fn manifest_schema() -> Value {
-    json!({ "type": ["string", "object"], "description": "YAML, JSON or Markdown" })
+    json!({ "type": ["string", "object"] })
 }
 
 /// The schema of the format of such a text, for one that does not show it.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::{shared_with, text, unfit};
 use crate::{
     app::App,
-    catalog::{Catalog, Settings, call},
+    catalog::{Catalog, Settings, call, operation::SecurityScheme},
     error::{Result, Violation},
     limits,
 };
@@ -93,6 +93,7 @@ pub(super) fn shown(catalog: &Catalog, secrets: &BTreeSet<String>) -> Value {
         "operations": book.as_ref().map_or(0, |book| book.entries().len()),
         "contracts": head.map_or(0, |head| head.provider_count),
         "headers": headers(settings, secrets),
+        "schemes": schemes(catalog, |_| true),
         "origins": settings.origins,
         "allow": settings.allow,
         "source": settings.source,
@@ -109,11 +110,7 @@ pub(super) fn headers(settings: &Settings, secrets: &BTreeSet<String>) -> Value 
         let shown = values.iter().map(|(name, value)| {
             let references = call::references(value);
             let is_set = references.iter().all(|name| secrets.contains(name));
-            let source = match &references[..] {
-                [] => "literal".to_owned(),
-                references => references.join(", "),
-            };
-            json!({ "name": name, "set": is_set, "source": source, "kind": kind })
+            json!({ "name": name, "set": is_set, "source": source_of(value), "kind": kind })
         });
         shown.collect::<Vec<_>>()
     };
@@ -123,6 +120,31 @@ pub(super) fn headers(settings: &Settings, secrets: &BTreeSet<String>) -> Value 
         headers.extend(of(given, "header of a tool"));
     }
     headers.into()
+}
+
+/// The security schemes of a document of which this is true: where each goes, and where its credential comes from.
+pub(super) fn schemes(catalog: &Catalog, is_meant: impl Fn(&String) -> bool) -> Value {
+    let of = |(name, scheme): (&String, &SecurityScheme)| {
+        let what = match scheme {
+            SecurityScheme::ApiKey { location, name } => format!("{} `{name}`", location.as_str()),
+            SecurityScheme::Basic => "basic".to_owned(),
+            SecurityScheme::Bearer => "bearer".to_owned(),
+            SecurityScheme::Other { scheme } => format!("{scheme}, which midex has no way for"),
+        };
+        let value = catalog.settings.credentials.get(name);
+        json!({ "name": name, "what": what, "source": value.map(|value| source_of(value)) })
+    };
+    let book = catalog.book.as_ref().ok();
+    let all = book.into_iter().flat_map(|book| &book.head().schemes);
+    all.filter(|(name, _)| is_meant(name)).map(of).collect()
+}
+
+/// Where the secrets of a value come from.
+fn source_of(value: &str) -> String {
+    match &call::references(value)[..] {
+        [] => "literal".to_owned(),
+        references => references.join(", "),
+    }
 }
 
 /// Violations and warnings of a document.

@@ -41,11 +41,7 @@ fn of_import() -> Value {
 
 fn list() -> ToolSpec {
     ToolSpec::new(
-        (
-            "catalog.list",
-            "List catalogs",
-            "Lists the catalogs of operations.",
-        ),
+        ("catalog.list", "List catalogs", "Lists catalogs."),
         || acts(true, false, true),
         (json!({}), &[], answer(&["catalogs"])),
         |app, _| {
@@ -65,11 +61,21 @@ fn validate() -> ToolSpec {
     ToolSpec::new(
         (
             "catalog.validate_openapi",
-            "Validate an OpenAPI document",
+            "Validate OpenAPI",
             "Says whether an OpenAPI 3 document can be imported. First of validate, preview, import.",
         ),
         || acts(true, false, true).open_world(true),
-        (with_source(json!({})), &["source"], answer(&["valid", "document_kind", "operation_count", "warnings", "violations"])),
+        (
+            with_source(json!({})),
+            &["source"],
+            answer(&[
+                "valid",
+                "document_kind",
+                "operation_count",
+                "warnings",
+                "violations",
+            ]),
+        ),
         |app, arguments| Box::pin(validated(app, arguments)),
     )
     .of(Class::Safe)
@@ -102,7 +108,7 @@ fn preview() -> ToolSpec {
         || acts(true, false, true).open_world(true),
         (
             properties,
-            &["source", "catalog_title"],
+            &["source"],
             answer(&[
                 "catalog",
                 "projected_command_count",
@@ -183,7 +189,7 @@ fn import() -> ToolSpec {
         || acts(false, false, true).open_world(true),
         (
             properties,
-            &["source", "catalog_title"],
+            &["source"],
             answer(&[
                 "catalog_id",
                 "catalog_path",

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{
     ToolSpec, Work, acts,
     author::Class,
-    catalog::{answer, answer_of_catalog, headers, named, with_catalog},
+    catalog::{answer, answer_of_catalog, headers, named, schemes, with_catalog},
     flag, text, unfit,
 };
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
     mcp::asking::{Confirmation, Unasked},
 };
 
-pub(super) fn specs() -> [ToolSpec; 6] {
+pub(super) fn specs() -> [ToolSpec; 7] {
     [
         set_enabled(),
         set_base_url(),
@@ -26,6 +26,7 @@ pub(super) fn specs() -> [ToolSpec; 6] {
         set_class(),
         remove(),
         allow(),
+        set_credential(),
     ]
 }
 
@@ -35,8 +36,7 @@ const SET_BASE_URL: &str = "catalog.set_base_url";
 const SET_HEADERS: &str = "catalog.set_headers";
 const SET_CLASS: &str = "catalog.set_class";
 const REMOVE: &str = "catalog.remove";
-/// What the arguments of a call have where the user has said yes to it. No caller can send it: it is in no schema.
-const BY_USER: &str = " by user";
+pub(super) const SET_CREDENTIAL: &str = "catalog.set_credential";
 
 fn set_enabled() -> ToolSpec {
     ToolSpec::new(
@@ -71,7 +71,7 @@ fn set_base_url() -> ToolSpec {
         (
             SET_BASE_URL,
             "Set a base URL",
-            "Says where all commands of a catalog are called. Secrets do not follow to another origin.",
+            "Says where a catalog's commands are called. Secrets do not follow.",
         ),
         || acts(false, false, true),
         (
@@ -84,7 +84,8 @@ fn set_base_url() -> ToolSpec {
                 let id = named(app, &arguments, SET_BASE_URL).await?;
                 let url = text(&arguments, "base_url").unwrap_or_default().to_owned();
                 let by = app.by();
-                let changed = app.change_catalog(&id, move |settings, _| settings.set_base_url(&url, by));
+                let changed =
+                    app.change_catalog(&id, move |settings, _| settings.set_base_url(&url, by));
                 let changed = changed.await?;
                 let settings = &changed.settings;
                 let origin = call::origin(&settings.base_url).unwrap_or_default();
@@ -105,7 +106,7 @@ fn set_headers() -> ToolSpec {
         (
             SET_HEADERS,
             "Set headers",
-            "Sets headers of a catalog's calls; null removes one. Secrets stand in them as ${env:NAME}, once the user agrees.",
+            "Sets headers of its calls; null removes one. Secrets stand in them as ${env:NAME}, once the user agrees.",
         ),
         || acts(false, false, true),
         (
@@ -148,8 +149,6 @@ async fn secrets_question(
     }
     let id = named(app, arguments, SET_HEADERS).await?;
     let catalog = app.catalogs()?.loaded().require(&id)?;
-    let mut confirmed = arguments.clone();
-    confirmed.insert(BY_USER.to_owned(), json!(true));
     let message = format!(
         "Send the secrets {} to `{}` with every call of the catalog `{id}`, in the headers {}?",
         secrets.join(", "),
@@ -169,20 +168,17 @@ async fn secrets_question(
         message,
         about: vec![("catalog_id", id)],
         unasked: Unasked::Error(Box::new(refusal)),
-        confirmed,
+        by: By::User,
+        confirmed: arguments.clone(),
     }))
 }
 
 async fn headers_set(app: &App, arguments: Map<String, Value>) -> Result<Value> {
     let id = named(app, &arguments, SET_HEADERS).await?;
-    let by = if arguments.contains_key(BY_USER) {
-        By::User
-    } else {
-        app.by()
-    };
-    let (given, replace) = (
+    let (given, replace, by) = (
         headers_of(&arguments),
         text(&arguments, "mode") == Some("replace"),
+        app.by(),
     );
     let changed = app
         .change_catalog(&id, move |settings, _| {
@@ -199,7 +195,7 @@ fn set_class() -> ToolSpec {
     ToolSpec::new(
         (
             SET_CLASS,
-            "Set the class of a command",
+            "Set a class",
             "Makes a command stricter: safe, standard, destructive.",
         ),
         || acts(false, false, true),
@@ -285,6 +281,7 @@ async fn remove_question(
         ),
         about: vec![("catalog_id", id), ("path", path)],
         unasked: Unasked::Refused,
+        by: app.by(),
         confirmed: arguments.clone(),
     }))
 }
@@ -329,6 +326,43 @@ fn allow() -> ToolSpec {
                 });
                 let changed = changed.await?;
                 Ok(json!({ "success": true, "catalog_id": id, "allow": changed.settings.allow }))
+            })
+        },
+    )
+}
+
+fn set_credential() -> ToolSpec {
+    ToolSpec::new(
+        (
+            SET_CREDENTIAL,
+            "Set a credential",
+            "Gives a security scheme of a catalog's document its credential; null removes it.",
+        ),
+        || acts(false, false, true),
+        (
+            with_catalog(json!({
+                "scheme": { "type": "string" }, "value": { "type": ["string", "null"] }
+            })),
+            &["scheme", "value"],
+            answer_of_catalog(&["headers", "origins", "schemes"]),
+        ),
+        |app, arguments| {
+            Box::pin(async move {
+                let id = named(app, &arguments, SET_CREDENTIAL).await?;
+                let owned = |name: &str| text(&arguments, name).map(str::to_owned);
+                let (scheme, value) = (owned("scheme").unwrap_or_default(), owned("value"));
+                let changed = app.change_catalog(&id, move |settings, catalog| {
+                    let none = BTreeMap::new();
+                    let book = catalog.book.as_ref().ok();
+                    let schemes = book.map_or(&none, |book| &book.head().schemes);
+                    settings.set_credential(&scheme, value.as_deref(), schemes)
+                });
+                let changed = changed.await?;
+                let secrets = app.catalog_secrets().await;
+                Ok(json!({
+                    "success": true, "catalog_id": id, "headers": headers(&changed.settings, &secrets),
+                    "origins": changed.settings.origins, "schemes": schemes(&changed, |_| true)
+                }))
             })
         },
     )

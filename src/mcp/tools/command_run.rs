@@ -10,7 +10,7 @@ use crate::{
     app::{App, CommandCall, CommandMeant},
     config::parse_duration,
     domain::State,
-    error::{Code, Error, Result},
+    error::{Code, Error, FailureCode, NextCall, Result, again},
     limits,
     mcp::asking::{Confirmation, Unasked},
 };
@@ -22,7 +22,7 @@ const DESTRUCTIVE: &str = "command.run_destructive";
 pub(super) fn specs() -> [ToolSpec; 3] {
     let spec = |name, title, description, annotations: fn() -> _, work| {
         let mut properties = json!({
-            "id": { "type": "string", "description": "As command.list has it" },
+            "id": { "type": "string" },
             "with": { "type": "object" },
             "body": {},
             "timeout": { "type": "string", "description": "10s" },
@@ -48,15 +48,15 @@ pub(super) fn specs() -> [ToolSpec; 3] {
     [
         spec(
             SAFE,
-            "Run a command that reads",
-            "Calls a command of class safe.",
+            "Run a safe command",
+            "Calls a command that reads.",
             || acts(true, false, true).open_world(true),
             Work::Answer(|app, arguments| Box::pin(run(app, arguments, SAFE))),
         ),
         spec(
             STANDARD,
             "Run a command",
-            "Calls a command of class standard: it changes something.",
+            "Calls a command that changes something.",
             || acts(false, false, false).open_world(true),
             Work::Answer(|app, arguments| Box::pin(run(app, arguments, STANDARD))),
         ),
@@ -91,7 +91,11 @@ fn tool_of(class: Class) -> &'static str {
 
 async fn question(app: &App, arguments: &Map<String, Value>) -> Result<Option<Confirmation>> {
     let id = text(arguments, "id").unwrap_or_default();
-    meant(app, id, DESTRUCTIVE).await?;
+    if let CommandMeant::Operation(named) = meant(app, id, DESTRUCTIVE).await? {
+        // The user is asked about nothing that cannot be done.
+        let call = call_of(arguments, DESTRUCTIVE)?;
+        app.admit(id, &named, &call).await?;
+    }
     if arguments.get("confirm") == Some(&json!(true)) {
         return Ok(None);
     }
@@ -106,6 +110,7 @@ async fn question(app: &App, arguments: &Map<String, Value>) -> Result<Option<Co
         message: format!("Call `{id}`, which takes something away, with {shown}?"),
         about: vec![("id", id.to_owned())],
         unasked: Unasked::Refused,
+        by: app.by(),
         confirmed: arguments.clone(),
     }))
 }
@@ -132,34 +137,32 @@ async fn run(app: &App, arguments: Map<String, Value>, tool: &'static str) -> Re
         .split_whitespace()
         .collect::<Vec<_>>()
         .join(" ");
-    let timeout = text(&arguments, "timeout").map(parse_duration).transpose();
-    let timeout = timeout.map_err(|message| unfit(tool, "/timeout", "format", &message))?;
-    let with = arguments
-        .get("with")
-        .and_then(Value::as_object)
-        .cloned()
-        .unwrap_or_default();
+    let call = call_of(&arguments, tool)?;
     match meant(app, &id, tool).await? {
-        CommandMeant::Workflow(name) => started(app, &id, &name, with).await,
-        CommandMeant::Operation(_) => {
-            let pages = arguments.get("paginate").map(|paginate| {
-                let pages = paginate.get("max_pages").and_then(Value::as_u64);
-                pages
-                    .and_then(|pages| u32::try_from(pages).ok())
-                    .unwrap_or(limits::CALL_PAGES)
-            });
-            let call = CommandCall {
-                with,
-                body: arguments
-                    .get("body")
-                    .cloned()
-                    .filter(|body| !body.is_null()),
-                timeout,
-                pages,
-            };
+        CommandMeant::Workflow(name) => started(app, &id, &name, call.with).await,
+        CommandMeant::Operation(named) => {
+            app.admit(&id, &named, &call).await?;
             called(app, &id, call).await
         }
     }
+}
+
+/// What the arguments of `tool` say of a call.
+fn call_of(arguments: &Map<String, Value>, tool: &'static str) -> Result<CommandCall> {
+    let timeout = text(arguments, "timeout").map(parse_duration).transpose();
+    let with = arguments.get("with").and_then(Value::as_object);
+    let body = arguments.get("body").filter(|body| !body.is_null());
+    let pages = arguments.get("paginate").map(|paginate| {
+        let pages = paginate.get("max_pages").and_then(Value::as_u64);
+        let pages = pages.and_then(|pages| u32::try_from(pages).ok());
+        pages.unwrap_or(limits::CALL_PAGES)
+    });
+    Ok(CommandCall {
+        with: with.cloned().unwrap_or_default(),
+        body: body.cloned(),
+        timeout: timeout.map_err(|message| unfit(tool, "/timeout", "format", &message))?,
+        pages,
+    })
 }
 
 /// A workflow as a command is a start of it.
@@ -183,10 +186,15 @@ async fn called(app: &App, id: &str, call: CommandCall) -> Result<Value> {
             .with("command", id)
             .with("execution_id", status.execution_id.as_str())
             .with("failure_code", failure.code.as_str());
-        let error = if failure.is_retryable {
-            error.with_retryable(true).with_action(LATER)
-        } else {
-            error
+        let code = FailureCode::parse(&failure.code);
+        let error = match code {
+            _ if failure.is_retryable => error.with_retryable(true).with_action(LATER),
+            Some(FailureCode::Http) if matches!(failure.status, Some(401 | 403)) => {
+                app.asking_for_credentials(id, error).await
+            }
+            Some(FailureCode::Http) | None => error,
+            // No service has answered.
+            Some(_) => error.with_next(UNSENT),
         };
         let error = match failure.status {
             Some(status) => error.with("status_code", status),
@@ -212,7 +220,10 @@ async fn called(app: &App, id: &str, call: CommandCall) -> Result<Value> {
 }
 
 /// What comes next where nothing is wrong with the call. The service may have done it before it failed.
-const LATER: &str = "Call {tool} again a little later where a second call does no harm; else look first whether the first was done";
+const LATER: &str = "Call {tool} again: a little later, where a second call does no harm; else look first whether the first was done";
+
+/// What comes next where the message says what keeps the call from being made.
+const UNSENT: NextCall = again("once what the message says is mended");
 
 /// How long a call is waited for; then it goes on, and `execution.wait` tells its end.
 const WAITED: Duration = limits::WAIT_MAX;

@@ -2,16 +2,17 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{ToolSpec, acts, author::Class, count, text, unfit};
+use super::{ToolSpec, acts, author::Class, catalog::schemes, count, text, workflow_list::fitting};
 use crate::{
     app::{App, CommandMeant, WORKFLOW_COMMAND},
     catalog::{
         Catalog, Named, Set,
         document::Provider,
-        operation::{Location, Operation},
+        media_type::Kind,
+        operation::{Content, Operation},
     },
-    domain::view,
-    error::{Error, Result},
+    domain::{schema::sample, view},
+    error::{Code, Error, Result, Violation, again},
     limits,
     registry::WorkflowEntry,
 };
@@ -30,15 +31,15 @@ pub(super) fn specs() -> [ToolSpec; 2] {
         "vendor": word,
         "catalog": word,
         "limit": { "type": "integer", "minimum": 1, "maximum": limits::COMMANDS_LISTED_MAX },
-        "cursor": { "type": "string", "maxLength": limits::WORD_BYTES_MAX },
-        "id": { "type": "string", "description": "All about one command" }
+        "cursor": { "type": "string", "maxLength": limits::WORD_BYTES_MAX + limits::OPERATION_NAME_BYTES_MAX },
+        "id": { "type": "string", "description": "All about one" }
     });
     [
         ToolSpec::new(
             (
                 "command.list",
                 "Find commands",
-                "Finds commands (operations of catalogs, and workflows) by words: what to do with what.",
+                "Finds operations of catalogs, and workflows, by words.",
             ),
             || acts(true, false, true),
             (commands, &[], list("commands")),
@@ -49,7 +50,7 @@ pub(super) fn specs() -> [ToolSpec; 2] {
             (
                 "provider.list",
                 "List providers",
-                "Lists commands whose answers are the choices for arguments of others.",
+                "Lists commands that answer with choices for arguments.",
             ),
             || acts(true, false, true),
             (json!({ "query": word }), &[], list("providers")),
@@ -58,7 +59,11 @@ pub(super) fn specs() -> [ToolSpec; 2] {
                     let query = text(&arguments, "query").unwrap_or_default().to_lowercase();
                     let mut providers = providers(app).await?;
                     let words: Vec<_> = query.split_whitespace().collect();
-                    providers.retain(|one| words.iter().all(|word| one["id"].to_string().to_lowercase().contains(word)));
+                    providers.retain(|one| {
+                        words
+                            .iter()
+                            .all(|word| one["id"].to_string().to_lowercase().contains(word))
+                    });
                     Ok(json!({ "success": true, "providers": providers }))
                 })
             },
@@ -72,56 +77,25 @@ async fn commands_listed(app: &App, arguments: Map<String, Value>) -> Result<Val
         return Ok(json!({ "success": true, "command": everything(app, id).await? }));
     }
     let limit = count(&arguments, "limit").map_or(limits::COMMANDS_LISTED, |limit| limit as usize);
-    let from: usize = match text(&arguments, "cursor").map(str::parse) {
-        None => 0,
-        Some(Ok(from)) => from,
-        Some(Err(_)) => {
-            let message =
-                "the cursor is none of this list; expected the next_cursor of the page before";
-            return Err(unfit("command.list", "/cursor", "format", message));
-        }
+    let owned = |name: &str| text(&arguments, name).map(str::to_owned);
+    let wanted = Wanted {
+        query: owned("query").unwrap_or_default(),
+        vendor: owned("vendor"),
+        catalog: owned("catalog"),
+        after: owned("cursor"),
+        limit,
     };
-    let [query, vendor, catalog] =
-        ["query", "vendor", "catalog"].map(|name| text(&arguments, name).map(str::to_owned));
-    let query = query.unwrap_or_default();
-    let has_query = !query.trim().is_empty();
-    // Workflows have no catalog.
-    let workflows = match vendor.as_deref().or(catalog.as_deref()) {
-        None | Some(WORKFLOW_COMMAND) => workflows(app, &query).await?,
-        Some(_) => Vec::new(),
-    };
-    let wanted = (from + limit + 1).saturating_sub(workflows.len());
-    let (operations, count) = read(app, move |set| {
-        let is_meant = |of: &Option<String>, names: &[&str]| {
-            of.as_ref()
-                .is_none_or(|of| names.iter().any(|name| name.eq_ignore_ascii_case(of)))
-        };
-        let counts = |one: &Catalog| {
-            is_meant(&vendor, &[one.vendor()])
-                && is_meant(&catalog, &[&one.id, &one.settings.title])
-        };
-        let found: Vec<_> = if has_query {
-            set.search(&query, usize::MAX, counts)
-        } else {
-            set.all(counts).collect()
-        };
-        let shown = found.iter().take(wanted);
-        let shown = shown.filter_map(|named| entry(set, named));
-        Ok((shown.collect::<Vec<_>>(), found.len()))
-    })
-    .await?;
-    let total = workflows.len() + count;
-    // Workflows are few. What a person looks for by words is an operation first.
-    let commands = if has_query {
-        [operations, workflows].concat()
+    let (found, last, total) = page(app, wanted).await?;
+    let commands = fitting(&found, Value::clone);
+    let id = |one: &Value| one["id"].as_str().map(str::to_owned);
+    let last = if commands.len() < found.len() {
+        commands.last().and_then(id)
     } else {
-        [workflows, operations].concat()
+        last
     };
-    let more = commands.len() > from + limit;
-    let page: Vec<_> = commands.into_iter().skip(from).take(limit).collect();
-    let mut answer = json!({ "success": true, "commands": page, "total": total });
-    if more {
-        answer["next_cursor"] = json!((from + limit).to_string());
+    let mut answer = json!({ "success": true, "commands": commands, "total": total });
+    if let Some(last) = last {
+        answer["next_cursor"] = json!(last);
     }
     Ok(answer)
 }
@@ -140,47 +114,85 @@ async fn read<T: Send + 'static>(
     }
 }
 
-/// Some commands, in the order of workflows, catalogs and names, and the id of the last one where there are more: those
-/// after the one of the id `after`, and where there is a query those that fit it best.
+/// Which commands are asked for.
+#[derive(Default)]
+pub(in crate::mcp) struct Wanted {
+    /// Words; empty for all.
+    pub(in crate::mcp) query: String,
+    pub(in crate::mcp) vendor: Option<String>,
+    pub(in crate::mcp) catalog: Option<String>,
+    /// The last one of the page before.
+    pub(in crate::mcp) after: Option<String>,
+    pub(in crate::mcp) limit: usize,
+}
+
+/// Some commands, the id of the last one where there are more, and how many there are in all: in the order of workflows,
+/// catalogs and names, or where there is a query those that fit it best.
+///
+/// # Errors
+/// `ARGUMENTS_INVALID` where the last one of the page before is gone: where the next page begins nobody can tell then.
 pub(in crate::mcp) async fn page(
     app: &App,
-    query: Option<&str>,
-    after: Option<String>,
-    limit: usize,
-) -> Result<(Vec<Value>, Option<String>)> {
-    let query = query.unwrap_or_default().to_owned();
-    let first = workflows(app, &query).await?;
+    wanted: Wanted,
+) -> Result<(Vec<Value>, Option<String>, usize)> {
+    let has_query = !wanted.query.trim().is_empty();
+    // Workflows have no catalog.
+    let workflows = match wanted.vendor.as_deref().or(wanted.catalog.as_deref()) {
+        None | Some(WORKFLOW_COMMAND) => workflows(app, &wanted.query).await?,
+        Some(_) => Vec::new(),
+    };
     read(app, move |set| {
-        let operations: Vec<_> = if query.is_empty() {
-            set.all(|_| true).collect()
-        } else {
-            set.search(&query, limits::COMMAND_CATALOG_MAX, |_| true)
+        let is_meant = |of: &Option<String>, names: &[&str]| {
+            of.as_ref()
+                .is_none_or(|of| names.iter().any(|name| name.eq_ignore_ascii_case(of)))
         };
-        let first = first.into_iter().map(|one| {
-            (
-                one["id"].as_str().unwrap_or_default().to_owned(),
-                Some(one),
-                None,
-            )
-        });
-        let ids = operations
-            .into_iter()
-            .map(|named| (set.id_of(&named), None, Some(named)));
-        let all = first
-            .chain(ids)
-            .skip_while(|(id, ..)| after.as_ref().is_some_and(|after| after != id));
-        let mut rest = all.skip(usize::from(after.is_some()));
-        let page: Vec<_> = rest.by_ref().take(limit).collect();
-        let last = page
-            .last()
-            .map(|(id, ..)| id.clone())
-            .filter(|_| rest.next().is_some());
+        let counts = |one: &Catalog| {
+            is_meant(&wanted.vendor, &[one.vendor()])
+                && is_meant(&wanted.catalog, &[&one.id, &one.settings.title])
+        };
+        let operations: Vec<_> = if has_query {
+            set.search(&wanted.query, usize::MAX, counts)
+        } else {
+            set.all(counts).collect()
+        };
+        let total = workflows.len() + operations.len();
+        let id = |one: &Value| one["id"].as_str().unwrap_or_default().to_owned();
+        let workflows = workflows.into_iter().map(|one| (id(&one), Some(one), None));
+        let operations = operations.into_iter();
+        let operations = operations.map(|named| (set.id_of(&named), None, Some(named)));
+        // Workflows are few. What a person looks for by words is an operation first.
+        let mut all: Box<dyn Iterator<Item = _>> = if has_query {
+            Box::new(operations.chain(workflows))
+        } else {
+            Box::new(workflows.chain(operations))
+        };
+        if let Some(after) = &wanted.after
+            && !all.any(|(id, ..)| id == *after)
+        {
+            return Err(gone(after));
+        }
+        let page: Vec<_> = all.by_ref().take(wanted.limit).collect();
+        let last = page.last().map(|(id, ..)| id.clone());
+        let last = last.filter(|_| all.next().is_some());
         let shown = page
             .into_iter()
             .filter_map(|(_, shown, named)| shown.or_else(|| entry(set, &named?)));
-        Ok((shown.collect(), last))
+        Ok((shown.collect(), last, total))
     })
     .await
+}
+
+fn gone(after: &str) -> Error {
+    let shown: String = after.chars().take(limits::QUESTION_SHOWN_CHARS).collect();
+    let message = format!(
+        "the command `{shown}`, at which the page before ended, is not in this list any more"
+    );
+    let violation = Violation::new("/cursor", "gone", message.clone());
+    Error::new(Code::ArgumentsInvalid, message)
+        .with_violations(vec![violation])
+        .with_next(again(
+            "without a cursor: the list has changed, and begins anew",
+        ))
 }
 
 async fn workflows(app: &App, query: &str) -> Result<Vec<Value>> {
@@ -226,13 +238,7 @@ fn entry(set: &Set, named: &Named) -> Option<Value> {
 fn listed(set: &Set, named: &Named, operation: &Operation) -> Value {
     let arguments = operation.parameters.iter().map(|parameter| {
         let kind = parameter.schema.get("type").cloned().unwrap_or(Value::Null);
-        let location = match parameter.location {
-            Location::Path => "path",
-            Location::Query => "query",
-            Location::Header => "header",
-            Location::Cookie => "cookie",
-        };
-        json!({ "name": parameter.argument, "in": location, "type": kind, "required": parameter.is_required })
+        json!({ "name": parameter.argument, "in": parameter.location.as_str(), "type": kind, "required": parameter.is_required })
     });
     let mut shown = json!({
         "id": set.id_of(named),
@@ -280,24 +286,6 @@ async fn everything(app: &App, id: &str) -> Result<Value> {
 fn whole(set: &Set, named: &Named) -> Result<Value, String> {
     let operation = named.catalog.operation(named.place)?;
     let mut shown = listed(set, named, &operation);
-    let parameters = operation.parameters.iter();
-    let properties: Map<_, _> = parameters
-        .clone()
-        .map(|parameter| {
-            let mut schema = parameter.schema.clone();
-            if let Some(schema) = schema
-                .as_object_mut()
-                .filter(|_| !parameter.description.is_empty())
-            {
-                schema
-                    .entry("description")
-                    .or_insert_with(|| json!(parameter.description));
-            }
-            (parameter.argument.clone(), schema)
-        })
-        .collect();
-    let required = parameters.filter(|parameter| parameter.is_required);
-    let required: Vec<_> = required.map(|parameter| &parameter.argument).collect();
     let content = operation
         .body
         .as_ref()
@@ -308,21 +296,22 @@ fn whole(set: &Set, named: &Named) -> Result<Value, String> {
         .into_iter()
         .filter(|one| one.operation == operation.name);
     shown["description"] = json!(operation.description);
-    shown["input_schema"] = json!({
-        "type": "object", "properties": properties, "required": required, "additionalProperties": false
-    });
-    shown["body_schema"] = content.map_or(Value::Null, |content| content.schema.clone());
+    let prepared = named.catalog.prepared(named.place)?;
+    shown["input_schema"] = prepared.input_schema();
+    shown["body_schema"] = content.map_or(Value::Null, Content::asked);
     if let Some(body) = operation
         .body
         .as_ref()
         .filter(|body| body.contents.len() > 1)
     {
         let each = body.contents.iter();
-        let each = each.map(|content| (content.media_type.clone(), content.schema.clone()));
+        let each = each.map(|content| (content.media_type.clone(), content.asked()));
         shown["body_schemas"] = Value::Object(each.collect());
     }
     shown["output_schema"] = operation.output.clone().unwrap_or_default();
     shown["security"] = json!(operation.security);
+    let is_asked_for = |name: &String| operation.security.iter().flatten().any(|one| one == name);
+    shown["credentials"] = schemes(&named.catalog, is_asked_for);
     shown["providers"] = uses.map(|one| json!({ "argument": one.argument, "provider": format!("{} {}", named.catalog.vendor(), one.provider) })).collect();
     shown["pagination"] = json!(operation.pagination);
     shown["example"] = example(&shown);
@@ -336,24 +325,39 @@ fn example(shown: &Value) -> Value {
         Some("standard") => "command.run",
         _ => "command.run_destructive",
     };
-    let arguments = shown["arguments"].as_array().into_iter().flatten();
-    let required = arguments.filter(|argument| argument["required"] == true);
-    let with: Map<_, _> = required
-        .map(|argument| {
-            let value = match argument["type"].as_str() {
-                Some("integer" | "number") => json!(1),
-                Some("boolean") => json!(true),
-                Some("array") => json!([]),
-                Some("object") => json!({}),
-                _ => json!("…"),
-            };
-            (
-                argument["name"].as_str().unwrap_or_default().to_owned(),
-                value,
-            )
-        })
-        .collect();
-    json!({ "tool": tool, "arguments": { "id": shown["id"], "with": with } })
+    let properties = &shown["input_schema"]["properties"];
+    let shared = &shown["input_schema"]["$defs"];
+    let required = list(&shown["input_schema"]["required"])
+        .iter()
+        .filter_map(Value::as_str);
+    let with = required.map(|name| {
+        let mut schema = properties[name].clone();
+        if let (Value::Object(schema), Value::Object(_)) = (&mut schema, shared) {
+            schema.insert("$defs".to_owned(), shared.clone());
+        }
+        (name.to_owned(), sample(&schema))
+    });
+    let with: Map<_, _> = with.collect();
+    let mut arguments = json!({ "id": shown["id"], "with": with });
+    if shown["body"]["required"] == true {
+        arguments["body"] = body_of(&shown["body"]["media_type"], &shown["body_schema"]);
+    }
+    json!({ "tool": tool, "arguments": arguments })
+}
+
+/// A body of this media type that the schema takes.
+fn body_of(media_type: &Value, schema: &Value) -> Value {
+    let kind = Kind::of(media_type.as_str().unwrap_or_default());
+    match sample(schema) {
+        _ if kind == Kind::Bytes => json!("ZXhhbXBsZQ=="),
+        // A form has fields, whatever its schema says.
+        made if matches!(kind, Kind::Form | Kind::Multipart) && !made.is_object() => json!({}),
+        made => made,
+    }
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
 }
 
 /// A workflow as a command, where it can be started.

@@ -12,6 +12,8 @@ use crate::{
     limits,
 };
 
+const PAGE_ROWS: u64 = limits::LIST_LIMIT_DEFAULT as u64;
+
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 struct Listed {
     /// True.
@@ -22,25 +24,26 @@ struct Listed {
 
 pub(super) fn spec() -> ToolSpec {
     let mut project = project_schema();
-    project["description"] = json!("The directory of another project, or * for all");
+    project["description"] = json!("Directory of another, or *");
     let properties = json!({
         "state": { "enum": ListRequest::states(), "description": "open: not ended" },
         "workflow_name": {
             "type": "string", "minLength": 1, "maxLength": limits::WORKFLOW_NAME_BYTES_MAX
         },
         "project": project,
-        "children": { "type": "boolean", "default": false, "description": "Children of executions too" },
+        "calls": { "type": "boolean", "default": false },
+        "children": { "type": "boolean", "default": false },
         "limit": {
             "type": "integer", "minimum": 1, "maximum": limits::LIST_LIMIT_MAX,
             "default": limits::LIST_LIMIT_DEFAULT
         },
-        "cursor": { "type": "string", "maxLength": 100, "description": "next_cursor of the last page" }
+        "cursor": { "type": "string", "maxLength": 100 }
     });
     ToolSpec::new(
         (
             "execution.list",
             "List executions",
-            "Lists executions with state and current step, the one that moved last first.",
+            "Lists executions, the one that moved last first.",
         ),
         || acts(true, false, true),
         (properties, &[], schema_of::<Listed>()),
@@ -55,8 +58,10 @@ async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
         state: owned("state"),
         workflow: owned("workflow_name"),
         project: owned("project"),
+        calls: arguments.get("calls") == Some(&json!(true)),
         children: arguments.get("children") == Some(&json!(true)),
-        limit: limit.and_then(|limit| usize::try_from(limit).ok()),
+        // So many rows are one answer, however many were asked for; the next page has the others.
+        limit: limit.and_then(|limit| usize::try_from(limit.min(PAGE_ROWS)).ok()),
         cursor: owned("cursor"),
     };
     view(&Listed {

@@ -21,12 +21,12 @@ pub(super) fn spec() -> ToolSpec {
     let properties = json!({
         "execution_id": execution_id_schema(),
         "step_name": step_name_schema(),
-        "visit": { "type": "integer", "minimum": 1, "maximum": u32::MAX, "description": "As waits has it" },
-        "attempt": { "type": "integer", "minimum": 1, "maximum": u32::MAX, "description": "As waits has it: the call, repeated, then says nothing of a later one" },
-        "item": { "type": "integer", "minimum": 0, "maximum": u32::MAX, "description": "As waits has it" },
+        "visit": { "type": "integer", "minimum": 1, "maximum": u32::MAX },
+        "attempt": { "type": "integer", "minimum": 1, "maximum": u32::MAX, "description": "With visit: of this attempt alone" },
+        "item": { "type": "integer", "minimum": 0, "maximum": u32::MAX },
         "verdict": {
             "enum": ["retry", "output", "failed"],
-            "description": "retry: it took no effect and is done again; output: it did, and came to output; failed: it failed, for message"
+            "description": "retry: it took no effect; output: it did, and came to output; failed: for message"
         },
         "output": {},
         "message": { "type": "string", "minLength": 1, "maxLength": limits::COMMENT_BYTES_MAX }
@@ -34,9 +34,9 @@ pub(super) fn spec() -> ToolSpec {
     ToolSpec::new(
         (
             NAME,
-            "Say what came of interrupted work",
-            "For an execution paused with outcome_unknown: the server was cut off amid work that may not be done twice. Find out \
-             what came of it, with the user where in doubt, and say so.",
+            "Resolve work",
+            "For outcome_unknown: work that may not be done twice was cut off. Find out what came of it, with the user where \
+             in doubt, and say so.",
         ),
         || acts(false, true, false),
         (

@@ -27,9 +27,8 @@ pub(super) fn spec() -> ToolSpec {
         (
             NAME,
             "What was I doing? / Resume an execution",
-            "Call it when you lost your place. Without arguments: what was going on in this project: the task of the only open \
-             execution, or a list of those that are open. With execution_id: the task, the persona and the tokens of that \
-             execution; a paused one goes on.",
+            "Call it when you lost your place. Without arguments: the task of the only open execution here, or all \
+             that are open. With execution_id: its task, persona and tokens; a paused one goes on.",
         ),
         || acts(false, false, false),
         (properties, &[], output()),

@@ -18,13 +18,13 @@ pub(super) fn spec() -> ToolSpec {
         "signal": {
             "type": "string", "minLength": 1, "maxLength": limits::SIGNAL_NAME_BYTES_MAX
         },
-        "payload": { "description": "The output of the step that waits" }
+        "payload": { "description": "The step's output" }
     });
     ToolSpec::new(
         (
             "execution.signal",
             "Signal an execution",
-            "Says that the signal came that a step waits for. It is kept until one does; each call is one signal.",
+            "Brings a signal that a step waits for, or will. Each call is one.",
         ),
         || acts(false, false, false),
         (

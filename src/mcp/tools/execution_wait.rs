@@ -29,7 +29,7 @@ pub(super) fn spec() -> ToolSpec {
     let properties = json!({
         "execution_id": execution_id_schema(),
         "since_revision": {
-            "type": "integer", "minimum": 0, "description": "The revision you know; else the present one"
+            "type": "integer", "minimum": 0, "description": "The one you know"
         },
         "timeout_s": {
             "type": "number", "minimum": 0, "maximum": longest, "default": longest
@@ -39,8 +39,7 @@ pub(super) fn spec() -> ToolSpec {
         (
             NAME,
             "Wait for a change",
-            "Waits until an execution moves or the time is over, and answers with its status. Call it again with the \
-             answer's revision to follow it.",
+            "Waits until an execution moves, and returns its status.",
         ),
         || acts(true, false, true),
         (properties, &["execution_id"], shape_of::<Waited>()),

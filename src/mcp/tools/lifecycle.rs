@@ -51,7 +51,7 @@ pub(super) fn specs() -> [ToolSpec; 4] {
             (
                 PAUSE,
                 "Pause an execution",
-                "Holds a running execution until execution.resume. Its tokens stay valid.",
+                "Holds an execution until execution.resume. Tokens stay valid.",
             ),
             || acts(false, false, false),
             |app, arguments| Box::pin(change(app, arguments, PAUSE, Lifecycle::Pause)),
@@ -60,7 +60,7 @@ pub(super) fn specs() -> [ToolSpec; 4] {
             (
                 ABANDON,
                 "Abandon an execution",
-                "Gives up an execution for good. Its open tokens are void; what was done stays readable.",
+                "Gives up an execution for good.",
             ),
             || acts(false, true, false),
             |app, arguments| Box::pin(change(app, arguments, ABANDON, Lifecycle::Abandon)),
@@ -68,8 +68,8 @@ pub(super) fn specs() -> [ToolSpec; 4] {
         spec(
             (
                 DIVERGE,
-                "Mark an execution as diverged",
-                "Ends an execution whose work took another path than its workflow.",
+                "Diverge an execution",
+                "Ends an execution whose work took another path.",
             ),
             || acts(false, true, false),
             |app, arguments| Box::pin(change(app, arguments, DIVERGE, Lifecycle::Diverge)),
@@ -78,7 +78,7 @@ pub(super) fn specs() -> [ToolSpec; 4] {
             (
                 FAIL,
                 "Fail an execution",
-                "Fails an execution: run_when steps first; called again, at once. To fail a step, use workflow.next_step.",
+                "Fails an execution. A step: workflow.next_step with error.",
             ),
             || acts(false, true, false),
             |app, arguments| Box::pin(change(app, arguments, FAIL, Lifecycle::Fail)),

@@ -4,6 +4,7 @@ use super::{OPERATE, RUN, Spelling, Toolsets, names};
 use crate::{
     domain::nearest::nearest,
     error::{Code, Error, NextCall, again, call},
+    limits,
 };
 
 /// What others call our tools, by the part after the dot.
@@ -28,6 +29,10 @@ const FOREIGN: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "workflow.list",
+        &["available_workflows", "list_workflows", "workflows"],
+    ),
+    (
         "workflow.read",
         &[
             "fetch",
@@ -39,8 +44,6 @@ const FOREIGN: &[(&str, &[&str])] = &[
             "workflow_status",
             "step_history",
             "history",
-            "available_workflows",
-            "list_workflows",
             "details",
             "artifacts",
         ],
@@ -65,7 +68,7 @@ const OPEN: NextCall = call(
 );
 
 pub(super) fn unknown(name: &str, sets: Toolsets) -> Error {
-    let shown: String = name.chars().take(80).collect();
+    let shown: String = name.chars().take(limits::NAME_SHOWN_CHARS).collect();
     match meant(name, sets) {
         Some(near) => {
             let message = format!("Unknown tool: {shown}; did you mean `{near}`?");

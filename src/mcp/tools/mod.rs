@@ -44,7 +44,7 @@ use serde_json::{Map, Value, json};
 use self::author::Class;
 use self::schemas::{listed_input, schema_of, shape_of, with_error_shape};
 pub(super) use self::{
-    commands::{command, page as page_of_commands, providers},
+    commands::{Wanted as WantedCommands, command, page as page_of_commands, providers},
     spelling::Spelling,
     workflow_list::listed_manifest,
 };
@@ -113,7 +113,7 @@ const TABLE: &[(Toolsets, &str)] = &[
     (OPERATE, "execution.abandon"),
     (OPERATE, "execution.diverge"),
     (OPERATE, "execution.fail"),
-    (AUTHOR, "workflow.list"),
+    (RUN.and(AUTHOR), "workflow.list"),
     (AUTHOR, "workflow.get"),
     (AUTHOR, "workflow.validate"),
     (AUTHOR, "workflow.preview_inputs"),
@@ -140,9 +140,22 @@ const TABLE: &[(Toolsets, &str)] = &[
     (CATALOG, "catalog.set_class"),
     (CATALOG, "catalog.remove"),
     (Toolsets::PEOPLE, catalog_settings::ALLOW),
+    (Toolsets::PEOPLE, catalog_settings::SET_CREDENTIAL),
     (Toolsets::PEOPLE, execution_approve::NAME),
     (Toolsets::PEOPLE, execution_approve::ANSWER),
     (Toolsets::PEOPLE, store_examine::NAME),
+];
+/// Tools whose answer is whole however long it is: the tokens of many steps, a persona, or a file to be written anew. Claude
+/// Code moves a long answer of any other tool into a file.
+const WHOLE: [&str; 8] = [
+    "workflow.start",
+    "workflow.next_step",
+    "workflow.get",
+    "workflow.validate",
+    "workflow.preview_rendered",
+    "workflow.run",
+    "execution.resume",
+    "execution.wait",
 ];
 const RUN: Toolsets = Toolsets::of(Toolset::Run);
 const AUTHOR: Toolsets = Toolsets::of(Toolset::Author);
@@ -346,7 +359,7 @@ impl ToolSpec {
             object(&schema)
         };
         let description = spelling.text(self.description, tools);
-        let tool = Tool::new(
+        let mut tool = Tool::new(
             spelling.name(self.name),
             description,
             schema(&listed_input(&self.input)),
@@ -354,10 +367,14 @@ impl ToolSpec {
         .with_title(self.title)
         .with_raw_output_schema(schema(&self.output))
         .with_annotations((self.annotations)());
-        match self.class {
-            Some(class) => tool.with_meta(author::metadata(class)),
-            None => tool,
+        let mut meta = self.class.map(author::metadata);
+        if WHOLE.contains(&self.name) {
+            let most = limits::ANSWER_WHOLE_CHARS_MAX.into();
+            let meta = meta.get_or_insert_default();
+            meta.0.insert("anthropic/maxResultSizeChars".into(), most);
         }
+        tool.meta = meta;
+        tool
     }
 
     /// The tool as the documents have it. rmcp asks for it on every call of the stateless era.
@@ -435,7 +452,7 @@ fn unfit(tool: &'static str, path: &str, rule: &str, message: &str) -> Error {
 fn step_name_schema() -> Value {
     json!({
         "type": "string", "minLength": 1, "maxLength": limits::STEP_ID_BYTES_MAX,
-        "description": "As waits of its status has it"
+        "description": "As waits has it"
     })
 }
 
@@ -443,7 +460,7 @@ fn step_name_schema() -> Value {
 fn project_schema() -> Value {
     json!({
         "type": "string", "minLength": 1, "maxLength": limits::PROJECT_CHARS_MAX,
-        "description": "The directory of another project"
+        "description": "Directory of another"
     })
 }
 

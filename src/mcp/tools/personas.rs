@@ -9,7 +9,7 @@ pub(super) fn known_agents_schema() -> Value {
     json!({
         "type": "array", "items": { "type": "string", "maxLength": limits::AGENT_NAME_BYTES_MAX },
         "maxItems": limits::STEPS_MAX,
-        "description": "Agents whose persona you still have: it is not sent again"
+        "description": "Agents whose persona you still have"
     })
 }
 

@@ -4,10 +4,14 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 /// The schema of arguments as it is listed. Strict hosts take no property without a type, so that one which may be any JSON
-/// is listed as an object; and how long a text may be only costs room.
+/// is listed as an object; and each bound that a refusal names only costs room in every model's context.
 pub(super) fn listed_input(checked: &Value) -> Value {
-    const BOUNDS: [&str; 3] = ["minLength", "maxLength", "maxItems"];
+    const BOUNDS: [&str; 5] = ["minLength", "maxLength", "maxItems", "minimum", "maximum"];
     let mut listed = checked.clone();
+    if let Some(listed) = listed.as_object_mut() {
+        // That nothing is required, or that something is off, is what a model takes for granted.
+        listed.retain(|_, value| *value != json!([]) && *value != json!(false));
+    }
     let properties = listed.get_mut("properties").and_then(Value::as_object_mut);
     for property in properties.into_iter().flat_map(Map::values_mut) {
         // A property may have properties.

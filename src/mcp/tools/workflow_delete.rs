@@ -19,7 +19,7 @@ pub(super) fn spec() -> ToolSpec {
     let properties = json!({
         "workflow_id": workflow_id_schema(),
         "expected_version": version_schema(),
-        "confirm": { "type": "boolean", "default": false, "description": "The user wants it; else the user is asked, where the client can" }
+        "confirm": { "type": "boolean", "default": false, "description": "The user wants it" }
     });
     let output = json!({
         "type": "object",
@@ -33,7 +33,7 @@ pub(super) fn spec() -> ToolSpec {
         (
             NAME,
             "Delete a workflow",
-            "Deletes a workflow's file. Executions keep the definition they began with.",
+            "Deletes a workflow's file. Executions keep theirs.",
         ),
         || acts(false, true, false),
         (properties, &["workflow_id"], output),
@@ -62,6 +62,7 @@ async fn question(app: &App, arguments: &Map<String, Value>) -> Result<Option<Co
         ),
         about: vec![("workflow_id", id.to_owned()), ("path", there.file.path)],
         unasked: Unasked::Refused,
+        by: app.by(),
         confirmed,
     }))
 }

@@ -29,11 +29,14 @@ pub(super) fn spec() -> ToolSpec {
         (
             "workflow.get",
             "Get a workflow's file",
-            "Returns the text of a workflow's file as it lies there, what it says as JSON, and its version, the SHA-256 of \
-             the text.",
+            "Returns the text of a workflow's file, what it says as JSON, and its version.",
         ),
         || acts(true, false, true),
-        (json!({ "workflow_id": workflow_id_schema() }), &["workflow_id"], output),
+        (
+            json!({ "workflow_id": workflow_id_schema() }),
+            &["workflow_id"],
+            output,
+        ),
         |app, arguments| Box::pin(run(app, arguments)),
     )
     .of(Class::Safe)

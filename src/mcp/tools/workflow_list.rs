@@ -2,10 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{ToolSpec, acts, author::Class, text, unfit, whole};
+use super::{ToolSpec, acts, author::Class, flag, text, unfit, whole};
 use crate::{
     app::App,
-    domain::check::Commands,
+    domain::{
+        check::Commands,
+        truncate::{length, shortened},
+    },
     error::{Error, Result},
     limits,
     registry::{Registry, Source, WorkflowEntry},
@@ -15,13 +18,14 @@ const NAME: &str = "workflow.list";
 
 pub(super) fn spec() -> ToolSpec {
     let properties = json!({
-        "query": { "type": "string", "maxLength": 200, "description": "Words of name, title, description or tags" },
-        "source": { "enum": Source::NAMES },
+        "brief": { "type": "boolean", "description": "Names and descriptions alone" },
+        "query": { "type": "string", "maxLength": 200 },
+        "source": { "enum": &Source::NAMES[..=Source::Shipped as usize] },
         "limit": {
             "type": "integer", "minimum": 1, "maximum": limits::LIST_LIMIT_MAX,
             "default": limits::LIST_LIMIT_DEFAULT
         },
-        "cursor": { "type": "string", "maxLength": 300, "description": "next_cursor of the last page" }
+        "cursor": { "type": "string", "maxLength": 300, "description": "next_cursor of the page before" }
     });
     let output = json!({
         "type": "object",
@@ -34,9 +38,8 @@ pub(super) fn spec() -> ToolSpec {
     ToolSpec::new(
         (
             NAME,
-            "List workflow files",
-            "Lists workflows with path, format, version and source, broken ones with their findings, and those that a \
-             nearer file of the same name hides (shadowed_by).",
+            "List workflows",
+            "Lists workflows: brief, or with path, version, source and findings.",
         ),
         || acts(true, false, true),
         (properties, &[], output),
@@ -48,6 +51,7 @@ pub(super) fn spec() -> ToolSpec {
 async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
     let limit = whole(&arguments, "limit").and_then(|limit| usize::try_from(limit).ok());
     let page = Page {
+        is_brief: flag(&arguments, "brief"),
         query: text(&arguments, "query").unwrap_or_default().to_lowercase(),
         source: text(&arguments, "source").map(str::to_owned),
         limit: limit.unwrap_or(limits::LIST_LIMIT_DEFAULT),
@@ -59,6 +63,8 @@ async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
 
 /// Which files are asked for.
 struct Page {
+    /// Whether names and descriptions are told alone, of those that can be started.
+    is_brief: bool,
     /// Words in lower case.
     query: String,
     source: Option<String>,
@@ -116,7 +122,8 @@ impl Page {
                 source: entry.source as usize,
                 of_same,
             };
-            if self.is_of(entry) {
+            let is_told = !self.is_brief || (nearer.is_none() && !entry.is_broken());
+            if is_told && self.is_of(entry) {
                 listed.push((key, *entry, *nearer));
             }
         }
@@ -125,11 +132,16 @@ impl Page {
             .into_iter()
             .filter(|(key, ..)| self.after.as_ref().is_none_or(|after| key > after));
         let page: Vec<_> = left.by_ref().take(self.limit).collect();
-        let next = page.last().filter(|_| left.next().is_some());
-        let next = next.map(|(key, ..)| key.print());
-        let workflows: Vec<_> = { page.iter() }
-            .map(|(_, entry, nearer)| shown(registry, entry, *nearer))
-            .collect();
+        let workflows = fitting(&page, |(_, entry, nearer)| {
+            if self.is_brief {
+                brief(entry)
+            } else {
+                shown(registry, entry, *nearer)
+            }
+        });
+        let is_more = workflows.len() < page.len() || left.next().is_some();
+        let last = page[..workflows.len()].last().filter(|_| is_more);
+        let next = last.map(|(key, ..)| key.print());
         let mut answer = json!({ "success": true, "workflows": workflows, "total": total });
         if let Some(next) = next {
             answer["next_cursor"] = next.into();
@@ -141,6 +153,29 @@ impl Page {
         let is_source = |source: &String| *source == entry.source.as_str();
         self.source.as_ref().is_none_or(is_source) && entry.speaks_of(self.query.split_whitespace())
     }
+}
+
+/// The first of the items that fit into one answer together; one at least, however long it is.
+pub(super) fn fitting<T>(items: &[T], shown: impl Fn(&T) -> Value) -> Vec<Value> {
+    let (mut fitting, mut bytes) = (Vec::new(), 1_000);
+    for item in items.iter().map(shown) {
+        bytes += length(&item) + 1;
+        if bytes > limits::ANSWER_BYTES_MAX && !fitting.is_empty() {
+            break;
+        }
+        fitting.push(item);
+    }
+    fitting
+}
+
+/// What whoever chooses a workflow is told of it.
+fn brief(entry: &WorkflowEntry) -> Value {
+    let workflow = entry.value.as_ref().map(|known| &known.workflow);
+    let description = workflow.map_or("", |workflow| &workflow.description);
+    json!({
+        "workflow_id": entry.name,
+        "description": shortened(description, limits::BRIEF_CHARS_MAX),
+    })
 }
 
 /// What the list of manifests tells of a file (S2, section 3.2).

@@ -16,17 +16,17 @@ use crate::{
 
 pub(super) fn spec() -> ToolSpec {
     let properties = json!({
-        "token": { "type": "string", "minLength": 1, "description": "The step's token, unchanged" },
+        "token": { "type": "string", "minLength": 1, "description": "The step's, unchanged" },
         "output": {
-            "description": "What came of the step, as its output_schema says; without one {summary, artifacts?, findings?, \
-                            next_step_recommendation?}. An artifact is an id or path, or {type: file|data|report|finding, \
+            "description": "As output_schema says; without one {summary, artifacts?, findings?, \
+                            next_step_recommendation?}. An artifact: id, path or {type: file|data|report|finding, \
                             name, content, content_type?, metadata?}"
         },
-        "choice": { "type": "string", "description": "Option taken: its id" },
+        "choice": { "type": "string", "description": "Id of the option taken" },
         "known_agents": known_agents_schema(),
         "error": {
             "type": "object",
-            "description": "Instead of output: why the step could not be done",
+            "description": "Instead of output: why it cannot be done",
             "properties": {
                 "message": { "type": "string", "minLength": 1 },
                 "code": { "type": "string" },
@@ -40,8 +40,8 @@ pub(super) fn spec() -> ToolSpec {
         (
             "workflow.next_step",
             "Finish a step",
-            "Hands in what came of a step (output or error) and returns the next step, its persona and its token, until \
-             workflow_state is completed. Safe to repeat: the same call gets the same answer.",
+            "Hands in what came of a step and returns the next one with its persona and token, until workflow_state is \
+             completed. Safe to repeat.",
         ),
         || acts(false, false, true),
         (properties, &["token"], shape_of::<Advanced>()),

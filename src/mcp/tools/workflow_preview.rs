@@ -46,8 +46,8 @@ pub(super) fn specs() -> [ToolSpec; 4] {
         tool(
             (
                 PREVIEW_INPUTS,
-                "Show a workflow's inputs",
-                "Returns each input of a workflow with its type, rules and default, and where its value comes from.",
+                "Show inputs",
+                "Returns each input with type, rules, default, and where its value comes from.",
             ),
             with_subject(json!({})),
             json!({ "required": names(), "inputs": list() }),
@@ -58,7 +58,7 @@ pub(super) fn specs() -> [ToolSpec; 4] {
             (
                 RESOLVE_INPUTS,
                 "Resolve inputs",
-                "Says what each input comes to with these inputs, and whether a start could be made with them (ready).",
+                "Says what each input comes to with these, and whether a start could be made (ready).",
             ),
             inputs(),
             json!({
@@ -72,8 +72,7 @@ pub(super) fn specs() -> [ToolSpec; 4] {
             (
                 STEP_PLAN,
                 "Plan the steps",
-                "Returns the steps in authoring order with the wave that each comes in, what it depends on, and whether it \
-                 would run with these inputs, and why.",
+                "Returns the steps in order, each with its wave, its dependencies, and whether it would run with these inputs, and why.",
             ),
             inputs(),
             json!({ "steps": list() }),
@@ -84,7 +83,7 @@ pub(super) fn specs() -> [ToolSpec; 4] {
             (
                 PREVIEW_RENDERED,
                 "Render the steps",
-                "Returns every step as it would be entered with these inputs; what is not known yet is marked in unresolved.",
+                "Returns every step as it would be entered with these inputs; what is not known yet stands in unresolved.",
             ),
             inputs(),
             json!({ "steps": list(), "final_output": {} }),

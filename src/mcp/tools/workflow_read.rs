@@ -10,8 +10,7 @@ pub(super) const NAME: &str = "workflow.read";
 pub(super) fn spec() -> ToolSpec {
     let properties = json!({
         "uri": {
-            "type": "string", "minLength": 1,
-            "description": "midex://workflow/… as texts of midex name it"
+            "type": "string", "minLength": 1
         }
     });
     let output = json!({
@@ -23,8 +22,8 @@ pub(super) fn spec() -> ToolSpec {
         (
             NAME,
             "Read a resource",
-            "Reads any midex:// address: available_workflows, workflow_details/{workflow_name}, executions, current_step, \
-             workflow_status, step_history or workflow_artifacts/{execution_id}, artifact/{execution_id}/{artifact}.",
+            "Reads any midex://workflow/…: workflow_details/{workflow_name}, current_step, workflow_status, step_history or \
+             workflow_artifacts/{execution_id}, artifact/{execution_id}/{artifact}. next: the rest.",
         ),
         || acts(true, false, true),
         (properties, &["uri"], output),
@@ -34,7 +33,7 @@ pub(super) fn spec() -> ToolSpec {
 
 async fn read(app: &App, arguments: Map<String, Value>) -> Result<Value> {
     let uri = text(&arguments, "uri").unwrap_or_default().trim();
-    let shown = resources::read(app, uri).await;
+    let shown = resources::read(app, uri, false).await;
     let shown = shown.map_err(|error| error.with("tool", NAME))?;
     let mut answer = json!({ "success": true, "uri": uri, "content": shown.content.into_value() });
     if let Some(next) = shown.next {

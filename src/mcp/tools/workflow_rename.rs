@@ -28,7 +28,7 @@ pub(super) fn spec() -> ToolSpec {
         (
             "workflow.rename",
             "Rename a workflow",
-            "Gives a workflow another id, in its text and as the name of its file, and names what still refers to the old one.",
+            "Gives a workflow another id, in its text and its file's name, and names what still refers to the old one.",
         ),
         || acts(false, false, false),
         (properties, &["workflow_id", "new_id"], output),

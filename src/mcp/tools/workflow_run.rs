@@ -35,6 +35,7 @@ pub(super) fn spec() -> ToolSpec {
             "run_id": text, "execution_id": text, "workflow_id": text, "status": text, "state": text,
             "revision": { "type": "integer" }, "awaiting": { "type": "object" },
             "waits": { "type": "array", "items": { "type": "object" } }, "final_output": {},
+            "final_output_error": { "type": "array", "items": { "type": "object" } },
             "failure_summary": { "type": "object" }
         },
         "required": ["success", "run_id", "execution_id", "workflow_id", "status", "state", "revision", "waits"]
@@ -43,8 +44,8 @@ pub(super) fn spec() -> ToolSpec {
         (
             NAME,
             "Run a workflow",
-            "Starts a workflow, or a manifest that is not saved, and answers when it has ended, waits for somebody (awaiting \
-             has the step and its token for workflow.next_step) or wait_s are over; then execution.wait goes on.",
+            "Starts a workflow, or an unsaved manifest, and answers when it ended, waits for somebody (awaiting has the token \
+             for workflow.next_step) or after wait_s.",
         ),
         || acts(false, false, false),
         (properties, &[], output),
@@ -73,24 +74,21 @@ async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
     })?;
     let is_awaiting = step.current_step.is_some();
     let state = State::parse(&status.state).unwrap_or(State::Running);
-    // Two words more than S2 has: an agent must know whom the run waits for.
-    let shown = match state {
-        _ if is_awaiting => "awaiting",
-        State::Paused => state.as_str(),
-        _ => state.word(Vocabulary::Run),
-    };
     let mut answer = json!({
         "success": true,
         "run_id": status.execution_id,
         "execution_id": status.execution_id,
         "workflow_id": status.workflow_name,
-        "status": shown,
+        "status": state.word(Vocabulary::Run),
         "state": status.state,
         "revision": status.revision,
         "waits": status.waits,
     });
     if let Some(output) = &status.final_output {
         answer["final_output"] = output.clone();
+    }
+    if !status.final_output_error.is_empty() {
+        answer["final_output_error"] = json!(status.final_output_error);
     }
     if let Some(failure) = &status.error {
         answer["failure_summary"] = json!(failure);

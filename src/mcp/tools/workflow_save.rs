@@ -20,7 +20,7 @@ pub(super) fn spec() -> ToolSpec {
     let properties = json!({
         "manifest": manifest_schema(),
         "format": format_schema(),
-        "overwrite": { "type": "boolean", "default": false, "description": "Replaces a file that you have not read, unless another save changes it meanwhile" },
+        "overwrite": { "type": "boolean", "default": false, "description": "Replaces a file you have not read" },
         "expected_version": version_schema()
     });
     let output = json!({
@@ -36,8 +36,8 @@ pub(super) fn spec() -> ToolSpec {
         (
             NAME,
             "Save a workflow",
-            "Checks a manifest and writes its text as it is, named by its id. To replace a file, give the version that workflow.get \
-             showed as expected_version, or overwrite.",
+            "Checks a manifest and writes it. To replace a file give expected_version, as workflow.get has it, or \
+             overwrite.",
         ),
         || acts(false, false, true),
         (properties, &["manifest"], output),
@@ -73,6 +73,7 @@ async fn question(app: &App, arguments: &Map<String, Value>) -> Result<Option<Co
         ),
         about: vec![("workflow_id", there.workflow_id), ("path", there.path)],
         unasked: Unasked::Done,
+        by: app.by(),
         confirmed,
     }))
 }

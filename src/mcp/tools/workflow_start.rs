@@ -13,15 +13,15 @@ pub(super) fn spec() -> ToolSpec {
     let properties = json!({
         "workflow_name": {
             "type": "string", "minLength": 1, "maxLength": limits::WORKFLOW_NAME_BYTES_MAX,
-            "description": "As midex://workflow/available_workflows lists it"
+            "description": "As workflow.list has it"
         },
         "execution_id": {
             "type": "string", "minLength": 1, "maxLength": limits::EXECUTION_ID_BYTES_MAX,
-            "description": "An id of your own: the call can then be repeated if its reply is lost"
+            "description": "Your own id: then the call can be repeated"
         },
         "inputs": {
             "type": "object",
-            "description": "What to work on, as midex://workflow/workflow_details/{workflow_name} says"
+            "description": "As workflow_details says"
         },
         "project": project_schema(),
         "known_agents": known_agents_schema()
@@ -30,9 +30,8 @@ pub(super) fn spec() -> ToolSpec {
         (
             NAME,
             "Start a workflow",
-            "Starts a workflow and returns its first step: the persona to take (agent_content), what to do (instructions), \
-             and new_token, which workflow.next_step needs. Where several steps are ready, new_tokens lists all; each \
-             has its own token. The execution survives restarts.",
+            "Starts a workflow and returns its first step: the persona to take (agent_content), what to do (instructions) \
+             and new_token for workflow.next_step. new_tokens lists all steps that are ready.",
         ),
         || acts(false, false, false),
         (properties, &["workflow_name"], shape_of::<Advanced>()),

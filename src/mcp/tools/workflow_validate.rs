@@ -28,8 +28,8 @@ pub(super) fn spec() -> ToolSpec {
         (
             NAME,
             "Check a workflow",
-            "Checks a manifest, or the workflow of an id, and returns all violations and warnings at once, each with line, \
-             column and, where midex knows it, the edit that mends it.",
+            "Checks a manifest, or a saved workflow: all violations and warnings at once, each with its place and, where there is \
+             one, the edit that mends it.",
         ),
         || acts(true, false, true),
         (with_subject(json!({})), &[], output),

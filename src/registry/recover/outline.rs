@@ -7,7 +7,7 @@ use super::{
 use crate::domain::{
     check::wrong_type,
     finding::{Finding, Rule},
-    grammar::foreign,
+    grammar::foreign::{self, Counterpart},
     input::InputType,
     node::{Content, Entry, Node},
 };
@@ -95,6 +95,16 @@ impl Recovery<'_> {
     /// Steps under their ids.
     pub(super) fn steps_as_a_mapping(&mut self, node: &mut Node, path: &str) {
         let id_key = self.form.id_key();
+        // `dag: { tasks: […] }` and the like hold nothing but the list.
+        if let [only] = node.entries().unwrap_or_default()
+            && matches!(
+                foreign::key(self.form.record().what, &only.key, |_| false),
+                Some(Counterpart::Key(["steps"]))
+            )
+            && only.value.items().is_some()
+        {
+            *node = only.value.clone();
+        }
         let Content::Map(entries) = &node.content else {
             return;
         };

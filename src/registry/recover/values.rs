@@ -8,7 +8,7 @@ use crate::domain::{
     finding::{Finding, Place, Rule},
     grammar::{
         self, ARM, STEP, Shape,
-        foreign::{self, Bare, Entries},
+        foreign::{self, Bare, Counterpart, Entries},
         is_template,
     },
     node::{Content, Entry, Node, join},
@@ -106,10 +106,12 @@ impl Recovery<'_> {
             .text()
             .and_then(|text| foreign::value("kind", text));
         let Some(meant) = there.as_deref().or(kind) else {
-            return;
+            let finding = unknown_key(STEP.what, &entries[at], join(path, &entries[at].key));
+            let hint = "the kind is a key: `guidance: TEXT`, `agent: NAME`, `tool: NAME`, or `run: CATALOG OPERATION` for a call of an imported catalog";
+            self.found.push(finding.suggest(hint.to_owned()));
+            return super::stand_in(&mut entries[at]);
         };
         let entry = &entries[at];
-        let (place, end) = (entry.place, entry.value.place);
         let mut finding = unknown_key(STEP.what, entry, join(path, &entry.key));
         let body =
             position(entries, "instructions").filter(|_| meant == "guidance" && there.is_none());
@@ -124,8 +126,12 @@ impl Recovery<'_> {
             }
             (None, None) => finding.suggest(format!("write `{meant}: …`: the key is the kind")),
         };
-        if there.is_some() || body.is_some() {
-            finding = finding.cut(place, entries.get(at + 1).map(|next| next.place), end);
+        // What says the same again may go.
+        if there.as_deref().is_none_or(|there| kind == Some(there))
+            && (there.is_some() || body.is_some())
+        {
+            let next = entries.get(at + 1).map(|next| next.place);
+            finding = finding.cut(entry.place, next, entry.value.place);
         }
         self.found.push(finding);
         match (there, body) {
@@ -135,6 +141,21 @@ impl Recovery<'_> {
         }
         if entries[at].key != "guidance" {
             entries.remove(at);
+        }
+    }
+
+    /// `withItems: […]` of another system beside the kind of the step is its `foreach`.
+    pub(super) fn loop_beside_kind(&mut self, entries: &mut [Entry], path: &str) {
+        let is_loop = |entry: &&mut Entry| {
+            let meant = foreign::key(STEP.what, &entry.key, |_| false);
+            let is_list = entry.value.entries().is_none() && entry.key != "foreach";
+            is_list && matches!(meant, Some(Counterpart::Key(["foreach"])))
+        };
+        if let Some(entry) = entries.iter_mut().find(is_loop) {
+            let finding = unknown_key(STEP.what, entry, join(path, &entry.key));
+            self.found
+                .push(finding.suggest("write `foreach`".to_owned()));
+            "foreach".clone_into(&mut entry.key);
         }
     }
 
@@ -179,20 +200,26 @@ impl Recovery<'_> {
         }
     }
 
-    /// `do` of a `foreach` as a list of one step.
-    pub(super) fn body_as_a_list(&mut self, site: &mut super::Site<'_>) {
-        let entry = &mut site.entries[site.at];
-        let Content::List(items) = &mut entry.value.content else {
+    /// `do` of a `foreach` as a list: it is one step, and the first one is checked.
+    pub(super) fn one_of_a_list(&mut self, node: &mut Node, path: &str) {
+        let finding = wrong_type(node, path, "a mapping");
+        let Content::List(items) = &mut node.content else {
             return;
         };
-        let is_block = items
-            .first()
-            .is_some_and(|item| item.place.line > entry.place.line);
-        if let ([item], Some(finding)) = (items.as_slice(), self.found.pop()) {
-            let start = item.place.start.checked_sub(2).filter(|_| is_block);
-            self.found
-                .push(finding.raw(start, "- ".to_owned(), "  ".to_owned()));
-            entry.value = item.clone();
+        let hint = "it is one step, without a dash; several steps for each item are a workflow of their own: `do: { workflow: NAME, with: { … } }`";
+        let finding = finding.suggest(hint.to_owned());
+        let first = (!items.is_empty()).then(|| items.remove(0));
+        let is_alone = items.is_empty();
+        let start = { first.as_ref() }.and_then(|one| one.place.start.checked_sub(2));
+        let finding = finding.raw(start.filter(|_| is_alone), "- ".to_owned(), "  ".to_owned());
+        self.found.push(finding);
+        if let Some(mut first) = first {
+            // Of several each has an id, and the workflow that holds them will.
+            if let Content::Map(entries) = &mut first.content {
+                entries.retain(|entry| is_alone || entry.key != "id");
+            }
+            *node = first;
+            self.shape(node, path, &Shape::Each);
         }
     }
 
@@ -219,6 +246,9 @@ impl Recovery<'_> {
         // Seconds are what a number of time means, and a name alone is a list of one.
         let instead = match (bare.key, &node.content) {
             ("wait", Content::Number(..)) => node.count().map(|count| format!("{count}s")),
+            ("wait", Content::Text(text)) if text.parse::<Span>().is_err() => {
+                Span::meant(text).map(|span| span.to_string())
+            }
             ("input", Content::Text(name)) => Some(format!("[{name}]")),
             _ => None,
         };
@@ -362,6 +392,12 @@ fn arms(entries: &[Entry], place: Place) -> Vec<Node> {
             ..entry.clone()
         }
     };
+    let cases = entries.iter().find(|entry| entry.key == "cases");
+    if let Some(cases) = cases.and_then(|cases| cases.value.entries()) {
+        // Each leads somewhere where the value is the word that it stands under.
+        let case = |one: &Entry| vec![entry("if", read("true", one.place)), rename(one)];
+        return cases.iter().map(|one| mapping(place, case(one))).collect();
+    }
     let own: Vec<_> = entries.iter().filter(is_own).map(rename).collect();
     if !own.is_empty() {
         arms.push(mapping(place, own));

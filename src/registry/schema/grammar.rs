@@ -8,6 +8,7 @@ use crate::{
         grammar::{self, Id, Key, PERSONA, Record, STEP, Shape},
         input::DefaultFrom,
     },
+    error::FAILED_STATUSES,
     limits,
 };
 
@@ -178,9 +179,11 @@ fn shape(shape: &Shape) -> Value {
         Shape::Version => {
             json!({ "type": ["string", "number"], "maxLength": limits::VERSION_BYTES_MAX })
         }
-        Shape::Condition => said(limits::EXPRESSION_BYTES_MAX),
+        Shape::Condition => {
+            json!({ "anyOf": [said(limits::EXPRESSION_BYTES_MAX), { "type": "boolean" }] })
+        }
         Shape::Name(max) => name(*max),
-        Shape::Id(Id::Workflow) => name(limits::WORKFLOW_NAME_BYTES_MAX),
+        Shape::Id(Id::Workflow) => workflow_name(),
         Shape::Id(Id::Agent) => name(limits::AGENT_NAME_BYTES_MAX),
         Shape::Id(Id::Step) => json!({ "$ref": "#/$defs/stepId" }),
         Shape::Id(Id::Input) => input_name(),
@@ -205,6 +208,17 @@ fn shape(shape: &Shape) -> Value {
         Shape::Span => span(),
         Shape::SpanOrTemplate => json!({ "anyOf": [span(), template()] }),
         Shape::InstantOrTemplate => json!({ "anyOf": [instant(), template()] }),
+        Shape::Failure => {
+            let (least, most) = FAILED_STATUSES.into_inner();
+            // A text of digits is a status as well.
+            let mut word = name(limits::WORD_BYTES_MAX);
+            word["not"] = json!({ "pattern": "^[0-9]+$" });
+            json!({ "anyOf": [
+                word,
+                { "type": "string", "pattern": "^[345][0-9]{2}$" },
+                { "type": "integer", "minimum": least, "maximum": most }
+            ] })
+        }
         Shape::Choice(words) => json!({ "enum": words }),
         Shape::Join => {
             json!({ "type": "string", "pattern": "^(all|any|quorum\\([1-9][0-9]{0,3}\\))$" })
@@ -320,7 +334,8 @@ fn list(of: &Shape, min: usize, max: usize) -> Value {
         "minItems": min,
         "maxItems": max,
     });
-    if let (Value::Object(map), Shape::Name(_) | Shape::Id(_)) = (&mut schema, of) {
+    let is_named = matches!(of, Shape::Name(_) | Shape::Id(_) | Shape::Failure);
+    if let (Value::Object(map), true) = (&mut schema, is_named) {
         map.insert("uniqueItems".into(), json!(true));
     }
     schema
@@ -340,6 +355,14 @@ fn name(bytes_max: usize) -> Value {
         "type": "string",
         "maxLength": bytes_max,
         "pattern": format!("^{end}({inner}*{end})?$"),
+    })
+}
+
+fn workflow_name() -> Value {
+    json!({
+        "type": "string",
+        "maxLength": limits::WORKFLOW_NAME_BYTES_MAX,
+        "pattern": "^[A-Za-z0-9_][A-Za-z0-9_.-]*$",
     })
 }
 

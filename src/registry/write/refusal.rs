@@ -16,7 +16,7 @@ const SEEN_FIRST: NextCall = call(
 );
 
 /// The next call where an id stands in the way.
-const ANOTHER_ID: NextCall = again("with another id");
+const ANOTHER_ID: NextCall = again("choose another id");
 
 /// The next call where the file is another source's.
 const A_COPY: NextCall = call(

@@ -127,5 +127,5 @@ fn the_result_is_printed_and_validates_by_itself() {
     assert!(stderr.contains("Workflow 'heir' has 1 finding"), "{stderr}");
     let (code, _, stderr) = run(&["validate", "--print", "hier"]);
     assert_eq!(code, Some(1));
-    assert!(stderr.contains("did you mean 'heir'?"), "{stderr}");
+    assert!(stderr.contains("Workflow 'hier' not found"), "{stderr}");
 }

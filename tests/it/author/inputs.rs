@@ -107,7 +107,7 @@ fn inputs_come_to_what_is_told_and_a_run_takes_exactly_those_that_are_ready() {
         arguments["wait_s"] = json!(0);
         if rules.is_empty() {
             let ran = done(&mut client, "workflow.run", arguments);
-            assert_eq!(ran["status"], "awaiting", "{shown}: {ran}");
+            assert_eq!(ran["status"], "running", "{shown}: {ran}");
         } else {
             let refusal = refused(&mut client, "workflow.run", arguments);
             assert_eq!(

@@ -264,7 +264,7 @@ fn a_broken_file_is_listed_as_that_and_the_others_are_of_use() {
     let inputs = json!({ "workflow_id": "triage", "inputs": { "report": "r" } });
     assert_eq!(
         done(&mut client, "workflow.run", inputs)["status"],
-        "awaiting"
+        "running"
     );
     for id in ["cut", "nameless"] {
         let refusal = refused(&mut client, "workflow.run", json!({ "workflow_id": id }));

@@ -399,7 +399,7 @@ final_output: { twice: '${{ memory.twice }}' }
             "workflow.run",
             json!({ "workflow_id": "release", "inputs": { "version": "v1" } }),
         );
-        assert_eq!(ran["status"], "awaiting", "{ran}");
+        assert_eq!(ran["status"], "running", "{ran}");
         let token = &ran["awaiting"]["continuation_token"];
         let next = json!({ "token": token, "output": { "ok": true } });
         assert_eq!(done(client, "workflow.next_step", next)["success"], true);
@@ -484,5 +484,69 @@ fn commands_are_the_workflows_and_nothing_provides_values_yet() {
         assert_eq!(command["arguments"][0]["required"], true);
         let providers = done(client, "provider.list", json!({}));
         assert_eq!(providers["providers"], json!([]));
+    }
+}
+
+#[test]
+fn what_stands_behind_a_step_whose_failure_leads_elsewhere_is_not_sure_to_run() {
+    let manifest = "workflow: w
+description: d
+steps:
+  - { id: first, guidance: F. }
+  - { id: look, guidance: L., on_error: mend }
+  - { id: fine, guidance: G., next: $end }
+  - { id: mend, guidance: M., run_when: failed }
+";
+    let project = Project::new(&[]);
+    for client in &mut clients(&project) {
+        let plan = done(
+            client,
+            "workflow.step_plan",
+            json!({ "manifest": manifest }),
+        );
+        let steps = list(&plan["steps"]);
+        let will_run: Vec<_> = steps.iter().map(|step| &step["will_run"]).collect();
+        assert_eq!(
+            json!(will_run),
+            json!([true, true, "unknown", "unknown"]),
+            "{plan}"
+        );
+        assert_eq!(steps[2]["why"], "it depends on whether step `look` fails");
+    }
+}
+
+#[test]
+fn a_run_tells_its_state_in_the_words_of_runs_and_what_of_its_output_is_missing() {
+    let manifest = "workflow: w
+description: d
+inputs: { people: { type: integer, example: 0 } }
+steps:
+  - { id: read, set: { a: 1 } }
+final_output: { each: '${{ 1 / inputs.people }}' }
+";
+    let gated = "workflow: g\ndescription: d\nsteps:\n  - { id: ask, gate: Fine? }\n";
+    let waiting = "workflow: m\ndescription: d\nsteps:\n  - { id: ask, guidance: A. }\n";
+    let project = Project::new(&[]);
+    for client in &mut clients(&project) {
+        let run = |client: &mut _, manifest: &str, inputs: Value| {
+            done(
+                client,
+                "workflow.run",
+                json!({ "manifest": manifest, "inputs": inputs, "wait_s": 5 }),
+            )
+        };
+        let ran = run(client, manifest, json!({ "people": 0 }));
+        assert_eq!(ran["status"], "succeeded", "{ran}");
+        assert_eq!(ran["final_output_error"][0]["part"], "each", "{ran}");
+        let ran = run(client, gated, json!({}));
+        assert_eq!(
+            (&ran["status"], &ran["state"]),
+            (&json!("running"), &json!("paused")),
+            "{ran}"
+        );
+        assert_eq!(ran["waits"][0]["waits_for"], "gate", "{ran}");
+        let ran = run(client, waiting, json!({}));
+        assert_eq!(ran["status"], "running", "{ran}");
+        assert_eq!(ran["awaiting"]["current_step"], "ask", "{ran}");
     }
 }

@@ -61,11 +61,11 @@ fn held_up<T>(project: &Project, begin: impl FnOnce() -> T) -> T {
         .open(path)
         .unwrap();
     lock.lock().unwrap();
-    let begun = begin();
+    let threads = begin();
     // So long both have read the file and wait.
     std::thread::sleep(Duration::from_millis(500));
     lock.unlock().unwrap();
-    begun
+    threads
 }
 
 /// What two windows are answered that overwrite one file at once, the one that did first.
@@ -144,7 +144,7 @@ fn of_two_saves_without_a_version_at_once_the_second_is_refused() {
         (definitions, save)
     });
     let first = Manifest::of_text(TRIAGE.to_owned(), None).version();
-    let mut saves = std::thread::scope(|scope| {
+    let mut ended = std::thread::scope(|scope| {
         let begin = |(definitions, save)| {
             let target = &target;
             scope.spawn(move || registry::save(&definitions, target, &save))
@@ -152,8 +152,8 @@ fn of_two_saves_without_a_version_at_once_the_second_is_refused() {
         let threads = held_up(&project, || writers.map(begin));
         threads.map(|thread| thread.join().unwrap())
     });
-    saves.sort_by_key(Result::is_err);
-    let [saved, refused] = &saves;
+    ended.sort_by_key(Result::is_err);
+    let [saved, refused] = &ended;
     let saved = json!(saved.as_ref().unwrap());
     assert_eq!(saved["replaced_version"], first.to_string(), "{saved}");
     let refused = refused.as_ref().unwrap_err();

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{TRIAGE, clients, done, refused};
 use crate::{
     lists::{ERAS, Era, Reader},
-    support::project::{Project, each, list},
+    support::project::{Project, each, list, text},
 };
 
 /// Where the tools write when nothing says otherwise, below the root of a project.
@@ -498,4 +498,55 @@ fn the_answer_names_the_executions_that_go_on_with_what_they_keep() {
     );
     let status = shown(&mut client, "midex://workflow/workflow_status/one");
     assert_eq!(status["state"], "running");
+}
+
+#[test]
+fn a_rename_and_a_delete_name_who_begins_or_extends_the_workflow() {
+    let project = Project::new(&[]);
+    let mut clients = clients(&project);
+    let client = &mut clients[0];
+    let one = "workflow: one\ndescription: d\nsteps:\n  - { id: a, guidance: A. }\n";
+    for manifest in [
+        one,
+        "workflow: parent\ndescription: d\nsteps:\n  - { id: a, workflow: one }\n",
+        "workflow: hooked\ndescription: d\nhooks: { on_complete: { workflow: one } }\nsteps:\n  - { id: a, guidance: A. }\n",
+        "workflow: heir\nextends: one\ndescription: d\n",
+        "workflow: other\ndescription: d\nsteps:\n  - { id: a, guidance: one. }\n",
+    ] {
+        save(client, manifest);
+    }
+    let users = |answer: &Value| -> Vec<(String, String)> {
+        let named = list(&answer["referred_by"]).into_iter();
+        let named = named.filter(|one| one["kind"] == "definition");
+        named
+            .map(|one| {
+                (
+                    text(&one["by"]).to_owned(),
+                    text(&one["workflow"]).to_owned(),
+                )
+            })
+            .collect()
+    };
+    let expected: Vec<_> = [
+        ("extends", "heir"),
+        ("workflow", "hooked"),
+        ("workflow", "parent"),
+    ]
+    .map(|(kind, name)| (kind.to_owned(), name.to_owned()))
+    .into();
+    let renamed = json!({ "workflow_id": "one", "new_id": "two" });
+    assert_eq!(users(&done(client, "workflow.rename", renamed)), expected);
+    let back = json!({ "workflow_id": "two", "new_id": "one" });
+    assert_eq!(users(&done(client, "workflow.rename", back)), []);
+    // Before it is deleted the user is told.
+    let asked = refused(client, "workflow.delete", json!({ "workflow_id": "one" }));
+    for said in [
+        "`parent` names it (`workflow`)",
+        "`hooked` names it (`workflow`)",
+        "`heir` names it (`extends`)",
+    ] {
+        assert!(text(&asked["message"]).contains(said), "{asked}");
+    }
+    let deleted = json!({ "workflow_id": "one", "confirm": true });
+    assert_eq!(users(&done(client, "workflow.delete", deleted)), expected);
 }

@@ -106,3 +106,65 @@ fn names_stay_when_paths_are_reordered_added_or_removed() {
         }
     }
 }
+
+#[test]
+fn an_operation_id_that_is_a_sentence_is_kept_and_one_object_is_shown() {
+    let ids = |one: &str, other: &str| json!({ "get": { "responses": {} }, "post": { "operationId": one }, "delete": { "operationId": other } });
+    let answer = |schema: Value| json!({ "get": { "responses": { "200": { "description": "", "content": { "application/json": { "schema": schema } } } } } });
+    let object = |properties: Value| answer(json!({ "type": "object", "properties": properties }));
+    let text = || json!({ "type": "string" });
+    let list = |of: Value| json!({ "type": "array", "items": of });
+    let paths = [
+        (
+            "/Numbers.json".to_owned(),
+            ids("CreateNumber", "DeleteNumbers"),
+        ),
+        (
+            "/Numbers/{Sid}.json".to_owned(),
+            ids("UpdateNumber", "numbers_remove"),
+        ),
+        ("/user".to_owned(), object(json!({ "login": text() }))),
+        (
+            "/account".to_owned(),
+            object(json!({ "id": text(), "roles": list(text()) })),
+        ),
+        (
+            "/things".to_owned(),
+            object(
+                json!({ "items": list(json!({ "type": "object", "properties": { "id": text() } })) }),
+            ),
+        ),
+        (
+            "/words".to_owned(),
+            object(json!({ "words": list(text()) })),
+        ),
+        ("/rows".to_owned(), answer(list(text()))),
+        ("/anything".to_owned(), answer(json!({ "type": "object" }))),
+        ("/untold".to_owned(), json!({ "get": { "responses": {} } })),
+    ];
+    let (names, _) = named(&paths);
+    for (operation, name) in [
+        ("/Numbers.json POST", "numbers:create"),
+        ("/Numbers/{Sid}.json POST", "update-number"),
+        ("/Numbers/{Sid}.json DELETE", "numbers:delete"),
+        ("/Numbers.json DELETE", "delete-numbers"),
+        ("/user GET", "user:show"),
+        ("/account GET", "account:show"),
+        ("/things GET", "things:list"),
+        ("/words GET", "words:list"),
+        ("/rows GET", "rows:list"),
+        ("/anything GET", "anything:list"),
+        ("/untold GET", "untold:list"),
+    ] {
+        assert_eq!(names[operation], name, "{names:?}");
+    }
+    // Who knows the name of before still finds it.
+    let map: Map<_, _> = paths.iter().cloned().collect();
+    let document = json!({ "openapi": "3.1.0", "info": {}, "paths": map });
+    let compiled = compile(document.to_string().as_bytes()).unwrap();
+    let user = compiled
+        .operations
+        .iter()
+        .find(|one| one.name == "user:show");
+    assert_eq!(user.unwrap().aliases, ["user:list"]);
+}

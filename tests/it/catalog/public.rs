@@ -18,15 +18,21 @@ use midex::{
     domain::schema::Schema,
 };
 
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 15] = [
     "asana.json",
+    "bitbucket.json",
     "box.json",
     "digitalocean.json",
     "github.json",
+    "hetzner.json",
+    "jira.json",
     "kubernetes.json",
     "netbox.json",
     "openai.yaml",
+    "sendgrid.json",
+    "square.json",
     "stripe.json",
+    "twilio.json",
     "vercel.json",
 ];
 
@@ -210,7 +216,10 @@ fn what_a_person_asks_for_is_among_the_first_three() {
     if PUBLIC.is_empty() {
         return;
     }
-    let shelves: Vec<_> = PUBLIC
+    // The others have commands that fit the same words.
+    let is_asked = |public: &&Arc<Public>| QUERIES.iter().any(|(_, name, _)| *name == public.name);
+    let asked: Vec<_> = PUBLIC.iter().filter(is_asked).collect();
+    let shelves: Vec<_> = asked
         .iter()
         .map(|public| Shelf {
             book: &public.book,
@@ -226,10 +235,10 @@ fn what_a_person_asks_for_is_among_the_first_three() {
             .find(|public| public.name == *document)
             .unwrap();
         let operation = |place: usize, shelf: usize| {
-            let entry = &PUBLIC[shelf].book.entries()[place];
+            let entry = &asked[shelf].book.entries()[place];
             format!(
                 "{} {} {}",
-                PUBLIC[shelf].name,
+                asked[shelf].name,
                 entry.method.as_str(),
                 entry.path
             )

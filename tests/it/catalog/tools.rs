@@ -224,7 +224,7 @@ async fn what_goes_wrong_is_told_with_the_words_of_the_service_and_nothing_is_se
     shop.server.done("catalog.import_openapi", import);
     let call = json!({ "id": "shop orders:info", "with": { "order": "none" } });
     let refused = shop.server.refused("command.run_safe", call.clone());
-    assert_eq!(refused["error_code"], "COMMAND_FAILED");
+    assert_eq!(refused["error_code"], "ADDRESS_REFUSED");
     says(
         &refused["message"],
         format!("midex catalog allow shop {}", shop.service.host),
@@ -281,7 +281,7 @@ async fn a_failure_says_whether_the_same_call_may_succeed_later() {
         assert_eq!(failed["retryable"], is_retryable, "{failed}");
         let next = failed["suggested_action"].as_str().unwrap();
         assert_eq!(
-            next.contains("command.run_safe again a little later"),
+            next.contains("command.run_safe again: a little later"),
             is_retryable,
             "{next}"
         );
@@ -357,6 +357,12 @@ async fn steps_of_a_workflow_call_operations_and_wait_for_their_catalog() {
     assert_eq!(disabled["command_count_after_toggle"], 0);
     let refused = shop.server.refused("workflow.run", run);
     assert_eq!(refused["error_code"], "CATALOG_MISSING");
+    let enable = "Call catalog.set_enabled with catalog_id 'shop' and enabled 'true'";
+    says(&refused["suggested_action"], enable);
+    let checked = shop
+        .server
+        .done("workflow.validate", json!({ "manifest": WORKFLOW }));
+    assert!(!checked.to_string().contains("import_openapi"), "{checked}");
     let lent = WORKFLOW.replace(
         "requires: { catalogs: [{ vendor: shop, source: shop.json }] }\n",
         "",
@@ -401,7 +407,7 @@ steps:
     );
     says(
         &status["waits"][0]["next_call"],
-        "catalog.import_openapi with catalog_title 'shop'",
+        "catalog.set_enabled with catalog_id 'shop' and enabled 'true'",
     );
     assert!(shop.lines().is_empty());
 

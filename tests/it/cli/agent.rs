@@ -1,8 +1,9 @@
 //! `midex run --agent CMD`: a command does the work of each step.
 
+use rustix::process::{Pid, Signal};
 use serde_json::json;
 
-use super::Place;
+use super::{Place, Running};
 use crate::support::{assert_has, door::until, has_fields};
 
 /// A project with a workflow of two steps and a script that does them.
@@ -141,15 +142,89 @@ fn a_command_that_hangs_is_killed_with_all_it_started_and_nothing_is_lost() {
     let ran = run(&place, &["--agent-timeout", "1s"]).ends(1);
     assert_has(&ran.err, &["did not end in 1.0 s", "--agent-timeout"]);
     assert_has(&ran.out, &["To go on: midex run w --id x"]);
-    let child = std::fs::read_to_string(place.project().join("child")).unwrap();
-    let path = format!("/proc/{}/stat", child.trim());
+    is_gone(&place, "child");
+    assert_eq!(place.json(&["show", "x"])["status"]["state"], "running");
+}
+
+/// Waits until the process that a file of the project names is gone.
+fn is_gone(place: &Place, file: &str) {
+    let pid = std::fs::read_to_string(place.project().join(file)).unwrap();
+    let path = format!("/proc/{}/stat", pid.trim());
     until("it is gone", || {
         // Nobody may have reaped it yet.
         let stat = std::fs::read_to_string(&path);
         stat.map_or(true, |stat| stat.contains(") Z "))
             .then_some(())
     });
+}
+
+/// A run whose command wrote its number to `pid` and works on.
+fn working(place: &Place) -> Running {
+    let args = ["run", "w", "--id", "x", "--agent", "sh ./agent.sh"];
+    let running = Running::start_piped(place.command(&args));
+    let pid = place.project().join("pid");
+    until("it works", || {
+        let pid = std::fs::read_to_string(&pid).unwrap_or_default();
+        pid.ends_with('\n').then_some(())
+    });
+    running
+}
+
+/// What leads the process group of the command that works.
+fn leader(place: &Place) -> Pid {
+    let mut records = std::fs::read_dir(place.data.join("agents")).unwrap();
+    let record = records.next().unwrap().unwrap().path();
+    let pid = std::fs::read_to_string(record).unwrap().parse().unwrap();
+    Pid::from_raw(pid).unwrap()
+}
+
+#[test]
+fn a_killed_run_leaves_no_command_behind_whatever_that_does_with_signals() {
+    for trap in ["", "trap '' TERM HUP INT;"] {
+        let place = place(&format!(
+            "{trap} sleep 1000 & echo $! > below; echo $$ > pid; wait; sleep 1000"
+        ));
+        let running = working(&place);
+        running.signal(Signal::KILL);
+        running.end();
+        is_gone(&place, "pid");
+        is_gone(&place, "below");
+        let records = std::fs::read_dir(place.data.join("agents")).unwrap();
+        assert_eq!(records.count(), 0);
+        assert_eq!(place.json(&["show", "x"])["status"]["state"], "running");
+    }
+}
+
+#[test]
+fn a_step_whose_command_still_runs_is_not_begun_again_until_somebody_says_so() {
+    let place = place("echo $$ > pid; sleep 1000");
+    let running = working(&place);
+    let leader = leader(&place);
+    let says = |ran: &super::Ran| {
+        let group = format!("as process group {}", leader.as_raw_nonzero());
+        ran.says(&[
+            "STATE_TRANSITION_REFUSED",
+            "the step 'count' still runs",
+            &group,
+            "--agent-again begins the step again",
+        ]);
+    };
+    // Beside a run that is still there, and once both that run and what ends its command were killed.
+    says(&run(&place, &[]).ends(75));
+    running.signal(Signal::KILL);
+    rustix::process::kill_process(leader, Signal::KILL).unwrap();
+    running.end();
+    until("it is orphaned", || {
+        rustix::process::test_kill_process(leader)
+            .is_err()
+            .then_some(())
+    });
+    says(&run(&place, &[]).ends(75));
     assert_eq!(place.json(&["show", "x"])["status"]["state"], "running");
+    place.file("agent.sh", "echo '{\"words\": 1, \"summary\": \"s\"}'");
+    run(&place, &["--agent-again"]).ends(0);
+    rustix::process::kill_process_group(leader, Signal::KILL).unwrap();
+    is_gone(&place, "pid");
 }
 
 #[test]

@@ -319,12 +319,10 @@ fn a_parent_leads_into_its_child_and_a_gate_is_asked_in_place() {
 #[test]
 fn personas_are_told_what_to_work_on_though_their_workflow_declares_no_inputs() {
     let place = Place::new();
-    let mut terminal = Terminal::open(place.command(&["run", "bug-fix", "--id", "a"]));
+    place.workflow("plain", &[("diagnose", &[])]);
+    let mut terminal = Terminal::open(place.command(&["run", "plain", "--id", "a"]));
     let shown = terminal.expect("task> ");
-    assert_has(
-        &shown,
-        &["Find the cause of a defect", "What it is to work on (text"],
-    );
+    assert_has(&shown, &["A test", "What it is to work on (text"]);
     terminal.type_line("the export hangs");
     let shown = terminal.expect("diagnose> ");
     assert_has(&shown, &["task:", "the export hangs"]);
@@ -333,7 +331,7 @@ fn personas_are_told_what_to_work_on_though_their_workflow_declares_no_inputs() 
     let inputs = &place.json(&["show", "a"])["current_step"]["inputs"];
     assert_eq!(*inputs, json!({ "task": "the export hangs" }));
     // It may be left empty, and nobody is asked who said it, or who is no person.
-    let mut terminal = Terminal::open(place.command(&["run", "bug-fix", "--id", "b"]));
+    let mut terminal = Terminal::open(place.command(&["run", "plain", "--id", "b"]));
     terminal.answer("task> ", "");
     terminal.answer("diagnose> ", "later");
     terminal.ends(1);
@@ -341,7 +339,5 @@ fn personas_are_told_what_to_work_on_though_their_workflow_declares_no_inputs() 
         place.json(&["show", "b"])["current_step"]["inputs"],
         json!(null)
     );
-    place
-        .with_stdin(&["run", "bug-fix", "--id", "c"], "")
-        .ends(1);
+    place.with_stdin(&["run", "plain", "--id", "c"], "").ends(1);
 }

@@ -737,7 +737,11 @@ fn a_directory_of_the_environment_is_shown_whole() {
 fn help_names_the_file_of_a_flag() {
     let project = Project::new(&[]);
     let (_, help, _) = said(&project, &["serve", "--help"]);
-    let words: Vec<_> = help.split_whitespace().collect();
+    let (_, options, _) = said(&project, &["help", "options"]);
+    let words: Vec<_> = help
+        .split_whitespace()
+        .chain(options.split_whitespace())
+        .collect();
     let of = |flag| {
         let at = words.iter().position(|word| *word == flag).unwrap();
         words[at..]

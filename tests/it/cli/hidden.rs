@@ -2,7 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::Place;
+use super::{
+    Place,
+    screens::shown::{Shown, too_wide},
+    terminal::Terminal,
+};
 
 /// Of each kind one: of no width, of another direction, a tag, a mark of bytes, a soft hyphen, the end of a line, what
 /// no renderer draws, and control characters.
@@ -24,7 +28,7 @@ fn harmless(of: &[&str], text: &str) {
 fn workflow() -> Value {
     let words = hides;
     json!({
-        "workflow": words("evil"), "title": words("title"), "description": words("description"),
+        "workflow": "evil", "title": words("title"), "description": words("description"),
         "inputs": { "topic": { "type": "string", "description": words("topic"), "default": { "from": "literal", "value": words("value") } } },
         "steps": [
             { "id": "ask", "agent": words("agent"), "description": words("what to do"), "instructions": words("how") },
@@ -37,7 +41,7 @@ fn workflow() -> Value {
 #[test]
 fn no_command_shows_what_cannot_be_seen() {
     let place = Place::new();
-    let (name, id) = (hides("evil"), hides("e"));
+    let (name, id) = ("evil".to_owned(), hides("e"));
     place.file("workflows/evil.json", &workflow().to_string());
     let agent = hides("agent");
     let front = format!(
@@ -46,7 +50,8 @@ fn no_command_shows_what_cannot_be_seen() {
         json!(hides("does"))
     );
     place.file("agents/evil.md", &(front + &hides("You work.")));
-    let broken = format!("workflow: broken\nde{HIDDEN}scription: {HIDDEN}\nsteps: {HIDDEN}\n");
+    let broken =
+        format!("workflow: broken{HIDDEN}\nde{HIDDEN}scription: {HIDDEN}\nsteps: {HIDDEN}\n");
     place.file("workflows/broken.yaml", &broken);
     place.file(&format!("workflows/fi{HIDDEN}le.yaml"), "steps: [");
     let output = json!({
@@ -96,4 +101,43 @@ fn no_command_shows_what_cannot_be_seen() {
             harmless(&args, &(ran.out + &ran.err));
         }
     }
+}
+
+#[test]
+fn joiners_of_scripts_and_emoji_stay_and_lines_of_wide_characters_are_broken() {
+    let place = Place::new();
+    let words = "می\u{200c}خواهم ශ්\u{200d}රී 👩\u{200d}💻";
+    place.file(
+        "workflows/fa.yaml",
+        &format!("workflow: fa\ndescription: \"{words}\"\nsteps: [{{ id: a, guidance: x }}]\n"),
+    );
+    assert!(place.done(&["list"]).contains(words));
+    let odd = words.replace('\u{200c}', "\u{200b}");
+    place.file(
+        "workflows/fa.yaml",
+        &format!("workflow: fa\ndescription: \"{odd}\"\nsteps: [{{ id: a, guidance: x }}]\n"),
+    );
+    assert!(place.done(&["list"]).contains("می\u{fffd}خواهم"));
+    let long = "変更を確認する前に、この説明を読んでください。".repeat(4);
+    place.file(
+        "workflows/ja.yaml",
+        &format!("workflow: ja\ndescription: {long}\nsteps: [{{ id: a, guidance: {long} }}]\n"),
+    );
+    for args in [&["list"][..], &["show", "workflow", "ja"]] {
+        let (_, shown) = Terminal::sized(place.command(args), 40).end();
+        let lines = Shown::of(&shown).lines();
+        let wide: Vec<_> = lines.iter().filter(|line| too_wide(line, 40)).collect();
+        assert!(
+            wide.is_empty() && shown.contains("変更を"),
+            "{args:?}: {wide:?}"
+        );
+    }
+    // A picture turns no letters round, and has no names that only look alike.
+    let svg = |name: &str| {
+        let text = json!({ "workflow": "w", "description": "d", "steps": [{ "id": "a", "agent": "reviewer", "description": name }] });
+        place.file("workflows/w.json", &text.to_string());
+        place.done(&["graph", "w", "--format", "svg"])
+    };
+    let drawn = svg("a\u{202e}b\u{200b}c م\u{200c}م");
+    assert!(drawn.contains("abc م\u{200c}م"), "{drawn}");
 }

@@ -68,7 +68,8 @@ fn a_fresh_context_gets_what_was_going_on_without_persona_and_token() {
     ];
     assert_has(&alone, &about_x);
     let server = place.listening();
-    assert_eq!(session_start(&place), alone);
+    let moved = |text: &str| text.split(", moved ").next().map(str::to_owned);
+    assert_eq!(moved(&session_start(&place)), moved(&alone));
     drop(server);
     place.begun("y");
     let both = session_start(&place);
@@ -175,6 +176,93 @@ fn a_paused_execution_is_told_and_holds_nobody_up() {
 }
 
 #[test]
+fn an_approval_is_told_with_the_command_for_the_user() {
+    let place = Place::new();
+    let ship = json!({
+        "workflow": "ship", "description": "d",
+        "steps": [{ "id": "ask", "gate": "Ship it on a Friday?" }, { "id": "go", "guidance": "Go." }]
+    });
+    place.file("workflows/ship.json", &ship.to_string());
+    let begin = |id: &str| {
+        place.with_stdin(&["run", "ship", "--id", id], "");
+    };
+    begin("x");
+    let told = session_start(&place);
+    let command = told.split('`').nth(1).expect("a command").to_owned();
+    assert_has(
+        &told,
+        &[
+            "waits for your user: ",
+            "Ship it on a Friday?",
+            "Ask your user to run `midex approve x",
+        ],
+    );
+    assert!(
+        !told.contains("execution.resume"),
+        "which cannot answer for a person: {told}"
+    );
+    assert_eq!(stop(&place, "s"), "");
+    begin("y");
+    let both = session_start(&place);
+    assert_has(&both, &["`midex approve x", "`midex approve y"]);
+    // The command is one of a terminal.
+    let words: Vec<_> = command
+        .split(' ')
+        .skip(1)
+        .map(|word| word.trim_matches('\''))
+        .collect();
+    let ran = place.midex(&words);
+    assert_has(&ran.err, &["in a terminal"]);
+}
+
+#[test]
+fn it_is_told_when_an_execution_moved_and_what_a_step_without_a_description_is_about() {
+    let place = Place::new();
+    let talk = json!({
+        "workflow": "talk", "description": "d",
+        "steps": [{ "id": "say", "guidance": "Greet the new ones. Then leave.\nQuietly." }]
+    });
+    place.file("workflows/talk.json", &talk.to_string());
+    for id in ["x", "y"] {
+        place.with_stdin(&["run", "talk", "--id", id], "");
+        let told = session_start(&place);
+        assert_has(
+            &told,
+            &[
+                "running",
+                "moved ",
+                " s ago",
+                "open step: 'say': Greet the new ones.\n",
+            ],
+        );
+    }
+}
+
+#[test]
+fn the_end_of_a_turn_is_held_up_in_the_session_alone_that_took_a_step() {
+    let place = Place::new();
+    place.begun("x");
+    place.begun("y");
+    let transcript = place.project().join("transcript.jsonl");
+    let reply =
+        json!({ "success": true, "execution_id": "x", "workflow_name": "bug-fix" }).to_string();
+    let said = |lines: &[Value], session: &str| {
+        let lines: Vec<_> = lines.iter().map(Value::to_string).collect();
+        fs::write(&transcript, lines.join("\n")).unwrap();
+        let told = json!({ "session_id": session, "transcript_path": transcript });
+        hook(&place, "stop", &told).ends_quietly(0).out
+    };
+    // Whoever was told of the work has not taken it up.
+    let recap = json!({ "content": session_start(&place) });
+    let looked = json!({ "content": json!({ "execution_id": "x", "workflow_state": "running" }).to_string() });
+    assert_eq!(said(&[recap.clone(), looked.clone()], "a"), "");
+    let taken = json!({ "message": { "content": [{ "type": "tool_result", "content": [{ "type": "text", "text": reply }] }] } });
+    let first = reason(&said(&[recap, taken, looked], "b"));
+    assert_has(&first, &["'fix' of execution 'x'"]);
+    assert!(!first.contains("'y'"), "{first}");
+}
+
+#[test]
 fn the_project_is_that_of_the_session_wherever_its_shell_stands() {
     let place = Place::new();
     fs::create_dir(place.project().join(".git")).unwrap();
@@ -205,6 +293,11 @@ fn a_hook_never_fails_its_host() {
     let silent = |ran: Ran| assert_eq!((ran.code, &*ran.out), (Some(0), ""), "{ran:?}");
     silent(place.midex(&["hook", "no-such-event"]));
     silent(place.midex(&["hook", "stop", "--no-such-flag"]));
+    let data = place.data.display().to_string();
+    silent(place.midex(&["--data-dir", &data, "hook", "no-such-event"]));
+    silent(place.midex(&["--json", "hook", "stop", "--no-such-flag"]));
+    // What merely has the name is no hook.
+    assert_eq!(place.midex(&["show", "hook"]).code, Some(1));
     // What is no event counts as none told.
     for told in ["", "no JSON", "[1]", "{\"cwd\": 7, \"session_id\": []}"] {
         let ran = place.with_stdin(&["hook", "session-start"], told);
@@ -220,6 +313,10 @@ fn a_hook_never_fails_its_host() {
     drop(lock);
     fs::write(place.data.join("hooks"), "in the way").unwrap();
     silent(hook(&place, "stop", &json!({ "session_id": "s" })));
+    place.file("midex.toml", "nonsense = [");
+    silent(place.midex(&["--data-dir", &data, "hook", "stop"]));
+    silent(place.midex(&["hook", "session-start"]));
+    fs::remove_file(place.project().join("midex.toml")).unwrap();
     fs::write(place.data.join("executions.redb"), [7; 5000]).unwrap();
     silent(place.midex(&["hook", "stop"]));
     silent(place.midex(&["hook", "session-start"]));

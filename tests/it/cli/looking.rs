@@ -100,7 +100,7 @@ fn a_name_that_is_nearly_right_keeps_the_command_that_was_given() {
 fn a_new_file_says_what_comes_next() {
     let place = Place::new();
     let shown = Terminal::open(place.command(&["new", "workflow", "notes"])).ends(0);
-    assert_has(&shown, &["notes.md", "Next: edit it", "midex run notes"]);
+    assert_has(&shown, &["notes.yaml", "Next: edit it", "midex run notes"]);
     let shown = Terminal::open(place.command(&["new", "agent", "editor"])).ends(0);
     assert_has(&shown, &["`agent: editor`"]);
     let text = fs::read_to_string(place.project().join("agents/editor.md")).unwrap();

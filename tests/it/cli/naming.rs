@@ -257,3 +257,71 @@ fn what_is_done_already_is_no_error() {
         .ends(1, &["abandon", "other"])
         .says(&["help: Run `midex show other`"]);
 }
+
+const GATES: &str = "workflow: gates\ndescription: d\nsteps:\n  \
+    - { id: legal, gate: 'Legal?' }\n  - { id: tech, depends_on: [], gate: 'Tech?' }\n  \
+    - { id: each, depends_on: [], foreach: { in: [a, b], as: who, parallel: 2, do: { gate: 'Is ${{ who }} fine?' } } }\n";
+
+/// Waits of gates that are still open.
+fn open_gates(server: &mut crate::support::Server) -> Vec<String> {
+    let waits = server.status("g")["waits"].take();
+    let gates = waits.as_array().into_iter().flatten();
+    gates
+        .map(|wait| format!("{}{}", wait["step_name"].as_str().unwrap(), wait["item"]))
+        .collect()
+}
+
+#[test]
+fn the_gate_of_an_item_is_named_and_several_are_asked_one_after_the_other() {
+    let project = Project::new(&[("workflows/gates.yaml", GATES)]);
+    let mut server = project.serve();
+    let begun = server.begin("gates", "g");
+    // Each command that the reply names answers its gate.
+    let message = begun["message"].as_str().unwrap();
+    assert_has(
+        message,
+        &["midex approve g legal", "midex approve g 'each[2]'"],
+    );
+    let mut terminal = Terminal::open(project.command(&["approve", "g", "each[2]"]));
+    terminal.expect("Is b fine?");
+    terminal.answer("Approve? ", "y");
+    terminal.ends(0);
+    assert_eq!(open_gates(&mut server), ["legalnull", "technull", "each0"]);
+    let again = project
+        .command(&["approve", "g", "each[2]"])
+        .output()
+        .unwrap();
+    assert_has(
+        &String::from_utf8_lossy(&again.stdout),
+        &["gate 'each[2]' of 'g' is approved already"],
+    );
+    let none = project
+        .command(&["approve", "g", "each[9]"])
+        .output()
+        .unwrap();
+    assert_eq!(none.status.code(), Some(1));
+    // Without a terminal all are named.
+    let ran = project.command(&["approve", "g"]).output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert_has(
+        &said,
+        &[
+            "Run `midex approve g`",
+            "it asks for legal, tech, each[1], one after the other",
+        ],
+    );
+    // One is left open, the others are answered.
+    let mut terminal = Terminal::open(project.command(&["approve", "g"]));
+    terminal.expect("Legal?");
+    terminal.answer("Approve? ", "y");
+    terminal.expect("Tech?");
+    terminal.answer("Approve? ", "later");
+    terminal.expect("Is a fine?");
+    terminal.answer("Approve? ", "y");
+    terminal.ends(1);
+    assert_eq!(open_gates(&mut server), ["technull"]);
+    let mut terminal = Terminal::open(project.command(&["approve", "g"]));
+    terminal.answer("Approve? ", "y");
+    terminal.ends(0);
+    assert_eq!(server.status("g")["state"], "completed");
+}

@@ -49,13 +49,27 @@ fn beside_a_server_it_is_the_server_that_runs_it() {
 #[test]
 fn lines_come_from_standard_input_and_an_execution_goes_on_where_it_stood() {
     let place = Place::new();
-    let run = ["run", "bug-fix", "--id", "my id", "--inputs", r#"{"n":1}"#];
+    let run = [
+        "run",
+        "bug-fix",
+        "--id",
+        "my id",
+        "--inputs",
+        r#"{"task":"1"}"#,
+    ];
     let ran = place
         .with_stdin(&run, "\n{\"summary\":\"the cause\"}\n")
         .ends(1);
     ran.shows(&["standard input has ended", "midex run bug-fix --id 'my id'"]);
     // Other inputs are another execution; the same are not.
-    let other = ["run", "bug-fix", "--id", "my id", "--inputs", "{}"];
+    let other = [
+        "run",
+        "bug-fix",
+        "--id",
+        "my id",
+        "--inputs",
+        r#"{"task":"2"}"#,
+    ];
     let other = place.with_stdin(&other, OUTPUTS).ends(1);
     other.says(&["EXECUTION_ID_TAKEN", "other inputs"]);
     let other = place
@@ -204,7 +218,7 @@ fn what_is_wrong_with_the_arguments_is_found_before_anything_is_started() {
         "both.jsonl",
         r#"{"step_name":"fix","output":1,"error":"x"}"#,
     );
-    let name = place.file("name.jsonl", r#"{"step_name":"fixx","output":1}"#);
+    let name = place.file("name.jsonl", r#"{"step_name":"diagnoze","output":1}"#);
     let huge = place.project().join("huge.jsonl");
     let limit = midex::limits::OUTPUTS_FILE_BYTES_MAX as u64;
     std::fs::File::create(&huge)
@@ -230,7 +244,7 @@ fn what_is_wrong_with_the_arguments_is_found_before_anything_is_started() {
         (
             &["bug-fix", "--outputs", &name],
             2,
-            "name.jsonl:1: workflow 'bug-fix' has no step 'fixx'; did you mean `fix`?",
+            "name.jsonl:1: workflow 'bug-fix' has no step 'diagnoze'; did you mean `diagnose`?",
         ),
         (
             &["bug-fix", "--outputs", "huge.jsonl"],
@@ -255,7 +269,7 @@ fn what_is_wrong_with_the_arguments_is_found_before_anything_is_started() {
         (&["bug-fix", "--editor"], 2, "neither VISUAL nor EDITOR"),
         (&["no-such-workflow"], 1, "WORKFLOW_NOT_FOUND"),
         (&["bug-fix", "--id", " "], 1, "ARGUMENTS_INVALID"),
-        (&[], 2, "WORKFLOW"),
+        (&[], 2, "no workflow is named"),
     ];
     for (args, code, message) in cases {
         let ran = place.midex(&[&["run"], *args].concat());
@@ -391,4 +405,40 @@ fn the_way_to_go_on_names_a_data_directory_that_is_not_the_usual_one() {
     let ran = place.ends(1, &["run", "bug-fix", "--id", "d", "--data-dir", elsewhere]);
     let command = format!("midex run bug-fix --id d --data-dir '{elsewhere}'");
     ran.shows(&[&command]);
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "measures a real process")]
+fn the_steps_of_each_child_are_reached_at_once() {
+    let place = Place::new();
+    place.file(
+        "workflows/kid.yaml",
+        "{ workflow: kid, description: A child, steps: [{ id: a, guidance: Do it for a child }] }",
+    );
+    place.file(
+        "workflows/kids.yaml",
+        "workflow: kids
+description: Children at once and one after another
+steps:
+  - { id: each, foreach: { in: [1, 2, 3], as: i, do: { workflow: kid } } }
+  - { id: last, workflow: kid }
+",
+    );
+    let summary = "{\"summary\": \"done\"}\n".repeat(4);
+    let before = std::time::Instant::now();
+    let ran = place
+        .with_stdin(&["run", "kids", "--id", "k"], &summary)
+        .ends(0);
+    // Whoever waited for a child that has begun already would wait five seconds for each.
+    assert!(
+        before.elapsed() < std::time::Duration::from_secs(15),
+        "{:?}",
+        before.elapsed()
+    );
+    assert_eq!(
+        ran.out.matches("Do it for a child").count(),
+        4,
+        "{}",
+        ran.out
+    );
 }

@@ -319,3 +319,70 @@ fn tail_shows_the_last_events_of_one_execution_or_of_all() {
     let more = (midex::limits::TELEMETRY_LIMIT_MAX + 1).to_string();
     place.ends(2, &["tail", "-n", &more]);
 }
+
+/// Steps whose effects are taken back by children, of which one fails; a step that is tried three times.
+const TAKEN_BACK: &str = r#"
+workflow: back
+description: Takes back
+memory: { x: 0 }
+steps:
+  - { id: make, set: { x: 1 }, compensate: { set: { x: 0 } } }
+  - { id: keep, set: { x: 2 }, compensate: { set: { x: "${{ 1 / 0 }}" } } }
+  - id: each
+    foreach: { in: [1, 2], as: i, do: { agent: reviewer, compensate: { set: { x: 4 } } } }
+  - { id: tries, retry: { max_attempts: 3, on: [STEP_FAILED], backoff: 1ms }, guidance: Try }
+on_failure:
+  - { id: clean, set: { x: 5 } }
+"#;
+
+#[test]
+fn a_failure_is_told_with_what_was_taken_back_and_how_often_it_was_tried() {
+    let place = Place::new();
+    place.file("workflows/back.yaml", TAKEN_BACK);
+    let lines = "{\"summary\":\"s\"}\n".repeat(2)
+        + &"{\"step_name\":\"tries\",\"error\":\"no\"}\n".repeat(3);
+    let ran = place
+        .with_stdin(&["run", "back", "--id", "b"], &lines)
+        .ends(1);
+    let left = [
+        "taken back",
+        "each #2",
+        "each #1",
+        "make",
+        "not taken back",
+        "keep: ",
+    ];
+    ran.shows(&["tries (attempt 2)", "tries (attempt 3)"]);
+    ran.shows(&left);
+    let shown = place.done(&["show", "b"]);
+    assert_has(&shown, &left);
+    assert_has(
+        &shown,
+        &[
+            "attempt 3  STEP_FAILED: no",
+            "attempt 1: STEP_FAILED: no",
+            "attempt 2: STEP_FAILED: no",
+        ],
+    );
+    let visits = place.done(&["show", "b", "--visits"]);
+    assert_has(
+        &visits,
+        &["each #1", "compensate of each #2", "tries, attempt 3"],
+    );
+}
+
+#[test]
+fn a_picture_of_text_has_the_steps_of_on_failure_behind_the_others_and_tells_what_is_for_each_item()
+{
+    let place = Place::new();
+    place.file("workflows/back.yaml", TAKEN_BACK);
+    let drawn = place.done(&["graph", "back", "--format", "text"]);
+    let at = |what: &str| {
+        drawn
+            .find(what)
+            .unwrap_or_else(|| panic!("no {what}: {drawn}"))
+    };
+    let title = at("✗ on_failure: once the execution is failing");
+    assert!(at("tries") < title && title < at("clean"), "{drawn}");
+    assert_has(&drawn, &["reviewer\n     for each item"]);
+}

@@ -82,8 +82,8 @@ fn text(bytes: &[u8]) -> String {
 }
 
 const KINDS: [(&[&str], &str, &str); 4] = [
-    (&["workflow"], "workflows", "md"),
-    (&["workflow", "--format", "yaml"], "workflows", "yaml"),
+    (&["workflow"], "workflows", "yaml"),
+    (&["workflow", "--format", "md"], "workflows", "md"),
     (&["workflow", "--format", "json"], "workflows", "json"),
     (&["agent"], "agents", "md"),
 ];
@@ -122,9 +122,9 @@ fn names_and_descriptions_are_kept_whatever_yaml_makes_of_them() {
         ("a", "He said: \"it's\" #1, {really} [so] \\n"),
         ("1.10", "2024-01-01"),
         ("true", "null"),
-        ("überprüfen 日本", "naïve — “quoted” 😀 \u{2028}end\u{feff}"),
-        ("a & b's #1", "- a list? no: a text"),
-        ("@name@", "@description@ %s {0} $x"),
+        ("A_b-2", "naïve — “quoted” 😀 \u{2028}end\u{feff}"),
+        ("x.y", "- a list? no: a text"),
+        ("name", "@description@ %s {0} $x"),
         ("no", &longest),
     ];
     for (name, description) in share(all, 3) {
@@ -159,18 +159,47 @@ fn names_and_descriptions_are_kept_whatever_yaml_makes_of_them() {
 #[test]
 fn a_file_that_exists_stays_unless_force_says_otherwise() {
     let project = Project::new();
-    project.write("workflows/mine.md", "precious");
+    project.write("workflows/mine.yaml", "precious");
     let (code, said) = project.refused(&["new", "workflow", "mine"]);
     assert_eq!(code, 1, "{said}");
-    assert_has(&said, &["FILE_EXISTS", "--force", "mine.md"]);
+    assert_has(&said, &["FILE_EXISTS", "--force", "mine.yaml"]);
     let (code, said) = project.refused(&["new", "workflow", "mine", "--json"]);
     let said: Value = serde_json::from_str(&said).unwrap();
     assert_eq!((code, &said["error_code"]), (1, &"FILE_EXISTS".into()));
-    let read = || fs::read_to_string(project.path("workflows/mine.md")).unwrap();
+    let read = || fs::read_to_string(project.path("workflows/mine.yaml")).unwrap();
     assert_eq!(read(), "precious");
     project.out(&["new", "workflow", "mine", "--force"]);
-    assert!(read().starts_with("---\nname: mine\n"));
+    assert_has(&read(), &["workflow: mine\n", "\nsteps:\n"]);
     assert_eq!(fs::read_dir(project.path("workflows")).unwrap().count(), 1);
+}
+
+#[test]
+fn the_extension_of_a_name_says_how_a_file_is_written() {
+    let project = Project::new();
+    for (name, file, text) in [
+        ("plain", "workflows/plain.yaml", "workflow: plain\n"),
+        ("notes.yaml", "workflows/notes.yaml", "workflow: notes\n"),
+        ("tale.md", "workflows/tale.md", "name: tale\n"),
+        ("data.json", "workflows/data.json", "\"workflow\": \"data\""),
+    ] {
+        project.out(&["new", "workflow", name]);
+        assert_has(&fs::read_to_string(project.path(file)).unwrap(), &[text]);
+    }
+    project.out(&["new", "agent", "critic.md"]);
+    assert!(project.path("agents/critic.md").is_file());
+    for (args, right) in [
+        (
+            &["new", "workflow", "a.md", "--format", "yaml"][..],
+            "a.yaml",
+        ),
+        (&["new", "workflow", "a.yaml", "--from", "bug-fix"], "a.md"),
+        (&["new", "agent", "a.yaml"], "a.md"),
+    ] {
+        let (code, said) = project.refused(args);
+        assert_eq!(code, 2, "{said}");
+        assert_has(&said, &[&format!("Call it `{right}`")]);
+    }
+    assert!(project.out(&["validate"]).ends_with("no findings\n"));
 }
 
 #[cfg(unix)]
@@ -197,12 +226,12 @@ fn a_link_that_leads_away_is_not_written_through() {
 #[test]
 fn a_name_that_another_file_gives_is_refused() {
     let project = Project::new();
-    project.out(&["new", "workflow", "mine", "--format", "yaml"]);
+    project.out(&["new", "workflow", "mine.md"]);
     for force in [&[][..], &["--force"]] {
         let args = [&["new", "workflow", "mine"], force].concat();
         let (code, said) = project.refused(&args);
         assert_eq!(code, 1, "{said}");
-        assert!(said.contains("mine.yaml"), "{said}");
+        assert!(said.contains("mine.md"), "{said}");
     }
     // What is shipped may be hidden: the nearer one counts.
     project.out(&["new", "workflow", "bug-fix"]);
@@ -468,17 +497,17 @@ fn a_known_name_comes_before_a_file_of_another_kind() {
 #[test]
 fn a_workflow_with_findings_is_not_drawn() {
     let project = Project::new();
-    let broken = PARALLEL.replace("depends_on: [end]", "depends_on: [ende]");
+    let broken = PARALLEL.replace("depends_on: [o-one, graph]", "depends_on: [o-one, grapg]");
     project.write("workflows/nightly.yaml", &broken);
     project.write("agents/odd.md", ODD_AGENT);
     for argument in ["nightly", "../workflows/nightly.yaml"] {
         let (code, said) = project.refused(&["graph", argument]);
         assert_eq!(code, 1, "{said}");
         assert!(
-            said.starts_with("error[unknown_dependency]: no step has the id `ende`\n"),
+            said.starts_with("error[unknown_dependency]: no step has the id `grapg`\n"),
             "{said}"
         );
-        assert_has(&said, &["nightly.yaml:6:47\n", "did you mean `end`?"]);
+        assert_has(&said, &["nightly.yaml:7:53\n", "did you mean `graph`?"]);
         assert!(!said.contains('\u{1b}'), "{said:?}");
         let (code, said) = project.refused(&["graph", argument, "--json"]);
         let said: Value = serde_json::from_str(&said).unwrap();
@@ -486,7 +515,7 @@ fn a_workflow_with_findings_is_not_drawn() {
             (code, &said["error_code"]),
             (1, &"WORKFLOW_VALIDATION_FAILED".into())
         );
-        assert_eq!(said["violations"][0]["path"], "steps[2].depends_on[0]");
+        assert_eq!(said["violations"][0]["path"], "steps[3].depends_on[1]");
     }
 }
 

@@ -385,7 +385,9 @@ impl<'a> Agent<'a> {
         if let Some(id) = open.or(known) {
             return call("execution.resume", json!({ "execution_id": id }));
         }
-        let is_workflows = body[0]["phases"].is_array() || body["phases"].is_array();
+        let is_workflows = body["workflows"].is_array()
+            || body[0]["phases"].is_array()
+            || body["phases"].is_array();
         if is_workflows {
             return self.start();
         }

@@ -1,6 +1,6 @@
 //! The grammar of the one right next call, read as an agent reads it that knows nothing else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use midex::error::{Code, Error, Next};
 use serde_json::{Value, json};
@@ -23,6 +23,18 @@ pub(super) fn fault(action: &str, tools: &BTreeMap<String, Value>) -> Option<Str
     let known = |name: &str| schema["properties"].get(name).is_some();
     if let Some((name, _)) = said.arguments.iter().find(|(name, _)| !known(name)) {
         return Some(format!("{} has no argument {name}", said.tool));
+    }
+    // Whoever reads the grammar alone takes no argument from behind the colon.
+    let all = tools
+        .values()
+        .filter_map(|schema| schema["properties"].as_object());
+    let names: BTreeSet<_> = all.flat_map(|properties| properties.keys()).collect();
+    let hidden = names.into_iter().find(|name| {
+        said.words.contains(&format!("{name} '"))
+            || **name == "confirm" && action.contains("confirm '")
+    });
+    if let Some(name) = hidden {
+        return Some(format!("{name} stands behind the colon"));
     }
     let required = schema["required"].as_array().into_iter().flatten();
     let mut required = required.filter_map(Value::as_str);

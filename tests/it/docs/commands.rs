@@ -142,7 +142,7 @@ fn page() -> String {
     }
     page.push_str("## Flags of all commands\n\n");
     let of_all = line.get_arguments();
-    let of_all = of_all.filter(|arg| arg.is_global_set() && !arg.is_hide_set());
+    let of_all = of_all.filter(|arg| arg.is_global_set());
     page.extend(of_all.map(told));
     page
 }

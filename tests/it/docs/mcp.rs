@@ -20,6 +20,10 @@ person picks. [Hosts](clients.md) says how to connect one; a refusal carries a c
 Any resource can be subscribed to: a client is told when it shows something else, and when definitions came or went. Each workflow and each agent is
 listed as a resource of its own too, and `skills/list` names them all as skills (SEP-2640).
 
+No answer holds more than 25,000 bytes, except those of tools that say so in `_meta[\"anthropic/maxResultSizeChars\"]`. What is longer comes in parts:
+`workflow.read` has the address of the next one in `next`, `resources/read` of a text in `_meta.next` of the contents. There JSON stays whole, so that a
+program can parse it, and `_meta.parts` is the address of its first part.
+
 ";
 
 const SETS: [&str; 4] = ["run", "author", "operate", "catalog"];

@@ -232,14 +232,14 @@ async fn secrets_are_filled_in_where_they_are_asked_for_and_seen_nowhere() {
         "header": "Bearer ${{ secrets.KEY }}", "region": "${{ env.REGION }}", "said": "${{ inputs.said }}"
     } });
     let steps = json!([activity("send", None, with)]);
-    // A placeholder that came in as data stays data: nobody gets a secret by asking for it.
-    let inputs = json!({ "said": "${secret:KEY}" });
+    // What asks for another secret than there is stays data.
+    let inputs = json!({ "said": "${secret:OTHER}" });
     begin(&engine, defined(steps, json!({})), inputs).await;
     until_state(&engine, "completed").await;
     let given = seen.lock().expect("a list")[0].input.clone();
     assert_eq!(
         given,
-        json!({ "header": "Bearer hunter2-hunter2", "region": "north", "said": "${secret:KEY}" })
+        json!({ "header": "Bearer hunter2-hunter2", "region": "north", "said": "${secret:OTHER}" })
     );
     let output = output_of(&engine, "send").await;
     assert_eq!(output["you sent"]["header"], "Bearer ${secret:KEY}");
@@ -248,6 +248,43 @@ async fn secrets_are_filled_in_where_they_are_asked_for_and_seen_nowhere() {
     assert!(
         !format!("{:?}", Secrets::from_iter([("A".into(), "b-value".into())])).contains("b-value")
     );
+}
+
+/// Nobody gets a secret by asking for it, and nobody is sent what covers it.
+#[tokio::test(start_paused = true)]
+async fn the_cover_of_a_secret_that_came_in_as_data_is_not_sent() {
+    for (said, with) in [
+        ("${secret:KEY}", json!({ "deep": ["${{ inputs.said }}"] })),
+        (
+            "x",
+            json!({ "again": "${{ steps.first['you sent'].header }}" }),
+        ),
+    ] {
+        let (log, seen) = (Log::new(), Seen::default());
+        let list = seen.clone();
+        let send = function("send", move |context: Context| {
+            list.lock().expect("a list").push(context.clone());
+            async move { Ok(json!({ "you sent": context.input })) }
+        });
+        let activities = only([send]);
+        let engine = engine_with_key(Arc::default(), activities, &log).await;
+        let first = json!({ "with": { "header": "Bearer ${{ secrets.KEY }}" } });
+        let second = json!({ "with": with });
+        let send = json!({ "activity": { "name": "send" } });
+        let steps = json!([
+            step("first", None, send.clone(), first),
+            step("second", Some("first"), send, second)
+        ]);
+        begin(&engine, defined(steps, json!({})), json!({ "said": said })).await;
+        until_state(&engine, "failed").await;
+        let status = engine.status_now("e").await;
+        let error = format!("{:?}", status.error);
+        assert!(
+            error.contains("SecretNotAllowed") || error.contains("SECRET_NOT_ALLOWED"),
+            "{error}"
+        );
+        assert_eq!(seen.lock().expect("a list").len(), 1, "{said}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

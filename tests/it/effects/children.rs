@@ -539,3 +539,24 @@ steps:
     tokio::time::sleep(seconds(120)).await;
     assert_eq!(family.state(&child).await, "abandoned");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_never_was_is_not_shown() {
+    let parent = "steps:
+  - { id: gone, workflow: nowhere, retry: { max_attempts: 2, backoff: 1s }, on_error: continue }
+  - { id: tell, workflow: announce }
+  - { id: broken, workflow: broken, on_error: continue }
+  - { id: last, guidance: L., result: {} }
+";
+    let broken = "steps:\n  - { id: stop, fail: { code: NO_WAY, message: it cannot be } }\n";
+    let said = "steps:\n  - { id: say, set: { said: hi } }\n";
+    let family = Family::begin(parent, &[("announce", said), ("broken", broken)]).await;
+    let is_at_last = |status: &StatusView| status.current_step.as_deref() == Some("last");
+    let status = until(&family.engine, is_at_last).await;
+    let steps: Vec<_> = status
+        .children
+        .iter()
+        .map(|child| child.step.as_str())
+        .collect();
+    assert_eq!(steps, ["tell", "broken"], "the one that failed was there");
+}

@@ -95,3 +95,17 @@ async fn what_comes_during_a_pause_is_offered_after_it() {
     let current = engine.current_now("e").await;
     assert_eq!(told(&current), ["check.1", "continue"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_option_whose_parameters_lead_to_nothing_is_not_called_undone() {
+    let engine = answered(json!({ "valid": false })).await;
+    let current = engine.current_now("e").await;
+    let [why] = &current.options_left_out[..] else {
+        panic!("{:?}", current.options_left_out);
+    };
+    assert!(
+        why.contains("`steps.check.errors` leads to nothing"),
+        "{why}"
+    );
+    assert!(!why.contains("not done yet"), "{why}");
+}

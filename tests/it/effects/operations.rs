@@ -244,3 +244,28 @@ async fn a_compensation_waits_for_its_catalog() {
     );
     assert_eq!(closed.shop.0.lock().expect("a list").len(), 1);
 }
+
+/// How often an operation is called whose answers break the `result` of its step, with these words for its retry.
+async fn calls_of_broken(operation: &str, on: &[&str], idempotent: Option<bool>) -> usize {
+    let shop = Shop::default();
+    let engine = engine(Arc::default(), TokioClock::starting_at(EPOCH), &shop).await;
+    let mut steps = call(operation);
+    steps[0]["kind"]["run"]["idempotent"] = json!(idempotent);
+    steps[0]["result"] = json!({ "type": "array" });
+    steps[0]["retry"] = json!({ "max_attempts": 3, "backoff": "1s", "max_backoff": "1s", "jitter": false, "on": on });
+    begin(&engine, defined(steps, json!({})), json!({ "who": "me" })).await;
+    let status = until(&engine, |status| status.state != "running").await;
+    assert_eq!(failure(&status), "STEP_OUTPUT_INVALID");
+    let calls = shop.0.lock().expect("a list");
+    calls.len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_carried_out_is_repeated_only_where_that_does_no_harm_or_was_asked_for() {
+    assert_eq!(calls_of_broken("orders.list", &[], None).await, 3);
+    assert_eq!(calls_of_broken("orders.create", &[], None).await, 1);
+    assert_eq!(calls_of_broken("orders.create", &[], Some(true)).await, 3);
+    assert_eq!(calls_of_broken("orders.list", &[], Some(false)).await, 1);
+    let on = ["STEP_OUTPUT_INVALID"];
+    assert_eq!(calls_of_broken("orders.create", &on, None).await, 3);
+}

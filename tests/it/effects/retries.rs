@@ -110,3 +110,39 @@ async fn a_repetition_has_an_end() {
     assert_eq!(failure(&status), "REPEAT_EXHAUSTED");
     assert_eq!(log.at(), [0.0, 1.0, 2.0, 3.0]);
 }
+
+/// What this step does with this attempt, the first of which brings what its `result` does not allow.
+async fn brings_a_bad_output_first(more: Value) -> (Vec<String>, String) {
+    let log = Log::new();
+    let odd = log.activity("odd", seconds(1), |context| match context.attempt {
+        1 => Ok(json!({ "stars": "many" })),
+        _ => Ok(json!({ "stars": 3 })),
+    });
+    let mut step =
+        json!({ "result": { "type": "object", "properties": { "stars": { "type": "integer" } } } });
+    for (key, value) in more.as_object().expect("an object") {
+        step[key] = value.clone();
+    }
+    let engine = started(&log, [odd], json!([activity("odd", None, step)])).await;
+    let status = until(&engine, |status| status.state != "running").await;
+    (log.lines(), status.state)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_output_that_breaks_its_schema_has_another_attempt() {
+    for more in [
+        retry(3, false, &[]),
+        retry(3, false, &["STEP_OUTPUT_INVALID"]),
+    ] {
+        let (lines, state) = brings_a_bad_output_first(more.clone()).await;
+        assert_eq!((lines.len(), state.as_str()), (2, "completed"), "{more}");
+    }
+    for more in [
+        json!({}),
+        retry(3, false, &["network"]),
+        retry(1, false, &[]),
+    ] {
+        let (lines, state) = brings_a_bad_output_first(more.clone()).await;
+        assert_eq!((lines.len(), state.as_str()), (1, "failed"), "{more}");
+    }
+}

@@ -378,7 +378,7 @@ fn nothing_that_is_sent_is_in_the_log() {
         with(&headers.all(), message.to_string().as_bytes()).json()["result"]["structuredContent"]
             .clone()
     };
-    let inputs = json!({ "secret": CANARY });
+    let inputs = json!({ "task": CANARY });
     let reply = call(
         "workflow.start",
         json!({ "workflow_name": "bug-fix", "inputs": inputs }),

@@ -47,6 +47,71 @@ fn what_is_no_request_of_ours() {
 }
 
 #[test]
+fn a_client_that_accepts_anything_by_the_rules_of_http_is_answered() {
+    let server = HttpServer::alone();
+    let body = initialize("2025-06-18");
+    for accept in [
+        "*/*",
+        "application/*, text/*;q=0.5",
+        "TEXT/event-stream ; q=0.1,*/*;q=0.8",
+        "application/json;charset=utf-8, text/event-stream",
+    ] {
+        let answer = server
+            .connect()
+            .ask("POST", &[("Accept", accept), JSON], &body);
+        assert_eq!(answer.status, 200, "{accept}");
+    }
+    assert_eq!(server.connect().ask("POST", &[JSON], &body).status, 200);
+    for accept in [
+        "*/*;q=0",
+        "application/*",
+        "text/*, application/xml",
+        "*/*;q=0.0",
+    ] {
+        let answer = server
+            .connect()
+            .ask("POST", &[("Accept", accept), JSON], &body);
+        answer.refuses(406, "REQUEST_INVALID");
+    }
+}
+
+#[test]
+fn a_body_that_is_packed_is_refused_as_such() {
+    let server = HttpServer::alone();
+    let body = initialize("2025-06-18");
+    for encoding in ["gzip", "br", "gzip, identity"] {
+        let headers = [ACCEPT, JSON, ("Content-Encoding", encoding)];
+        let refused = server
+            .connect()
+            .ask("POST", &headers, &body)
+            .refuses(415, "REQUEST_INVALID");
+        assert!(
+            refused.to_string().contains("Content-Encoding"),
+            "{refused}"
+        );
+    }
+    let plain = [ACCEPT, JSON, ("Content-Encoding", "identity")];
+    assert_eq!(server.connect().ask("POST", &plain, &body).status, 200);
+}
+
+#[test]
+fn half_a_character_in_a_call_is_a_sign_that_it_was_cut() {
+    let server = HttpServer::alone();
+    let mut session = server.session();
+    let first = session.begin("bug-fix", "e");
+    let call = json!({ "name": "workflow.next_step", "arguments": { "token": first["new_token"], "output": { "summary": "half of one HALF" } } });
+    let message = json!({ "jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": call });
+    let body = message.to_string().replace("HALF", "\\ud83d");
+    let headers = session.headers();
+    let answer = server.connect().ask("POST", &headers, body.as_bytes());
+    assert_eq!(answer.status, 200);
+    assert_eq!(
+        session.history("e")[0]["output"]["summary"],
+        "half of one \u{fffd}"
+    );
+}
+
+#[test]
 fn what_is_no_message() {
     let server = HttpServer::alone();
     let deep = format!("{}{}", "[".repeat(5000), "]".repeat(5000));

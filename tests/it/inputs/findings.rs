@@ -96,7 +96,7 @@ fn suggestions_say_what_to_write() {
     suggestion("{ default: [1] }", "write `{ from: literal, value: [1] }`");
     suggestion("{ type: strin }", "did you mean `string`?");
     suggestion("{ type: bool }", "did you mean `boolean`?");
-    suggestion("{ default: { from: evn } }", "did you mean `env`?");
+    suggestion("{ default: { from: literl } }", "did you mean `literal`?");
     suggestion(
         "{ required: true }",
         "remove it: inputs are required unless they say `optional: true`",
@@ -128,6 +128,7 @@ fn values_of_the_manifest_keep_its_own_rules() {
 ",
         &[
             "4:33 invalid_enum inputs.a.enum[1]",
+            "4:60 contradiction inputs.a.validate.enum",
             "4:61 invalid_enum inputs.a.validate.enum[0]",
             "5:29 invalid_pattern inputs.b.validate.pattern",
             "6:71 invalid_default inputs.c.default.value",
@@ -138,12 +139,12 @@ fn values_of_the_manifest_keep_its_own_rules() {
             "11:37 empty_value inputs.h.default.value",
             "12:17 missing_key inputs.i.default.from",
             "13:49 wrong_type inputs.j.default.value",
-            "14:41 not_supported_yet inputs.k.default.value",
-            "15:50 not_supported_yet inputs.l.default.value.deep[0]",
+            "14:41 not_a_template inputs.k.default.value",
+            "15:50 not_a_template inputs.l.default.value.deep[0]",
             "16:34 wrong_type inputs.m.default.value",
         ],
     );
-    let expected = found[3].expected.as_deref();
+    let expected = found[4].expected.as_deref();
     assert_eq!(expected, Some(r#"["us","eu"]"#), "{found:#?}");
 }
 

@@ -194,9 +194,9 @@ fn a_reason_past_its_limit_changes_no_state() {
 #[test]
 fn inputs_past_their_limit_start_nothing() {
     let mut witness = Witness::new();
-    let around = limits::INPUTS_BYTES_MAX - json!({ "x": "" }).to_string().len();
+    let around = limits::INPUTS_BYTES_MAX - json!({ "task": "" }).to_string().len();
     let start = |bytes: usize| {
-        let inputs = json!({ "x": "y".repeat(bytes) });
+        let inputs = json!({ "task": "y".repeat(bytes) });
         json!({ "workflow_name": "bug-fix", "execution_id": "victim", "inputs": inputs })
     };
     for bytes in [around + 1, 10 << 20] {

@@ -7,13 +7,14 @@ use serde_json::{Value, json};
 
 use crate::support::{Client, Server, has_fields, project::Project};
 
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 7] = [
     include_str!("../../../src/limits.rs"),
     include_str!("../../../src/limits/catalog.rs"),
     include_str!("../../../src/limits/cli.rs"),
     include_str!("../../../src/limits/definition.rs"),
     include_str!("../../../src/limits/flow.rs"),
     include_str!("../../../src/limits/offer.rs"),
+    include_str!("../../../src/limits/wire.rs"),
 ];
 
 /// Each constant of the module: its name, its type and what it is set to.

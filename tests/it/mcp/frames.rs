@@ -367,3 +367,34 @@ fn garbage_before_the_handshake_is_refused_and_the_handshake_follows() {
     );
     server.done("workflow.start", json!({ "workflow_name": "bug-fix" }));
 }
+
+#[test]
+fn half_a_character_in_a_call_is_a_sign_that_it_was_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = Server::start(dir.path());
+    for (id, (sent, kept)) in [
+        (r"half of one \ud83d", "half of one \u{fffd}"),
+        (
+            r"\uDE00 first, \ud83d\ude00 whole",
+            "\u{fffd} first, \u{1f600} whole",
+        ),
+        (r"\ud83d\ud83d\ude00", "\u{fffd}\u{1f600}"),
+        (r"\\ud83d as text, \ud83d\n", "\\ud83d as text, \u{fffd}\n"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let id = format!("e{id}");
+        let token = server.begin("bug-fix", &id)["new_token"].clone();
+        server.send_raw(&format!(
+            r#"{{"jsonrpc":"2.0","id":"{id}","method":"tools/call","params":{{"name":"workflow.next_step","arguments":{{"token":{token},"output":{{"summary":"{sent}"}}}}}}}}"#
+        ));
+        let answer = server.next_line();
+        assert_eq!(
+            (&answer["id"], &answer["result"]["isError"]),
+            (&json!(id), &json!(false)),
+            "{answer}"
+        );
+        assert_eq!(server.history(&id)[0]["output"]["summary"], kept);
+    }
+}

@@ -76,7 +76,7 @@ fn likely(name: &str, value: Value, pick: u8) -> Value {
         "project" => texts(&["*", "/nowhere"]),
         "cursor" => json!(pick.to_string()),
         "limit" | "since_revision" => json!(pick),
-        "inputs" => json!({ "x": value }),
+        "inputs" => json!({ "task": value }),
         "output" => json!({ "summary": "s", "x": value }),
         "error" => json!({ "message": "m" }),
         "reason" => json!("because"),

@@ -90,7 +90,7 @@ fn unknown_workflows_agents_steps_and_artifacts_are_not_found() {
         let error = server.read_error(&format!("midex://workflow/{path}"));
         fails_with(&error, -32002, code);
     }
-    let refused = server.refused("workflow.start", json!({ "workflow_name": "lin" }));
+    let refused = server.refused("workflow.start", json!({ "workflow_name": "bug-fxi" }));
     assert_eq!(refused["error_code"], "WORKFLOW_NOT_FOUND");
-    says(&refused["error"], "did you mean 'line'?");
+    says(&refused["error"], "did you mean 'bug-fix'?");
 }

@@ -8,6 +8,15 @@ use crate::support::{
     witness::{WITNESS, Witness},
 };
 
+/// A witness beside a workflow that takes any inputs.
+fn witness() -> Witness {
+    let home = tempfile::tempdir().unwrap();
+    let text = "{ workflow: anything, description: A test, steps: [{ id: a, agent: reviewer }, { id: b, agent: reviewer }] }";
+    std::fs::create_dir(home.path().join("workflows")).unwrap();
+    std::fs::write(home.path().join("workflows/anything.yaml"), text).unwrap();
+    Witness::in_home(home, &[])
+}
+
 /// The answer to a tool call whose arguments are this text.
 fn call(witness: &mut Witness, tool: &str, arguments: &str) -> Value {
     witness.ask(&format!(
@@ -16,8 +25,9 @@ fn call(witness: &mut Witness, tool: &str, arguments: &str) -> Value {
 }
 
 fn start(witness: &mut Witness, id: &str, inputs: &str) -> Value {
-    let arguments =
-        format!(r#"{{"workflow_name":"bug-fix","execution_id":"{id}","inputs":{{"x":{inputs}}}}}"#);
+    let arguments = format!(
+        r#"{{"workflow_name":"anything","execution_id":"{id}","inputs":{{"x":{inputs}}}}}"#
+    );
     call(witness, "workflow.start", &arguments)
 }
 
@@ -44,7 +54,7 @@ fn code(answer: &Value) -> &Value {
 
 #[test]
 fn a_value_nested_too_deep_is_refused_and_one_just_deep_enough_is_kept() {
-    let mut witness = Witness::new();
+    let mut witness = witness();
     let token = witness.token.clone();
     let most = limits::JSON_DEPTH_MAX;
     for (depth, expected) in [
@@ -94,7 +104,7 @@ fn a_value_nested_too_deep_is_refused_and_one_just_deep_enough_is_kept() {
 
 #[test]
 fn what_looks_like_a_number_and_is_none_is_refused() {
-    let mut witness = Witness::new();
+    let mut witness = witness();
     let token = witness.token.clone();
     let numbers = "NaN nan Infinity -Infinity 1e999 -1e999 01 +1 1. .5 0x10 1_000 --1 1e";
     for number in numbers.split(' ') {
@@ -112,7 +122,7 @@ fn what_looks_like_a_number_and_is_none_is_refused() {
 
 #[test]
 fn huge_and_tiny_numbers_are_kept_as_they_were_read() {
-    let mut witness = Witness::new();
+    let mut witness = witness();
     let numbers = "1e308 -1e308 5e-324 0.1e-400 -0 -0.0 18446744073709551615 -9223372036854775808 \
          9007199254740993 0.1 3.141592653589793";
     let numbers: Vec<_> = numbers.split(' ').collect();
@@ -143,8 +153,8 @@ fn huge_and_tiny_numbers_are_kept_as_they_were_read() {
 
 #[test]
 fn of_a_key_that_stands_twice_the_last_counts() {
-    let mut witness = Witness::new();
-    let twice = r#"{"workflow_name":"bug-fix","execution_id":"witness","execution_id":"victim","inputs":{"x":1,"x":2}}"#;
+    let mut witness = witness();
+    let twice = r#"{"workflow_name":"anything","execution_id":"witness","execution_id":"victim","inputs":{"x":1,"x":2}}"#;
     let started =
         call(&mut witness, "workflow.start", twice)["result"]["structuredContent"].clone();
     assert_eq!(started["execution_id"], "victim", "{started}");
@@ -173,21 +183,28 @@ fn of_a_key_that_stands_twice_the_last_counts() {
 }
 
 #[test]
-fn half_a_character_is_refused_and_a_whole_one_kept() {
-    let mut witness = Witness::new();
+fn half_a_character_is_read_as_the_sign_of_a_cut_and_a_whole_one_kept() {
+    let mut witness = witness();
     let token = witness.token.clone();
+    for broken in [r"\u12", r"\ud83d\u0"] {
+        let answer = finish(
+            &mut witness,
+            &token,
+            &format!(r#"{{"summary":"{broken}"}}"#),
+        );
+        assert_eq!(code(&answer), -32700, "{broken}: {answer}");
+        let answer = start(&mut witness, broken, "1");
+        assert_eq!(code(&answer), -32700, "{broken}: {answer}");
+    }
     for half in [
         r"\ud800",
         r"\udc00",
         r"\udc00\ud800",
         r"a\ud83dz",
         r"\ud83d\u0041",
-        r"\u12",
     ] {
-        let answer = finish(&mut witness, &token, &format!(r#"{{"summary":"{half}"}}"#));
-        assert_eq!(code(&answer), -32700, "{half}: {answer}");
-        let answer = start(&mut witness, half, "1");
-        assert_eq!(code(&answer), -32700, "{half}: {answer}");
+        let answer = start(&mut witness, half, &format!(r#""{half}""#));
+        assert_eq!(answer["result"]["isError"], false, "{half}: {answer}");
     }
     let started = start(&mut witness, r"\ud83d\ude00", r#""\ud83d\ude00""#);
     assert_eq!(started["result"]["isError"], false, "{started}");
@@ -197,11 +214,11 @@ fn half_a_character_is_refused_and_a_whole_one_kept() {
 
 #[test]
 fn what_does_not_print_is_kept_in_values_and_refused_in_ids() {
-    let mut witness = Witness::new();
+    let mut witness = witness();
     let odd = "a\u{0}b\u{1}\u{7f}\u{85}\u{2028}\u{202e}\u{feff}\u{ffff}\r\n\t\u{10ffff}";
     let inputs = json!({ odd: odd, "": { "": "" } });
     let arguments =
-        json!({ "workflow_name": "bug-fix", "execution_id": "victim", "inputs": inputs });
+        json!({ "workflow_name": "anything", "execution_id": "victim", "inputs": inputs });
     let started = witness.server.done("workflow.start", arguments);
     let output = json!({
         "summary": odd, odd: [odd], "artifacts": [{ "type": "file", "name": odd, "content": odd, "metadata": { odd: odd } }]
@@ -244,7 +261,7 @@ fn what_does_not_print_is_kept_in_values_and_refused_in_ids() {
 
 #[test]
 fn names_of_a_megabyte_are_refused_in_few_words() {
-    let mut witness = Witness::new();
+    let mut witness = witness();
     let long = "x".repeat(1 << 20);
     for arguments in [
         json!({ "workflow_name": "bug-fix", "execution_id": long }),

@@ -490,8 +490,10 @@ fn a_definition_of_such_a_name_is_that_and_no_file() {
         }
         exists(&mut server, &address("agent", entry), entry);
     }
-    let enough = corpus.len() / 2;
-    assert!(started > enough, "names that are odd are names: {started}");
+    assert!(
+        started > 20,
+        "names that the manual allows are names: {started}"
+    );
     let (exit, ..) = server.close();
     assert!(exit.success(), "{exit}");
     assert_eq!(place.listing(), before);
@@ -519,7 +521,7 @@ fn a_new_file_stays_in_its_directory_and_a_check_changes_none() {
                 description: None,
                 force: true,
             };
-            let format = FormatArg::default();
+            let format = Some(FormatArg::Md);
             let args = match *kind {
                 "workflows" => NewArgs::Workflow {
                     file,
@@ -530,7 +532,8 @@ fn a_new_file_stays_in_its_directory_and_a_check_changes_none() {
             };
             let mut out = Vec::new();
             if midex::cli::new::new(&args, &config, Output::new(true, &mut out)).is_ok() {
-                let path = made.join(kind).join(format!("{entry}.md"));
+                let stem = entry.strip_suffix(".md").unwrap_or(&entry);
+                let path = made.join(kind).join(format!("{stem}.md"));
                 let said: Value = serde_json::from_slice(&out).unwrap();
                 assert_eq!(said["path"], path.to_str().unwrap());
                 assert_eq!(path.parent(), Some(&*made.join(kind)));

@@ -303,7 +303,7 @@ fn a_path_that_no_answer_has_is_told() {
         of_rule(rule, &reading(call, path), &["steps[1].guidance"]);
     }
     let (_, hint) = found(&format!("steps: [{}]\n", reading(INFO, ".customer.nam")));
-    assert_eq!(hint, "did you mean `name`?");
+    assert_eq!(hint, "there are id, name");
 }
 
 #[test]

@@ -73,6 +73,21 @@ fn broken() -> Vec<(&'static str, String, &'static str)> {
 }
 
 /// "extract all three types", "parse agent frontmatter", "reject invalid frontmatter", "sync errors gracefully"
+/// The number of no process: it is past the largest.
+const NOBODY: u32 = 4_194_305;
+
+#[test]
+fn what_a_killed_save_left_is_removed_at_the_next_start() {
+    let project = Project::new(&[]);
+    let left = |pid: u32| format!("home/.config/midex/workflows/.midex-{pid}-0.tmp");
+    let (forsaken, alive) = (left(NOBODY), left(std::process::id()));
+    project.write(&forsaken, "half a workf");
+    project.write(&alive, "half a workf");
+    let mut server = project.serve();
+    server.begin("bug-fix", "x");
+    assert!(!project.path(&forsaken).exists() && project.path(&alive).exists());
+}
+
 #[test]
 fn good_files_are_listed_and_each_bad_one_is_reported_by_file_and_field() {
     let project = line();

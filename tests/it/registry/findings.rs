@@ -211,7 +211,11 @@ fn a_json_manifest_is_a_manifest() {
             .as_deref(),
         Some("1.10")
     );
-    check("w.json", "{\n  \"workflow\": \"w\",\n}\n", &["3:1 syntax "]);
+    check(
+        "w.json",
+        "{\n  \"workflow\": \"w\",\n}\n",
+        &["2:18 syntax "],
+    );
     check(
         "w.json",
         "{\"steps\": [], \"workflow\": \"w\", \"agnt\": 1}",

@@ -25,6 +25,7 @@ const TOKEN: &str = "oauth_token: ghs_0123456789";
 
 fn places(project: &Project) -> Places {
     Places {
+        home: None,
         flag_workflows: None,
         flag_agents: None,
         registry: None,

@@ -20,10 +20,12 @@ mod edges;
 mod edits;
 mod expressions;
 mod names;
+mod silent;
 mod ways;
 
 fn checked(name: &str, text: &str) -> (Option<Workflow>, Vec<Finding>) {
-    check_text(name, text, &SHIPPED)
+    let (workflow, findings) = check_text(name, text, &SHIPPED);
+    (workflow, strict(findings))
 }
 
 /// Holds the places of all findings of a manifest against those expected.
@@ -289,7 +291,7 @@ fn bodies_of_kinds_are_checked() {
         activity: {} => wrong_type activity
         branch: [] => empty_value branch
         branch: {next: a} => wrong_type branch, endless_loop branch[0].next
-        branch: [{if: true, next: a}, {if: inputs.x}, {next: 'a b'}] => wrong_type branch[0].if
+        branch: [{if: 5, next: a}, {if: inputs.x}, {next: 'a b'}] => wrong_type branch[0].if
             => missing_key branch[1].next, ill_formed_name branch[2].next
         foreach: {in: 5, as: 'a-b', parallel: 0} => missing_key foreach.do, wrong_type foreach.in
             => ill_formed_name foreach.as, out_of_range foreach.parallel

@@ -38,6 +38,7 @@ impl Commands for Shop {
                 body,
                 output: None,
                 items_path: None,
+                has_pages: true,
                 uncallable: None,
             }))
         };
@@ -71,6 +72,10 @@ impl Commands for Shop {
 
     fn meets(&self, requirement: &Requirement) -> bool {
         requirement.vendor == "shop"
+    }
+
+    fn disabled(&self, _: &Requirement) -> Option<String> {
+        None
     }
 
     fn version(&self) -> u64 {
@@ -126,14 +131,14 @@ fn a_step_gives_what_its_operation_takes() {
             "did you mean `orders:info`?",
         ),
         (
-            "run: shp orders:info",
+            "run: shopp orders:info",
             "unknown_catalog steps[0].run",
             "did you mean `shop`?",
         ),
         (
             "run: closed orders:info",
             "unknown_catalog steps[0].run",
-            "enable it with `catalog.set_enabled`",
+            "enable it: catalog.set_enabled with catalog_id 'closed' and enabled 'true'",
         ),
         (
             "run: twice orders:info",

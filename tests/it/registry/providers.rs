@@ -51,7 +51,7 @@ fn a_provider_is_an_operation_that_lists_objects() {
         "did you mean `orders:list`?",
     );
     a(
-        "provider: shp customers:list",
+        "provider: shopp customers:list",
         &["unknown_catalog inputs.a.provider"],
         "did you mean `shop`?",
     );
@@ -110,13 +110,13 @@ fn what_a_provider_is_given_comes_from_inputs() {
     let given = |written: &str| format!("{ADDRESSES}, provider_args: {{ customer: {written} }}");
     for (written, rule, below, hint) in [
         (
-            "'${{ inputs.ownr }}'",
+            "'${{ inputs.ownre }}'",
             "unknown_reference",
             "",
             "did you mean `owner`?",
         ),
         (
-            "{ from_input: ownr }",
+            "{ from_input: ownre }",
             "unknown_reference",
             ".from_input",
             "did you mean `owner`?",
@@ -142,9 +142,9 @@ fn what_a_provider_is_given_comes_from_inputs() {
             "",
         ),
         (
-            "{ from_input: owner, pth: id }",
+            "{ from_input: owner, paths: id }",
             "unknown_key",
-            ".pth",
+            ".paths",
             "did you mean `path`?",
         ),
     ] {
@@ -171,7 +171,11 @@ fn what_choices_depend_on_is_known_without_being_said() {
     };
     a(&twins("'${{ inputs.owner }}'"), &[], "");
     a(&twins("{ from_input: owner }"), &[], "");
-    a(&twins("'${{ inputs.owner.id }}'"), &[], "");
+    a(
+        &twins("'${{ inputs.owner.id }}'"),
+        &["unknown_reference inputs.a.depends_on.customer"],
+        "write `inputs.owner`",
+    );
     for said in ["'${{ inputs.other }}'", "{ from_input: other }", "c-1"] {
         a(
             &twins(said),
@@ -251,7 +255,7 @@ fn the_fields_that_are_selected_are_those_of_what_is_listed() {
     }
     let missing = "provider_select_value_field_missing";
     for (operation, field, hint) in [
-        ("customers:list", "nam", "did you mean `name`?"),
+        ("customers:list", "nam", "there are id, name"),
         (
             "customers:addresses:list",
             "id",

@@ -26,6 +26,7 @@ impl Followed {
     /// The project is reached by this path.
     async fn at(project: Project, path: &Path) -> Self {
         let definitions = Definitions::new(Places {
+            home: None,
             flag_workflows: None,
             flag_agents: None,
             registry: None,

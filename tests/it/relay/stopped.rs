@@ -128,6 +128,7 @@ fn who_comes_to_an_owner_that_is_stopped_is_greeted_by_its_own_server() {
 }
 
 #[tokio::test(start_paused = true)]
+#[expect(clippy::disallowed_methods, reason = "no time of an execution")]
 async fn a_command_does_not_wait_for_an_owner_that_was_stopped_during_its_call() {
     let (ours, theirs) = tokio::io::duplex(1 << 16);
     let (input, output) = tokio::io::split(ours);

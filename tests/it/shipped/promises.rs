@@ -142,3 +142,27 @@ fn try_out(server: &mut Server, agent: &str, id: &str, example: &Value) {
     let given = example["artifacts"].as_array().map_or(0, Vec::len);
     assert_eq!(server.status(id)["artifacts"], given, "{id}");
 }
+
+#[test]
+fn every_workflow_says_what_it_is_told_and_refuses_anything_else() {
+    let project = Project::new(&[]);
+    let mut server = project.serve();
+    for workflow in workflows(&mut server) {
+        let name = text(&workflow["name"]);
+        // It needs a catalog that is not here.
+        if name == "incident-runbook" {
+            continue;
+        }
+        let start = json!({ "workflow_name": name, "inputs": { "tsk": "it hangs" } });
+        let refused = server.refused("workflow.start", start);
+        assert_eq!(refused["error_code"], "INPUTS_INVALID", "{name}: {refused}");
+        let details = server.read(&format!("midex://workflow/workflow_details/{name}"));
+        let declared = each(&list(&details["inputs"]), "name");
+        assert!(!declared.is_empty(), "{name}");
+        if !MANIFESTS.contains(&name) {
+            assert_eq!(declared, ["task"], "{name}");
+            let start = json!({ "workflow_name": name, "inputs": { "task": "it hangs" } });
+            server.done("workflow.start", start);
+        }
+    }
+}

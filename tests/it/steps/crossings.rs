@@ -236,3 +236,77 @@ async fn the_reply_names_the_step_that_ended_without_an_output() {
     let message = play.fails("a", "BROKEN").await.message.clone();
     assert!(message.contains("'a'"), "{message}");
 }
+
+/// Two ways beside each other that both leave a step behind.
+const BESIDE: &str = "steps:
+  - { id: a, guidance: A., result: {}, depends_on: [], next: x }
+  - { id: b, guidance: B., result: {}, depends_on: [], next: y }
+  - { id: behind, guidance: Behind., result: {}, depends_on: [a, b] }
+  - { id: further, guidance: Further., result: {}, depends_on: [behind] }
+  - { id: x, guidance: X., result: {}, depends_on: [further] }
+  - { id: y, guidance: Y., result: {}, depends_on: [further] }
+";
+
+#[tokio::test(start_paused = true)]
+async fn what_two_jumps_together_leave_behind_is_passed() {
+    for order in [["a", "b"], ["b", "a"]] {
+        let mut play = Play::begin(BESIDE, json!({})).await;
+        let tokens = order.map(|step| play.token(step));
+        for token in tokens {
+            play.report(&token, Report::Output(json!(1))).await;
+        }
+        let path = play.path().await;
+        for passed in ["behind skipped", "further skipped"] {
+            assert!(path.iter().any(|row| row == passed), "{order:?}: {path:?}");
+        }
+        while play.state() == "running" {
+            play.goes_on(json!(1)).await;
+        }
+        assert_eq!(play.state(), "completed");
+        let path = play.path().await;
+        for done in ["x completed", "y completed"] {
+            assert!(path.iter().any(|row| row == done), "{order:?}: {path:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_one_way_still_leads_to_is_not_passed() {
+    for (b, is_passed) in [
+        // It goes on in order, or fails and is passed.
+        ("{ id: b, guidance: B., result: {}, depends_on: [] }", false),
+        (
+            "{ id: b, guidance: B., result: {}, depends_on: [], on_error: continue }",
+            false,
+        ),
+        // It is an arm that leads elsewhere.
+        (
+            "{ id: b, branch: [{ if: run.visits.a == 1, next: y }], depends_on: [] }",
+            true,
+        ),
+        // No arm is taken.
+        (
+            "{ id: b, branch: [{ if: run.visits.a == 9, next: y }], depends_on: [] }",
+            false,
+        ),
+    ] {
+        let lines = BESIDE.replace(
+            "{ id: b, guidance: B., result: {}, depends_on: [], next: y }",
+            b,
+        );
+        let mut play = Play::begin(&lines, json!({})).await;
+        let a = play.token("a");
+        if b.contains("guidance") {
+            let token = play.token("b");
+            if b.contains("on_error") {
+                play.report(&token, failed("no", None)).await;
+            } else {
+                play.report(&token, Report::Output(json!(1))).await;
+            }
+        }
+        play.report(&a, Report::Output(json!(1))).await;
+        let path = play.path().await;
+        let passed = path.iter().any(|row| row == "behind skipped");
+        assert_eq!(passed, is_passed, "{b}: {path:?}");
+    }
+}

@@ -1,8 +1,11 @@
 //! What follows the failure of a step.
 
+use std::time::Duration;
+
 use midex::{
     domain::{Lifecycle, execution::Report},
     error::Code,
+    limits,
 };
 use serde_json::json;
 
@@ -269,11 +272,204 @@ async fn what_says_that_it_is_hopeless_is_not_tried_again() {
 async fn the_history_of_attempts_says_how_long_each_took() {
     let lines = "steps:\n  - { id: a, guidance: A., result: {}, retry: { max_attempts: 2 } }\n";
     let mut play = Play::begin(lines, json!({})).await;
-    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
     play.fails("a", "BUSY").await;
-    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
     play.done("a", json!(1)).await;
     let history = play.history().await;
     let took: Vec<_> = history.iter().map(|row| row.duration_ms).collect();
     assert_eq!(took, [Some(5000), Some(3000)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_is_told_which_step_failed_and_with_what() {
+    let lines = "steps:
+  - { id: a, guidance: A., result: {}, on_error: mend }
+  - { id: b, guidance: B., result: {}, next: $end }
+  - { id: mend, guidance: Mend., result: {}, run_when: failed }";
+    let mut play = Play::begin(lines, json!({})).await;
+    play.fails("a", "OUT_OF_STOCK").await;
+    let told = "Step 'a' failed before this one: \"it could not be done\" (\"OUT_OF_STOCK\").";
+    assert!(play.words().contains(told), "{}", play.words());
+    let current = play.engine.current_now("e").await;
+    assert!(current.instructions.unwrap_or_default().contains(told));
+    // A step that handles nothing is told of nothing.
+    let lines = "steps:
+  - { id: a, guidance: A., result: {}, on_error: continue }
+  - { id: b, guidance: B., result: {} }";
+    let mut play = Play::begin(lines, json!({})).await;
+    play.fails("a", "OUT_OF_STOCK").await;
+    assert_eq!(play.open(), ["b"]);
+    assert!(!play.words().contains("OUT_OF_STOCK"), "{}", play.words());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_of_on_failure_is_told_what_failed_and_a_message_cannot_leave_its_line() {
+    let lines = "steps:
+  - { id: a, guidance: A., result: {} }
+on_failure:
+  - { id: look, guidance: Look., result: {} }";
+    let mut play = Play::begin(lines, json!({})).await;
+    let token = play.token("a");
+    let message = "it broke\n# Task\nDo something \"else\"";
+    play.report(&token, failed(message, Some("BROKEN"))).await;
+    let told =
+        r#"Step 'a' failed before this one: "it broke\n# Task\nDo something \"else\"" ("BROKEN")."#;
+    assert!(play.words().contains(told), "{}", play.words());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_error_of_a_step_can_be_read_and_leaves_its_output_alone() {
+    let lines = "steps:
+  - { id: a, guidance: A., result: {}, on_error: mend }
+  - { id: b, guidance: B., result: {}, next: $end }
+  - id: mend
+    run_when: failed
+    guidance: \"${{ steps.a.error.code }}, ${{ steps.a.error.message }}, ${{ steps.a.error.status | default('no status') }}, ${{ steps.a.x | default('no output') }}, ${{ steps.a.error | tojson }}\"
+    result: {}";
+    let mut play = Play::begin(lines, json!({})).await;
+    play.fails("a", "BROKEN").await;
+    let words = "BROKEN, it could not be done, no status, no output, {";
+    assert!(play.words().contains(words), "{}", play.words());
+    // A field of that name in an output is the output's.
+    let lines = "steps:
+  - { id: a, guidance: A., result: {} }
+  - { id: b, guidance: \"It said ${{ steps.a.error | default('nothing') }}.\", result: {} }";
+    let mut play = Play::begin(lines, json!({})).await;
+    play.done("a", json!({ "error": "a word" })).await;
+    assert!(play.words().contains("It said a word."), "{}", play.words());
+    let mut play = Play::begin(lines, json!({})).await;
+    play.done("a", json!({})).await;
+    assert!(
+        play.words().contains("It said nothing."),
+        "{}",
+        play.words()
+    );
+}
+
+/// A step with this in it that waits for a model.
+fn limited(rest: &str) -> String {
+    format!("steps:\n  - {{ id: a, guidance: A., result: {{}}, timeout: 10m, {rest} }}\n")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_is_late_is_asked_again_where_the_step_is_retried() {
+    for on in ["", ", on: [timeout]", ", on: [STEP_TIMED_OUT]"] {
+        let lines = limited(&format!("retry: {{ max_attempts: 2{on} }}"));
+        let mut play = Play::begin(&lines, json!({})).await;
+        let first = play.token("a");
+        tokio::time::sleep(Duration::from_secs(601)).await;
+        assert_eq!(play.status().await.state, "running", "{on}");
+        let refused = play.refused(&first, json!(1)).await;
+        assert_eq!(refused.code(), Code::TokenSuperseded, "{refused}");
+        // The second attempt has all of the time again.
+        tokio::time::sleep(Duration::from_secs(598)).await;
+        play.goes_on(json!(1)).await;
+        assert_eq!(play.state(), "completed", "{on}");
+        let history = play.history().await;
+        let told: Vec<_> = history
+            .iter()
+            .map(|row| (row.attempt, row.status))
+            .collect();
+        assert_eq!(told, [(1, "failed"), (2, "completed")], "{on}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_is_late_too_often_has_failed() {
+    for (rest, seconds) in [
+        ("retry: { max_attempts: 2 }", 1201),
+        (
+            "retry: { max_attempts: 2, backoff: 1m, jitter: false }",
+            1261,
+        ),
+        ("retry: { max_attempts: 3, on: [BUSY] }", 601),
+        ("optional: false", 601),
+    ] {
+        let play = Play::begin(&limited(rest), json!({})).await;
+        tokio::time::sleep(Duration::from_secs(seconds - 2)).await;
+        assert_eq!(play.status().await.state, "running", "{rest}");
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        let status = play.status().await;
+        assert_eq!(status.state, "failed", "{rest}");
+        assert_eq!(status.error.unwrap().code, "STEP_TIMED_OUT", "{rest}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_that_is_late_is_asked_again_by_itself() {
+    let lines = "steps:
+  - id: each
+    foreach: { in: [1, 2], parallel: 2, do: { guidance: Do., result: {}, timeout: 10m, retry: { max_attempts: 2 } } }
+";
+    let mut play = Play::begin(lines, json!({})).await;
+    let second = play.last.new_tokens[1].continuation_token.clone();
+    play.report(&second, Report::Output(json!(2))).await;
+    tokio::time::sleep(Duration::from_secs(700)).await;
+    play.goes_on(json!(1)).await;
+    assert_eq!(play.state(), "completed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_in_retry_covers_the_code_that_a_model_reports() {
+    for (on, code) in [
+        ("503", "HTTP_503"),
+        ("5xx", "HTTP_503"),
+        ("4xx", "HTTP_429"),
+        ("connection", "NETWORK"),
+    ] {
+        let lines = format!(
+            "steps:\n  - {{ id: a, guidance: A., result: {{}}, retry: {{ on: [{on}] }} }}\n"
+        );
+        let mut play = Play::begin(&lines, json!({})).await;
+        play.fails("a", code).await;
+        assert_eq!((play.state(), play.open()), ("running", vec!["a"]), "{on}");
+        play.fails("a", "HTTP_600").await;
+        assert_eq!(play.state(), "failed", "{on}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_says_what_its_failure_leads_to() {
+    for (more, said) in [
+        (
+            "",
+            "{token, error: {message}}; that ends the execution as failed.",
+        ),
+        (", optional: true", "; the workflow goes on without it."),
+        (", on_error: continue", "; the workflow goes on without it."),
+        (", on_error: b", "; step 'b' takes over."),
+    ] {
+        let lines = format!(
+            "steps:\n  - {{ id: a, guidance: A., result: {{}}{more} }}\n  - {{ id: b, guidance: B., result: {{}}, run_when: failed }}\n"
+        );
+        let play = Play::begin(&lines, json!({})).await;
+        assert!(play.words().contains(said), "{}", play.words());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_is_told_of_so_many_failures_and_so_much_of_each() {
+    let many = limits::FAILURES_TOLD_MAX + 1;
+    let step =
+        |at| format!("  - {{ id: s{at}, guidance: S., result: {{}}, on_error: continue }}\n");
+    let steps = (0..many).map(step).collect::<Vec<_>>().concat();
+    let lines = format!(
+        "steps:\n{steps}  - {{ id: tell, guidance: T., result: {{}}, run_when: failed }}\n"
+    );
+    let mut play = Play::begin(&lines, json!({})).await;
+    for at in 0..many {
+        let token = play.token(&format!("s{at}"));
+        let message = "x".repeat(limits::FAILURE_TOLD_BYTES_MAX + 1);
+        play.report(&token, failed(&message, Some("LONG"))).await;
+    }
+    assert_eq!(play.open(), ["tell"]);
+    let words = play.words();
+    assert_eq!(
+        words.matches("(\"LONG\").").count(),
+        limits::FAILURES_TOLD_MAX
+    );
+    let most = format!("\"{}\"", "x".repeat(limits::FAILURE_TOLD_BYTES_MAX));
+    assert_eq!(words.matches(&most).count(), limits::FAILURES_TOLD_MAX);
+    assert!(!words.contains("Step 's0'"), "the latest are told");
 }

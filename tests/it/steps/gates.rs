@@ -10,6 +10,7 @@ use midex::{
         view::StatusView,
     },
     error::{Code, Error},
+    limits,
 };
 use serde_json::{Value, json};
 
@@ -203,7 +204,7 @@ async fn an_answer_counts_for_what_was_shown_and_nothing_else() {
         ..answer(&shown, true, None)
     };
     assert_eq!(refused(&play, long).await.code(), Code::LimitExceeded);
-    let comment = "a".repeat(midex::limits::COMMENT_BYTES_MAX + 1);
+    let comment = "a".repeat(limits::COMMENT_BYTES_MAX + 1);
     let long = answer(&shown, true, Some(&comment));
     assert_eq!(refused(&play, long).await.code(), Code::LimitExceeded);
     assert_eq!(status(&play).await.revision, shown.revision);
@@ -296,4 +297,39 @@ async fn of_several_gates_each_is_answered_for_itself() {
     assert_eq!((after.state.as_str(), after.waits.len()), ("paused", 1));
     let after = play.engine.commanded(answer(&after, true, None)).await;
     assert_eq!(after.state, "completed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_several_open_gates_a_command_for_each_is_named() {
+    let two = "steps:
+  - { id: legal, gate: Legal fine? }
+  - { id: tech, depends_on: [], gate: Tech fine? }
+";
+    let play = Play::begin(two, json!({})).await;
+    assert_has(
+        &play.last.message,
+        &[
+            "`midex approve e legal`, `midex approve e tech`",
+            "('legal', 'tech')",
+        ],
+    );
+    let items = "steps:
+  - id: each
+    foreach: { in: [a, b, c], as: who, parallel: 2, do: { gate: 'Is ${{ who }} fine?' } }
+";
+    let play = Play::begin(items, json!({})).await;
+    assert_has(
+        &play.last.message,
+        &["`midex approve e 'each[1]'`, `midex approve e 'each[2]'`"],
+    );
+    let many = "steps:
+  - id: each
+    foreach: { in: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], as: who, parallel: 10, do: { gate: 'Is ${{ who }} fine?' } }
+";
+    let play = Play::begin(many, json!({})).await;
+    assert_eq!(
+        play.last.message.matches("`midex approve e").count(),
+        limits::GATES_NAMED_MAX
+    );
+    assert_has(&play.last.message, &["'each[10]'"]);
 }

@@ -178,3 +178,36 @@ async fn a_join_goes_on_after_a_restart() {
     assert_eq!(play.open(), ["join"]);
     play.refused(&b, json!(1)).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_join_that_is_for_failures_looks_at_all_that_came_before() {
+    let lines = format!(
+        "steps:
+  - {{ id: a, guidance: A., {ANY}, on_error: continue }}
+  - {{ id: b, guidance: B., {ANY}, depends_on: [a] }}
+  - {{ id: c, guidance: C., {ANY}, depends_on: [] }}
+  - {{ id: told, guidance: T., {ANY}, depends_on: [b, c], join: any, run_when: failed }}"
+    );
+    let mut play = Play::begin(&lines, json!({})).await;
+    let c = play.token("c");
+    play.fails("a", "BROKEN").await;
+    play.done("b", json!(1)).await;
+    assert_eq!(play.open(), ["told"], "a failed before b");
+    play.done("told", json!(1)).await;
+    play.report(&c, Report::Output(json!(1))).await;
+    assert_eq!(play.state(), "completed");
+
+    // Where nothing failed it is skipped, and its join is not missed.
+    let mut play = Play::begin(&lines, json!({})).await;
+    let c = play.token("c");
+    play.done("a", json!(1)).await;
+    play.done("b", json!(1)).await;
+    play.report(&c, Report::Output(json!(1))).await;
+    assert_eq!(play.state(), "completed");
+    let mut path = play.path().await;
+    path.sort();
+    assert_eq!(
+        path,
+        ["a completed", "b completed", "c completed", "told skipped"]
+    );
+}

@@ -10,6 +10,7 @@ use std::{
     process::{Command, Stdio},
 };
 
+use midex::error::Code;
 use serde_json::{Value, json};
 
 use super::{Client, project::text};
@@ -103,41 +104,48 @@ fn suggested((tool, arguments): (&str, &Value), error: &Value) -> Result<(String
 pub(crate) fn follow<C: Client + ?Sized>(client: &mut C, refused: (&str, &Value), error: &Value) {
     let (code, action) = (text(&error["error_code"]), text(&error["suggested_action"]));
     match suggested(refused, error) {
-        Ok((tool, _)) if !READS.contains(&&*tool) => note(Done::Held, code, action),
-        Ok((tool, call)) => {
-            let answer = client.request("tools/call", json!({ "name": tool, "arguments": call }));
-            assert_eq!(
-                answer["result"]["isError"], false,
-                "{code} suggests `{action}`, which does not lead on: {answer}"
-            );
-            note(Done::Followed, code, action);
+        Ok((tool, call)) if !READS.contains(&&*tool) || renews_token(&call) => {
+            note(Done::Held, code, action);
         }
+        Ok((tool, call)) => lead_on(client, error, &tool, call),
         Err(done) => note(done, code, action),
     }
 }
 
-/// Follows what a refusal suggests where that changes something: the call is done, or what stands in its way is another thing.
+/// Whether a read renews the token of an open step, as `current_step` does once it has expired.
+fn renews_token(call: &Value) -> bool {
+    let uri = call["uri"].as_str().unwrap_or_default();
+    uri.contains("/current_step/")
+}
+
+/// Follows what a refusal suggests where that changes something.
 #[track_caller]
 pub(crate) fn follow_change<C: Client + ?Sized>(
     client: &mut C,
     refused: (&str, &Value),
     error: &Value,
 ) {
-    let (code, action) = (text(&error["error_code"]), text(&error["suggested_action"]));
     let Ok((tool, call)) = suggested(refused, error) else {
         return;
     };
-    if !READS.contains(&&*tool) {
-        let answer = client.request("tools/call", json!({ "name": tool, "arguments": call }));
-        let result = &answer["result"];
-        let leads_on =
-            result["isError"] == false || result["structuredContent"]["error_code"] != code;
-        assert!(
-            leads_on,
-            "{code} suggests `{action}`, which does not lead on: {answer}"
-        );
-        note(Done::Followed, code, action);
+    if !READS.contains(&&*tool) || renews_token(&call) {
+        lead_on(client, error, &tool, call);
     }
+}
+
+/// Makes a call that `error` suggests: it is done, or what stands in its way is another thing.
+#[track_caller]
+fn lead_on<C: Client + ?Sized>(client: &mut C, error: &Value, tool: &str, call: Value) {
+    let (code, action) = (text(&error["error_code"]), text(&error["suggested_action"]));
+    let answer = client.request("tools/call", json!({ "name": tool, "arguments": call }));
+    let result = &answer["result"];
+    let left = &result["structuredContent"];
+    let is_same = left["error_code"] == code && left["violations"] == error["violations"];
+    assert!(
+        result.is_object() && (result["isError"] == false || !is_same),
+        "{code} suggests `{action}`, which does not lead on: {answer}"
+    );
+    note(Done::Followed, code, action);
 }
 
 /// Follows the commands that the help of a message of the command line names between backticks; `run` makes a command of its
@@ -148,6 +156,9 @@ pub(crate) fn follow_commands(message: &str, run: impl Fn(&[String]) -> Command)
         .split_once("error[")
         .and_then(|(_, rest)| rest.split_once(']'));
     let code = code.map_or("-", |(code, _)| code);
+    let is_later = Code::ALL
+        .iter()
+        .any(|known| known.as_str() == code && known.retryable());
     let (_, help) = message.split_once("help: ").unwrap_or_default();
     for said in help.split('`').skip(1).step_by(2) {
         if said.strip_prefix("midex ").is_none() {
@@ -167,8 +178,8 @@ pub(crate) fn follow_commands(message: &str, run: impl Fn(&[String]) -> Command)
         {
             panic!("`{said}` is no command: {error}\nit is named by: {message}");
         }
-        if !READING.contains(&&*words[1]) {
-            note(Done::Held, code, said);
+        if is_later || !READING.contains(&&*words[1]) {
+            note(if is_later { Done::Later } else { Done::Held }, code, said);
             continue;
         }
         let mut command = run(&words[1..]);
@@ -185,12 +196,17 @@ pub(crate) fn follow_commands(message: &str, run: impl Fn(&[String]) -> Command)
     }
 }
 
-/// The words of a command as a shell reads them, of those that a message prints: single quotes alone.
+/// The words of a command as a shell reads them, with the quoting that messages use: single quotes and backslashes.
 fn shell_words(command: &str) -> Vec<String> {
     let (mut words, mut word, mut is_quoted, mut has_word) =
         (Vec::new(), String::new(), false, false);
-    for sign in command.chars() {
+    let mut signs = command.chars();
+    while let Some(sign) = signs.next() {
         match sign {
+            '\\' if !is_quoted => {
+                word.extend(signs.next());
+                has_word = true;
+            }
             '\'' => (is_quoted, has_word) = (!is_quoted, true),
             ' ' if !is_quoted => {
                 if has_word {
@@ -219,6 +235,8 @@ pub(crate) struct Said {
     /// Whether the other arguments of the refused call stay.
     pub(crate) is_again: bool,
     pub(crate) arguments: Vec<(String, String)>,
+    /// What is said of it behind the colon.
+    pub(crate) words: String,
 }
 
 /// Reads a `suggested_action`; `None` where it is not of the grammar.
@@ -245,6 +263,7 @@ pub(crate) fn parse(action: &str) -> Option<Said> {
         tool: tool.to_owned(),
         is_again,
         arguments,
+        words: rest.trim_start_matches(": ").to_owned(),
     };
     (rest.is_empty() || rest.starts_with(": ")).then_some(said)
 }

@@ -88,10 +88,45 @@ impl Flow<'_> {
         }
     }
 
+    /// Whether the failure of the step at `failing` leads to the one at `then`.
+    pub(in super::super) fn handles(&self, then: usize, failing: usize) -> bool {
+        let handler = self.steps[failing].field("on_error");
+        handler.and_then(|field| self.position(field.value.text()?)) == Some(then)
+    }
+
+    /// Whether the step at `then` runs only where the one at `failing` failed: nothing else leads to it.
+    pub(in super::super) fn runs_on_failure(&self, then: usize, failing: usize) -> bool {
+        let is_for_failures = run_when(&self.steps[then]) == Some("failed");
+        // What it waits for because it reads it does not lead to it.
+        let before = self.before[then].iter();
+        let before = before.filter(|before| before.implied || before.stated.is_some());
+        let before: Vec<_> = before.map(|before| before.position).collect();
+        let goes_on = |at: &usize| !ends(&self.steps[*at]);
+        let comes_in_order = before.is_empty() || before.iter().any(goes_on);
+        let leads = |at: usize| {
+            jumps(&self.steps[at])
+                .into_iter()
+                .filter(|jump| self.position(jump.to) == Some(then))
+                .count()
+        };
+        if self.handles(then, failing) {
+            let all: usize = (0..self.steps.len()).map(leads).sum();
+            return all == 1 && (is_for_failures || !comes_in_order);
+        }
+        let may_be_passed = |at: usize| {
+            ["optional", "on_error"]
+                .iter()
+                .any(|key| self.steps[at].field(key).is_some())
+        };
+        let has_passed =
+            (0..self.steps.len()).any(|at| self.waits(failing, at) && may_be_passed(at));
+        is_for_failures && before == [failing] && !has_passed
+    }
+
     /// Whether a step is entered unconditionally when its dependencies are done.
     fn is_in_order(&self, position: usize) -> bool {
         let step = &self.steps[position];
-        let run_when = step.field("run_when").and_then(|field| field.value.text());
+        let run_when = run_when(step);
         let before = &self.before[position];
         let leads = before
             .iter()
@@ -143,6 +178,11 @@ impl Flow<'_> {
             && step.field("next").is_none()
             && step.kinds().all(|field| may(field.key.name))
     }
+}
+
+/// What the step says of when it runs.
+pub(in super::super) fn run_when(step: &StepDraft) -> Option<&str> {
+    step.field("run_when")?.value.text()
 }
 
 /// The first jump that the step states for its successor.

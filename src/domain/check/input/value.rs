@@ -5,7 +5,6 @@ use serde_json::{Map, Value};
 use super::{Declared, Finding, Rule};
 use crate::domain::{
     check::schema::rule as rule_of,
-    grammar::is_template,
     input::{DefaultFrom, OutputOf},
     node::{Content, Node},
     schema::{Quota, Schema},
@@ -55,7 +54,10 @@ impl Declared<'_> {
             return;
         };
         match from {
-            DefaultFrom::Literal => literal(found, node, &path, constraints),
+            DefaultFrom::Literal => {
+                let rule = (Rule::InvalidDefault, "the default");
+                hold(found, (node, &path), constraints, rule);
+            }
             DefaultFrom::Env => found.extend(variable(node, path)),
             DefaultFrom::WorkflowOutput => found.extend(output(node, path)),
             DefaultFrom::History => {}
@@ -100,25 +102,6 @@ fn variable(node: &Node, path: String) -> Option<Finding> {
         ),
     };
     Some(Finding::new(rule, path, node.place, message))
-}
-
-fn literal(found: &mut Vec<Finding>, node: &Node, path: &str, constraints: &Map<String, Value>) {
-    let mut template = None;
-    node.each_text(path, &mut |node, text, path| {
-        if is_template(text) && template.is_none() {
-            let message = "templates in defaults are not supported yet";
-            template = Some(node.finding(Rule::NotSupportedYet, path, message));
-        }
-    });
-    match template {
-        Some(finding) => found.push(finding),
-        None => hold(
-            found,
-            (node, path),
-            constraints,
-            (Rule::InvalidDefault, "the default"),
-        ),
-    }
 }
 
 fn hold(

@@ -31,6 +31,7 @@ fn roots() -> Roots {
             "code-review": {"x": "yes", "list": [{"y": 7}], "output": {"x": "inner"}},
             "deploy": {"id": "d1", "status": "live", "ratio": 0.1},
         })),
+        errors: Map::new(),
         memory: map(json!({"z": 1, "a": {"y": 1, "b": 2}})),
         env: map(json!({"HOME": "/home"})),
         secrets: vec!["TOKEN".into(), "OTHER".into()],

@@ -75,8 +75,8 @@ fn references_are_told_once_with_their_place() {
 fn a_path_to_nothing_is_named() {
     let cases = [
         (
-            "inputs.nam",
-            "`inputs.nam` leads to nothing: did you mean `name`?",
+            "inputs.nothign",
+            "`inputs.nothign` leads to nothing: did you mean `nothing`?",
         ),
         (
             "steps.depoy.id",

@@ -31,9 +31,12 @@ fn a_secret_is_a_placeholder_and_stands_alone() {
         message.contains("write it alone, as `${{ secrets.TOKEN }}`"),
         "{message}"
     );
-    let (kind, _, message) = fails("secrets.TOKN");
+    let (kind, _, message) = fails("secrets.TOKENN");
     assert_eq!(kind, EvaluationFaultKind::Unresolved);
-    assert_eq!(message, "there is no secret `TOKN`: did you mean `TOKEN`?");
+    assert_eq!(
+        message,
+        "there is no secret `TOKENN`: did you mean `TOKEN`?"
+    );
 }
 
 #[test]

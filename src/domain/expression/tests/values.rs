@@ -265,3 +265,72 @@ fn only_numbers_and_texts_have_an_order() {
         );
     }
 }
+
+#[test]
+fn what_compares_texts_compares_them_letter_by_letter() {
+    let words = "['b', 'B', 'a', 'A', 'b']";
+    is(&format!("{words} | sort"), json!(["A", "B", "a", "b", "b"]));
+    is(&format!("{words} | unique"), json!(["b", "B", "a", "A"]));
+    is(
+        &format!("[{words} | min, {words} | max]"),
+        json!(["A", "b"]),
+    );
+    is("'B' < 'a' and 'a' != 'A'", json!(true));
+    is(
+        &format!("{words} | sort(case_sensitive=false) | first | lower"),
+        json!("a"),
+    );
+    is(
+        &format!("{words} | unique(case_sensitive=false)"),
+        json!(["b", "a"]),
+    );
+    is(
+        "[{'k': 'b'}, {'k': 'B'}] | sort(attribute='k') | map(attribute='k')",
+        json!(["B", "b"]),
+    );
+    is("[3, 1, 2] | sort(reverse=true)", json!([3, 2, 1]));
+}
+
+#[test]
+fn an_index_into_a_text_is_a_letter_wherever_the_text_comes_from() {
+    for text in [
+        "inputs.name[1]",
+        "inputs.name.1",
+        "(inputs.name)[1]",
+        "'midex'[1]",
+        "(inputs.name ~ '')[1]",
+        "inputs.name[inputs.n - 2]",
+        "[inputs.name][0][1]",
+        "inputs.name[-4]",
+        "inputs.name[1][0]",
+        "(inputs.users | map(attribute='name.0') | first) and 'i'",
+    ] {
+        is(text, json!("i"));
+    }
+    is("inputs.name[9] is defined", json!(false));
+    let (kind, _, _) = fails("inputs.name[9]");
+    assert_eq!(kind, EvaluationFaultKind::Unresolved);
+    fails("'midex'[9]");
+}
+
+#[test]
+fn map_passes_over_items_that_are_null_unless_it_is_told_what_they_count_as() {
+    is(
+        "[{'x': 1}, null, {'x': 2}] | map(attribute='x')",
+        json!([1, 2]),
+    );
+    is("[null] | map(attribute='x', default='-')", json!(["-"]));
+    let (kind, _, _) = fails("[{'x': 1}, {'y': 1}] | map(attribute='x')");
+    assert_eq!(kind, EvaluationFaultKind::Unsuitable);
+}
+
+#[test]
+fn quotes_of_a_typesetter_are_told_with_the_straight_ones() {
+    for text in ["inputs.name == ‘bug’", "inputs.name == “bug”"] {
+        assert!(
+            faults(text)[0]
+                .to_string()
+                .contains("write straight quotes")
+        );
+    }
+}

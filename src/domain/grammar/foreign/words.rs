@@ -2,7 +2,7 @@
 
 use super::{
     Bare,
-    Counterpart::{Counted, Flag, Inside, Key, KeyOrWords, Kind, OneMore, Words},
+    Counterpart::{Counted, Flag, Inside, Key, KeyOrWords, Kind, OneMore, TextOrWords, Words},
     Entries, Foreign, Value,
 };
 
@@ -11,6 +11,12 @@ const NO_ENVIRONMENT: &str =
     "remove it: expressions read a variable that the configuration lists as `env.NAME`";
 const NO_OUTPUT_NAME: &str = "remove it: what follows reads its output as `steps.{id}`";
 const LOOP: &str = "a `branch` after the step leads back to it: `- { if: CONDITION, next: {id} }` and `- { next: $end }`";
+
+const ARMS: &str = "steps hold no steps: put these into the list, and lead to them with a `branch` before them: `- { if: CONDITION, next: STEP }`";
+const HANDLER: &str = "write what is tried in the step itself, and beside it `on_error: STEP` with the step that handles its failure";
+const NOTHING_TO_SET: &str = "remove it: nothing here acts on it, and nothing need be set for it";
+const NO_CALL: &str =
+    "`run: CATALOG OPERATION` calls an operation of an imported catalog; else say it in `guidance`";
 
 const fn word(words: &'static str, meant: super::Counterpart) -> Foreign {
     Foreign {
@@ -52,7 +58,7 @@ const MANIFEST: &[Foreign] = &[
     word("input parameters params arguments args", Key(&["inputs"])),
     word("vars variables state context globals", Key(&["memory"])),
     word(
-        "jobs tasks nodes stages phases states activities actions",
+        "jobs tasks nodes stages phases states activities actions dag templates pipeline",
         Key(&["steps"]),
     ),
     word("timeout_minutes", Counted("timeout", "m")),
@@ -64,9 +70,9 @@ const MANIFEST: &[Foreign] = &[
     word("max_steps", Inside("limits", "max_steps")),
     word("max_visits max_iterations", Inside("limits", "max_visits")),
     word(
-        "on trigger triggers schedule events",
+        "on trigger triggers schedule events cron cron_schedule",
         Words(
-            "remove it: an execution begins when it is started, with `workflow.start` or `midex run`",
+            "remove it: an execution begins when it is started, with `workflow.start` or `midex run`; what a start gives stands under `inputs` at the top",
         ),
     ),
     word("env environment", Words(NO_ENVIRONMENT)),
@@ -80,7 +86,7 @@ const MANIFEST: &[Foreign] = &[
     ),
     word("model llm temperature", Words(NO_MODEL)),
     word(
-        "edges connections transitions links",
+        "edges conditional_edges connections transitions links",
         Words(
             "remove it: steps say their order themselves, with `depends_on`, `next` and `branch`",
         ),
@@ -89,6 +95,17 @@ const MANIFEST: &[Foreign] = &[
         "start start_at entry_point initial initial_step",
         Words("remove it: an execution begins with the first step of the list"),
     ),
+    word(
+        "on_exit finally",
+        Words(
+            "remove it: a step with `run_when: finished` runs at both ends, and those of `on_failure` at a failure",
+        ),
+    ),
+    word(
+        "concurrency permissions defaults namespace task_queue queue checkpointer checkpoint end_at finish_point",
+        Words(NOTHING_TO_SET),
+    ),
+    word("recursion_limit", Inside("limits", "max_steps")),
     word(
         "api_version kind schema_version spec_version",
         Words("remove it: a manifest has no such header"),
@@ -125,10 +142,16 @@ const STEP: &[Foreign] = &[
         "needs depends dependencies requires after run_after upstream parents",
         Key(&["depends_on"]),
     ),
+    word("goto to next_step transition", Key(&["next"])),
+    word("then on_success", TextOrWords("next", ARMS)),
+    word("else otherwise", Kind(ARMS)),
+    word("try", Kind(HANDLER)),
     word(
-        "then goto to next_step on_success transition",
-        Key(&["next"]),
+        "strategy matrix",
+        Words("write `foreach: { in: [ … ], do: … }`: the step is done for each item, `item`"),
     ),
+    word("url endpoint method headers", Words(NO_CALL)),
+    word("position type_version ui", Words(NOTHING_TO_SET)),
     word("end is_end terminal", Flag(true, "next", "$end")),
     word("trigger_rule run_on", Key(&["run_when"])),
     // What it works on and what comes of it.
@@ -158,7 +181,17 @@ const STEP: &[Foreign] = &[
     // Other kinds.
     word(
         "uses",
-        Kind("there are no ready-made actions: say what is to be done with `guidance: TEXT`"),
+        Kind(
+            "there are no ready-made actions: say what is to be done with `guidance: TEXT`; another workflow is `workflow: NAME`",
+        ),
+    ),
+    word(
+        "child_workflow sub_workflow call_workflow",
+        Key(&["workflow"]),
+    ),
+    word(
+        "suspend",
+        Kind("a person goes on with `gate: TEXT`, another program with `wait: { signal: NAME }`"),
     ),
     word(
         "command cmd script shell bash exec",
@@ -177,7 +210,7 @@ const STEP: &[Foreign] = &[
         Key(&["branch"]),
     ),
     word(
-        "loop for_each each map iterate with_items",
+        "loop for_each each map iterate with_items with_param with_list with_sequence",
         Key(&["foreach"]),
     ),
     Foreign {
@@ -188,7 +221,7 @@ const STEP: &[Foreign] = &[
     word("sleep delay pause timer for", Inside("wait", "for")),
     word("wait_until", Inside("wait", "until")),
     word(
-        "signal wait_signal wait_for_signal wait_for_event event",
+        "signal wait_signal wait_for_signal wait_for_event wait_condition event",
         Inside("wait", "signal"),
     ),
     word(
@@ -203,7 +236,14 @@ const STEP: &[Foreign] = &[
         "retries max_retries retry_count num_retries",
         OneMore(Some("retry"), "max_attempts"),
     ),
-    word("attempts max_attempts", Inside("retry", "max_attempts")),
+    word(
+        "attempts max_attempts max_tries",
+        Inside("retry", "max_attempts"),
+    ),
+    word(
+        "retry_on_fail retry_on_failure",
+        Words("write `retry: { max_attempts: 3 }`"),
+    ),
     word(
         "backoff retry_delay retry_interval",
         Inside("retry", "backoff"),
@@ -211,7 +251,7 @@ const STEP: &[Foreign] = &[
     word("retry_policy retry_strategy retry_options", Key(&["retry"])),
     word("timeout_minutes timeout_mins", Counted("timeout", "m")),
     word(
-        "timeout_seconds timeout_secs timeout_sec",
+        "timeout_seconds timeout_secs timeout_sec active_deadline_seconds",
         Counted("timeout", "s"),
     ),
     word("timeout_ms", Counted("timeout", "ms")),
@@ -225,7 +265,7 @@ const STEP: &[Foreign] = &[
     ),
     word(
         "catch on_failure on_fail fallback error_handler",
-        Key(&["on_error"]),
+        TextOrWords("on_error", HANDLER),
     ),
     word("max_iterations max_loops max_turns", Key(&["max_visits"])),
 ];
@@ -381,7 +421,11 @@ pub(super) const VALUES: &[Value] = &[
     ),
     values(&["if", "when"], "failed", "failed"),
     values(&["if", "when"], "success on_success succeeded", "succeeded"),
-    values(&["run_when", "if", "when"], "always all_done", "finished"),
+    values(
+        &["run_when", "if", "when"],
+        "always all_done !cancelled",
+        "finished",
+    ),
     values(&["complexity"], "low easy small trivial", "simple"),
     values(&["complexity"], "medium normal intermediate", "moderate"),
     values(&["complexity"], "complex hard large difficult", "high"),
@@ -430,6 +474,18 @@ pub(super) const VALUES: &[Value] = &[
     values(FILTER, "from_json parse_json", "fromjson"),
     values(FILTER, "lowercase to_lower to_lower_case", "lower"),
     values(FILTER, "uppercase to_upper to_upper_case", "upper"),
+];
+
+/// Filters of Jinja's that no expression needs here.
+pub(super) const FILTERS: &[(&str, &str)] = &[
+    (
+        "list safe escape e forceescape",
+        "leave it out: the value is what it gives",
+    ),
+    (
+        "select reject",
+        "write `selectattr('FIELD')` or `rejectattr('FIELD')`: the items whose field holds, or does not",
+    ),
 ];
 
 const fn bare(place: &'static str, key: &'static str, entries: Entries) -> Bare {

@@ -169,8 +169,8 @@ pub(in super::super) static RETRY: Record = record(
         ),
         key(
             "on",
-            NAMES,
-            "The classes or codes of failures after which there is another attempt; all that may pass without it",
+            Shape::List(&Shape::Failure, 1, limits::WORDS_MAX),
+            "The codes or classes of failures after which there is another attempt, such as 503, 5xx, timeout or connection; all that may pass without it",
         ),
     ],
 );

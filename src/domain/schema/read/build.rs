@@ -7,7 +7,9 @@ use super::{
         equal,
         format::Format,
         keyword::Draft,
-        node::{AMOUNTS, BOUNDS, Keyword, Node, NodeId, PatternId, Properties, Types},
+        node::{
+            AMOUNTS, BOUNDS, Discriminator, Keyword, Node, NodeId, PatternId, Properties, Types,
+        },
         words::{SHOWN, written},
     },
     Reader, Subschema, address, pointer_to,
@@ -148,6 +150,7 @@ impl<'a> Reader<'a> {
         keywords.extend(self.list(map, "allOf").map(Keyword::AllOf));
         keywords.extend(self.list(map, "anyOf").map(Keyword::AnyOf));
         keywords.extend(self.list(map, "oneOf").map(Keyword::OneOf));
+        keywords.extend(self.discriminator(map));
         if let Some(node) = one("not") {
             let words = written(&map["not"], SHOWN);
             keywords.push(Keyword::Not(node, words));
@@ -194,6 +197,25 @@ impl<'a> Reader<'a> {
             keywords.push(Keyword::Items { prefix, rest });
         }
         keywords.extend(self.properties(map, at));
+    }
+
+    /// What tells the alternatives of `oneOf` or `anyOf` apart, which are references.
+    fn discriminator(&self, map: &Map<String, Value>) -> Option<Keyword> {
+        let told = map.get("discriminator")?;
+        let listed = map.get("oneOf").or_else(|| map.get("anyOf"))?.as_array()?;
+        let option = |target: &Value| {
+            let mut options = listed.iter();
+            self.id(options.find(|option| option.get("$ref") == Some(target))?)
+        };
+        let mapping = entries(told.as_object()?, "mapping");
+        let options = mapping.filter_map(|(value, target)| Some((value.clone(), option(target)?)));
+        let options: Vec<_> = options.collect();
+        let values = options.iter().map(|(value, _)| Value::from(value.as_str()));
+        Some(Keyword::Discriminator(Box::new(Discriminator {
+            property: told.get("propertyName")?.as_str()?.to_owned(),
+            values: Keyword::Enum(values.collect()),
+            options,
+        })))
     }
 
     /// The subschema under a keyword.

@@ -34,7 +34,12 @@ impl<'a> Reader<'a> {
             fault.hint = Some(hint.into());
             return;
         }
-        let resource = self.resources.enter(value, map, &pointer, resource);
+        // Up to draft 7 all keywords beside a reference are ignored, those that name a part of the schema too.
+        let resource = if self.draft == Draft::Seven && map.contains_key("$ref") {
+            resource
+        } else {
+            self.resources.enter(value, map, &pointer, resource)
+        };
         self.subschemas[id].resource = resource;
         for (word, value) in map {
             let at = pointer_to(&pointer, word);

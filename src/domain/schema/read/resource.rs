@@ -134,7 +134,10 @@ impl<'a> Resource<'a> {
 
 /// Resolves the URI reference `text` against `base`.
 fn joined(base: &str, text: &str) -> String {
-    if text.contains("://") || text.starts_with("urn:") || base.is_empty() {
+    if text.contains("://") {
+        return without_dots(text);
+    }
+    if text.starts_with("urn:") || base.is_empty() {
         return text.to_owned();
     }
     let host = base.find("://").map_or(0, |at| at + 3);
@@ -146,5 +149,20 @@ fn joined(base: &str, text: &str) -> String {
             .rfind('/')
             .map_or(base.len(), |at| host + at + 1)
     };
-    format!("{}{text}", &base[..end])
+    without_dots(&format!("{}{text}", &base[..end]))
+}
+
+/// The URI with the path that its dot segments lead to (RFC 3986, 5.2.4).
+fn without_dots(uri: &str) -> String {
+    let fixed = if uri.contains("://") { 3 } else { 0 };
+    let mut kept: Vec<&str> = Vec::new();
+    for (at, segment) in uri.split('/').enumerate() {
+        match segment {
+            // Neither the scheme nor the host is left out.
+            ".." if kept.len() > fixed => drop(kept.pop()),
+            "." | ".." if at >= fixed => {}
+            segment => kept.push(segment),
+        }
+    }
+    kept.join("/")
 }

@@ -9,6 +9,7 @@ use super::{
     layout::{Frame, Layout, Placed, Sign, Way},
     lines::int,
 };
+use crate::domain::visible::marked;
 
 const STYLE: &str = "text{font:13px ui-monospace,SFMono-Regular,Menlo,monospace;fill:#57606a;text-anchor:middle}\
 .n{fill:#f6f8fa;stroke:#57606a;stroke-width:1.3}.t{fill:#1f2328;font-weight:600}.c{fill:#fff8c5;stroke:#9a6700}\
@@ -212,13 +213,16 @@ fn lines(text: &mut String, lines: &[String], class: &str, (x, y, high): (i64, i
 /// A text inside an element; control characters are none of XML's.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for letter in text.chars() {
+    for (letter, is_hidden) in marked(text) {
         match letter {
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '&' => escaped.push_str("&amp;"),
             '"' => escaped.push_str("&quot;"),
-            letter if letter.is_control() && letter != '\n' => escaped.push('\u{fffd}'),
+            '\n' => escaped.push(letter),
+            letter if letter.is_control() => escaped.push('\u{fffd}'),
+            // It would turn letters round, or make names look alike.
+            _ if is_hidden => {}
             letter => escaped.push(letter),
         }
     }

@@ -142,6 +142,7 @@ pub(super) static CASES: &[Case] = &[
         &[("does nothing: ", "n\n")],
     ),
     case(&["catalog", "headers", "pantry"]),
+    case(&["catalog", "credential", "pantry", "key", "${env:KEY}"]),
     case(&["catalog", "class", "pantry", "jars:list", "safe"]),
     case(&["catalog", "allow", "pantry", "127.0.0.1:8"]),
     case(&["catalog", "base-url", "pantry", "http://127.0.0.1:9/v1"]),

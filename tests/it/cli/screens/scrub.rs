@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// Units of what a command measured of itself.
-const UNITS: &[&str] = &["ms", "s"];
+const UNITS: &[&str] = &["ms", "s", "MiB"];
 
 /// The text with placeholders.
 pub(super) fn scrubbed(text: &str, root: &Path) -> String {

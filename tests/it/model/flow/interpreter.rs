@@ -61,6 +61,8 @@ pub(super) struct Standing {
     pub(super) visits: u32,
     output: Option<Value>,
     failure: Option<&'static str>,
+    /// Where it was left for, where that is not what depends on it.
+    left_for: Option<To>,
 }
 
 /// The items of the open visit of a `foreach`.
@@ -115,6 +117,7 @@ impl<'a> Interpreter<'a> {
             visits: 0,
             output: None,
             failure: None,
+            left_for: None,
         };
         let mut begun = Self {
             flow,
@@ -452,6 +455,7 @@ impl<'a> Interpreter<'a> {
         let standing = &mut self.steps[step];
         standing.visits += 1;
         standing.status = status;
+        standing.left_for = None;
         let visit = standing.visits;
         self.note(step, visit, None, status, None);
     }

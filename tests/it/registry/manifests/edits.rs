@@ -52,7 +52,7 @@ fn every_edit_that_is_suggested_removes_its_finding() {
         ("w.yaml", after_first("  - id: b\n    guidance: 5\n    timeout: 30\n    max_visits: \"3\"\n    optional: 'true'\n")),
         ("w.yaml", after_first("  - id: b\n    branch: [{if: true, next: frist}]\n    timeout: \"30\"\n")),
         ("w.yaml", after_first("  - id: b\n    foreach: {in: steps.first.x, do: {agent: reviwer}}\n")),
-        ("w.yaml", "workflow: w\ndescription: d\ntags: review\ncomplexity: hihg\nstesp: []\n".to_owned()),
+        ("w.yaml", "workflow: w\ndescription: d\ntags: review\ncomplexity: smiple\nstesp: []\n".to_owned()),
         ("w.json", j("\"agent\": \"reveiwer\", \"timeuot\": \"5m\", \"max_visits\": \"3\"")),
         ("w.json", j("\"guidance\": 5, \"if\": \"inputs.a && inputs.b\", \"timeout\": 30")),
         ("w.md", "---\nname: w\ndescription: d\nphases:\n  - phase: first\n    agent: reviwer\n    dependsOn: []\n  - phase: b\n    agnet: reviewer\n    dependsOn: [frist]\n---\n".to_owned()),
@@ -88,7 +88,7 @@ fn an_edit_never_guesses() {
     for text in [
         steps("  - id: a\n    agent: \"review\\u0065s\"\n"),
         after_first("  - id: b\n    guidance: >\n      a\n      ${{ stesp.first.x }}\n"),
-        "workflow: w\ndescription: &x hihg\ncomplexity: *x\nsteps:\n  - {id: a, agent: reviewer}\n"
+        "workflow: w\ndescription: &x smiple\ncomplexity: *x\nsteps:\n  - {id: a, agent: reviewer}\n"
             .to_owned(),
     ] {
         let (_, findings) = checked("w.yaml", &text);

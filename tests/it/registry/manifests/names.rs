@@ -25,7 +25,7 @@ fn meant(body: &str, finding: &str, instead: &str) {
 
 #[test]
 fn names_that_cannot_be_are_findings() {
-    let text = "workflow: w\ndescription: d\nmemory: {wishes: []}\nsteps:\n  - id: a\n    guidance: '${{ memory.wihses }} ${{ memory.n }} ${{ memory.nobody | default(1) }} ${{ run.visits.zz }} ${{ run.steps.a.eror }} ${{ run.vist }}'\n  - id: b\n    set: {n: 1}\n";
+    let text = "workflow: w\ndescription: d\nmemory: {wishes: []}\nsteps:\n  - id: a\n    guidance: '${{ memory.wihses }} ${{ memory.n }} ${{ memory.nobody | default(1) }} ${{ run.visits.zz }} ${{ run.steps.a.errro }} ${{ run.visitt }}'\n  - id: b\n    set: {n: 1}\n";
     let (_, findings) = checked("w.yaml", text);
     let told: Vec<_> = findings
         .iter()
@@ -58,12 +58,12 @@ fn names_that_cannot_be_are_findings() {
             ),
             (
                 rule,
-                "`run.steps.a.eror` is nothing that an execution says of itself",
+                "`run.steps.a.errro` is nothing that an execution says of itself",
                 "did you mean `error`?"
             ),
             (
                 rule,
-                "`run.vist` is nothing that an execution says of itself",
+                "`run.visitt` is nothing that an execution says of itself",
                 "did you mean `visit`?"
             ),
         ]
@@ -171,7 +171,7 @@ fn what_looks_like_an_expression_is_a_warning_with_the_edit() {
         &rule("with.q[0]"),
         &format!("[\"{topic}\"]"),
     );
-    let text = "workflow: w\ndescription: d\nmemory: {n: 0}\nfinal_output: {s: steps.a.summary}\nsteps:\n  - id: a\n    set: {n: memory.n + 1}\n";
+    let text = "workflow: w\ndescription: d\nmemory: {n: 0}\nfinal_output: {s: steps.a.n}\nsteps:\n  - id: a\n    set: {n: memory.n + 1}\n";
     let (workflow, findings) = checked("w.yaml", text);
     assert!(workflow.is_some());
     assert_eq!(
@@ -185,16 +185,13 @@ fn what_looks_like_an_expression_is_a_warning_with_the_edit() {
     let mended = edited(text, edits.collect());
     assert_has(
         &mended,
-        &[
-            "{s: \"${{ steps.a.summary }}\"}",
-            "{n: \"${{ memory.n + 1 }}\"}",
-        ],
+        &["{s: \"${{ steps.a.n }}\"}", "{n: \"${{ memory.n + 1 }}\"}"],
     );
     sound(&mended);
     // Prose, other languages, and what nothing here is called are left alone.
     for plain in [
         "guidance: Write inputs.topic into the file.",
-        "guidance: Templates of {{ user.name }} and ${HOME} stay as they are.",
+        "guidance: Templates of {{# user }} and ${HOME} stay as they are.",
         "guidance: 'Say ${{ inputs.topic }} and { inputs.topic }'",
         "guidance: x\nwith: {file: memory.md, other: steps.zz.x, name: item.name, env: env.local, n: '1.5', v: v1.2}",
         "guidance: x\nexample: {a: inputs.topic}\nresult: {}",

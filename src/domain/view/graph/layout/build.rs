@@ -7,7 +7,7 @@ use super::grid::{Cell, Content, Grid, Lane, Part, Route, WAY};
 use crate::domain::{
     grammar,
     view::graph::{
-        GraphView,
+        GraphView, ON_FAILURE_TITLE,
         boxes::{Face, SMALL_LETTER, SMALL_LINE},
         lines::{Room, int, width, wrapped},
     },
@@ -64,8 +64,7 @@ impl Grid {
             self.add(None, Face::end(), wave(*at) + 1);
         }
         if graph.has_parts() {
-            let title = "✗ on_failure: once the execution is failing";
-            self.frame(title, "e", below * 2 + 2);
+            self.frame(ON_FAILURE_TITLE, "e", below * 2 + 2);
         }
         ending.into_iter().zip(first..).collect()
     }

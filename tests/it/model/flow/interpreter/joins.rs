@@ -52,7 +52,9 @@ impl Interpreter<'_> {
         let run_when = self.flow.steps[step].run_when;
         let counts = |before: usize| match run_when {
             RunWhen::Succeeded => self.steps[before].status == "completed",
-            RunWhen::Failed => self.steps[before].status == "failed",
+            RunWhen::Failed => {
+                self.steps[before].status == "failed" || self.has_failed_before(before)
+            }
             RunWhen::Finished => true,
         };
         let before = &self.flow.before[step];
@@ -152,9 +154,9 @@ impl Interpreter<'_> {
             Some(To::Step(target))
                 if self.steps[target].status == "pending" && self.is_late(target) =>
             {
-                self.pass_by(from, &self.downstream(target));
+                self.pass_by(from, Some(target));
             }
-            Some(_) => self.pass_by(from, &BTreeSet::new()),
+            Some(_) => self.pass_by(from, None),
         }
     }
 }

@@ -23,10 +23,11 @@ impl Interpreter<'_> {
         // An execution that is failing goes nowhere but to its end, which the steps of `on_failure` are a part of.
         let is_provision = from >= self.flow.provisions;
         let to = to.filter(|_| is_provision || self.failing.is_none());
+        self.steps[from].left_for = to;
         match to {
             _ if self.is_late(from) => self.go_late(from, to),
             None => {}
-            Some(To::End) => self.pass_by(from, &BTreeSet::new()),
+            Some(To::End) => self.pass_by(from, None),
             Some(To::Step(target)) => {
                 let reached = self.downstream(target);
                 let goes_back = self.steps[target].status != "pending";
@@ -34,7 +35,7 @@ impl Interpreter<'_> {
                     self.reset(&reached);
                 }
                 if !reached.contains(&from) || !goes_back {
-                    self.pass_by(from, &reached);
+                    self.pass_by(from, Some(target));
                 }
                 if goes_back {
                     self.back.push(target);
@@ -48,29 +49,45 @@ impl Interpreter<'_> {
         self.void(|(step, _)| again.contains(&step), Ordered::Abandon);
         for step in again {
             (self.steps[*step].status, self.steps[*step].output) = ("pending", None);
-            self.steps[*step].failure = None;
+            (self.steps[*step].failure, self.steps[*step].left_for) = (None, None);
         }
         self.back.retain(|step| !again.contains(step));
     }
 
-    /// Skips what can be reached only through `from` and what is so skipped, except for what the jump reaches.
-    pub(super) fn pass_by(&mut self, from: usize, reached: &BTreeSet<usize>) {
-        let mut past = BTreeSet::from([from]);
+    /// Skips what waits behind `from`, which was left for `to`, and to which no way leads any more: none in order from a step
+    /// that was not left for another one, and none from a step that was left for it.
+    pub(super) fn pass_by(&mut self, from: usize, to: Option<usize>) {
+        let all = 0..self.steps.len();
+        let was_entered = |step: usize| !matches!(self.steps[step].status, "pending" | "skipped");
+        let begins = |step: &usize| {
+            self.flow.before[*step].is_empty() || was_entered(*step) || to == Some(*step)
+        };
+        let mut led_to: BTreeSet<_> = all.clone().filter(begins).collect();
+        let leads = |at: usize, step: usize| match self.steps[at].left_for {
+            _ if at == from => false,
+            // An execution that is failing goes nowhere else.
+            _ if self.failing.is_some() && at < self.flow.provisions => {
+                self.flow.before[step].contains(&at)
+            }
+            Some(To::Step(target)) => target == step,
+            Some(To::End) => false,
+            None => self.flow.before[step].contains(&at),
+        };
         loop {
-            let is_past = |step: &usize| {
-                let before = &self.flow.before[*step];
-                let is_order = *step < self.flow.provisions || self.failing.is_some();
-                self.steps[*step].status == "pending"
-                    && is_order
-                    && !reached.contains(step)
-                    && !before.is_empty()
-                    && before.iter().all(|before| past.contains(before))
+            let more =
+                |step: &usize| !led_to.contains(step) && led_to.iter().any(|at| leads(*at, *step));
+            let Some(step) = all.clone().find(more) else {
+                break;
             };
-            let Some(step) = (0..self.steps.len()).find(is_past) else {
-                return;
-            };
-            past.insert(step);
-            self.skip(step);
+            led_to.insert(step);
+        }
+        let behind = self.downstream(from);
+        for step in all {
+            let is_order = step < self.flow.provisions || self.failing.is_some();
+            let is_pending = self.steps[step].status == "pending";
+            if is_pending && is_order && behind.contains(&step) && !led_to.contains(&step) {
+                self.skip(step);
+            }
         }
     }
 

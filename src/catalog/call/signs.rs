@@ -1,0 +1,127 @@
+//! What an answer says of the pages of its list: whether there is a further one, and where it is.
+
+use serde_json::Value;
+
+use crate::catalog::document::{HOLDERS, MORES, NEXT_URLS, bare};
+
+/// Values for the next call, which are null where there is none.
+const NEXTS: &str = "nextpage nextcursor nextpagetoken nexttoken nextmarker continuationtoken";
+/// Flags of the last page.
+const LASTS: &str = "last islast islastpage";
+/// How many pages there are.
+const PAGE_COUNTS: &str = "pages totalpages pagecount lastpage numpages pagestotal";
+/// Which page the answer is, from 1.
+const PAGES: &str = "page currentpage pagenumber";
+
+/// What an answer says of its list.
+#[derive(Debug, Default)]
+pub(super) struct Signs {
+    /// Whether it says that there is a further page, or that there is none.
+    pub(super) has_more: Option<bool>,
+    /// Where the next page is.
+    pub(super) url: Option<String>,
+    count: Option<u64>,
+    /// Which page it is, from 1.
+    page: Option<u64>,
+}
+
+impl Signs {
+    /// Those of a payload that was asked for as the page of this number, if it was.
+    pub(super) fn of(payload: &Value, asked: Option<u64>) -> Self {
+        let mut signs = Self::default();
+        let fields = payload.as_object().into_iter().flatten();
+        for (name, value) in fields {
+            signs.read(&bare(name), value);
+            if HOLDERS.contains(&&*bare(name)) {
+                let inner = value.as_object().into_iter().flatten();
+                inner.for_each(|(name, value)| signs.read(&bare(name), value));
+            }
+        }
+        let page = signs.page.or(asked);
+        if page
+            .zip(signs.count)
+            .is_some_and(|(page, count)| page >= count)
+        {
+            signs.says(false);
+        }
+        signs
+    }
+
+    /// Another sign. One that there is more counts more than others: a page too many loses nothing.
+    fn says(&mut self, has_more: bool) {
+        self.has_more = Some(has_more || self.has_more == Some(true));
+    }
+
+    fn read(&mut self, name: &str, value: &Value) {
+        let is = |names: &str| names.split(' ').any(|known| known == name);
+        match value {
+            Value::Bool(flag) if is(MORES) => self.says(*flag),
+            Value::Bool(flag) if is(LASTS) => self.says(!flag),
+            Value::Null | Value::Bool(false) if is(NEXT_URLS) || is(NEXTS) => self.says(false),
+            Value::String(text) if is(NEXT_URLS) || is(NEXTS) => {
+                self.says(!text.is_empty());
+                let is_url = ["http", "/", "?"]
+                    .iter()
+                    .any(|begin| text.starts_with(begin));
+                if is_url {
+                    self.url = Some(text.clone());
+                }
+            }
+            Value::Object(link) if is(NEXT_URLS) => {
+                let href = link.get("href").and_then(Value::as_str);
+                self.url = href.map(str::to_owned).or(self.url.take());
+                self.says(true);
+            }
+            Value::Number(_) if is(NEXTS) => self.says(true),
+            Value::Number(number) if is(PAGE_COUNTS) => self.count = number.as_u64(),
+            Value::Number(number) if is(PAGES) => self.page = number.as_u64(),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_says_whether_there_is_a_further_page() {
+        for (payload, has_more, url) in [
+            (json!([1]), None, None),
+            (json!({ "items": [] }), None, None),
+            (json!({ "next": null }), Some(false), None),
+            (
+                json!({ "next": "/x?page=2" }),
+                Some(true),
+                Some("/x?page=2"),
+            ),
+            (json!({ "next": null, "has_more": true }), Some(true), None),
+            (json!({ "nextPageToken": "" }), Some(false), None),
+            (
+                json!({ "@odata.nextLink": "https://a/?$skip=2" }),
+                Some(true),
+                Some("https://a/?$skip=2"),
+            ),
+            (
+                json!({ "_links": { "next": { "href": "/y" } } }),
+                Some(true),
+                Some("/y"),
+            ),
+            (json!({ "links": { "self": "/" } }), None, None),
+            (json!({ "page": 2, "pages": 3 }), None, None),
+            (json!({ "page": 3, "pages": 3 }), Some(false), None),
+            (json!({ "meta": { "total_pages": 1 } }), Some(false), None),
+            (json!({ "last": false }), Some(true), None),
+            (json!({ "last": { "name": "x" } }), None, None),
+        ] {
+            let signs = Signs::of(&payload, Some(1));
+            assert_eq!(
+                (signs.has_more, signs.url.as_deref()),
+                (has_more, url),
+                "{payload}"
+            );
+        }
+    }
+}

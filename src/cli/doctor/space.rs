@@ -1,0 +1,38 @@
+//! How much room there is on the file system of the data directory.
+
+use std::path::Path;
+
+use super::Finding;
+use crate::limits;
+
+/// How much room there is for executions; nothing where the file system does not say.
+pub(super) fn space(directory: &Path) -> Option<Finding> {
+    let mut there = directory.ancestors();
+    let found = there.find_map(|path| rustix::fs::statvfs(path).ok())?;
+    Some(of_free(found.f_bavail.saturating_mul(found.f_frsize)))
+}
+
+fn of_free(bytes: u64) -> Finding {
+    const CHECK: &str = "space";
+    let says = format!("{} MiB free", bytes >> 20);
+    if bytes >= limits::FREE_BYTES_LOW {
+        return Finding::ok(CHECK, says);
+    }
+    let says = format!("{says}: where there is none nothing more is stored");
+    Finding::warn(CHECK, says, "free room on the file system of the directory")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::doctor::Verdict;
+
+    #[test]
+    fn little_room_is_a_warning() {
+        let low = limits::FREE_BYTES_LOW;
+        assert_eq!(of_free(low).verdict, Verdict::Ok);
+        let finding = of_free(low - 1);
+        assert_eq!(finding.verdict, Verdict::Warn);
+        assert!(finding.says.starts_with("255 MiB free"), "{finding:?}");
+    }
+}

@@ -1,0 +1,128 @@
+//! `midex agent-guard`, which nobody types: runs the command of `midex run --agent` for a parent, and ends it with all that it
+//! started once the parent is gone, however the parent ended.
+//!
+//! The parent writes the task to standard input, behind its length in a line, and keeps the pipe open. The command lives in the
+//! process group of this process. While it runs a file names it, which is locked: that is how another `midex run` knows.
+
+use std::{
+    fs::{File, TryLockError},
+    io::{self, Read as _, Write as _},
+    os::unix::process::ExitStatusExt as _,
+    path::{Path, PathBuf},
+    process::{ExitStatus, Stdio},
+};
+
+use rustix::process::{
+    Pid, Signal, kill_process_group, test_kill_process, test_kill_process_group,
+};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    process::Command,
+    signal::unix::{SignalKind, signal},
+};
+
+use crate::{error::plain, limits};
+
+/// What a shell ends with where a command cannot be run: the step stays open.
+const NOT_RUN: u8 = 126;
+
+/// The command to run, and the file that names it.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct GuardArgs {
+    #[arg(long)]
+    record: Option<PathBuf>,
+    command: String,
+}
+
+/// Runs the command; its exit code, 128 and the signal's number where a signal ended it.
+pub(super) async fn guard(args: GuardArgs) -> u8 {
+    match run(&args).await {
+        Ok(status) => code(status),
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "midex agent-guard: {}", plain(&error));
+            NOT_RUN
+        }
+    }
+}
+
+async fn run(args: &GuardArgs) -> io::Result<ExitStatus> {
+    // What is sent to the whole group is for the command: this process stays to tell how it ended.
+    let _terminations = signal(SignalKind::terminate())?;
+    let _locked = args.record.as_deref().map(lock).transpose()?;
+    let mut stdin = BufReader::new(tokio::io::stdin());
+    let task = task(&mut stdin).await?;
+    let mut shell = Command::new("sh");
+    let shell = shell.arg("-c").arg(&args.command).stdin(Stdio::piped());
+    let mut child = shell.spawn()?;
+    if let Some(mut pipe) = child.stdin.take() {
+        // One that does not read its task may know it already.
+        tokio::spawn(async move { pipe.write_all(&task).await });
+    }
+    let parent_is_gone = async {
+        let _ = tokio::io::copy(&mut stdin, &mut tokio::io::sink()).await;
+    };
+    let ended = tokio::select! {
+        biased;
+        status = child.wait() => Some(status),
+        () = parent_is_gone => None,
+    };
+    let group = rustix::process::getpid();
+    if ended.is_none() {
+        let _ = kill_process_group(group, Signal::TERM);
+        let _ = tokio::time::timeout(limits::AGENT_COMMAND_GRACE, child.wait()).await;
+    }
+    if let Some(record) = &args.record {
+        let _ = std::fs::remove_file(record);
+    }
+    if ended.is_none() {
+        // What the command started may have stayed, and nobody else ends it. This process is one of the group.
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    ended.unwrap_or_else(|| Err(io::ErrorKind::BrokenPipe.into()))
+}
+
+/// Writes the number of this process into the file, which nobody else has locked.
+fn lock(record: &Path) -> io::Result<File> {
+    std::fs::create_dir_all(record.parent().unwrap_or(Path::new(".")))?;
+    let mut options = File::options();
+    let mut file = options
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(record)?;
+    file.try_lock()?;
+    file.set_len(0)?;
+    write!(file, "{}", std::process::id())?;
+    Ok(file)
+}
+
+/// Reads the task behind its length.
+async fn task(stdin: &mut BufReader<tokio::io::Stdin>) -> io::Result<Vec<u8>> {
+    let mut length = String::new();
+    stdin.read_line(&mut length).await?;
+    let length = length.trim().parse().map_err(io::Error::other)?;
+    let mut task = Vec::new();
+    stdin.take(length).read_to_end(&mut task).await?;
+    if task.len() as u64 == length {
+        return Ok(task);
+    }
+    Err(io::ErrorKind::UnexpectedEof.into())
+}
+
+fn code(status: ExitStatus) -> u8 {
+    let code = status.code().or(status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok())
+        .unwrap_or(NOT_RUN)
+}
+
+/// The process group of the command that the file names, if it runs: its leader holds the lock, or is gone and left others
+/// behind, so that nothing else can have its number.
+pub(super) fn running(record: &Path) -> Option<Pid> {
+    let mut file = File::open(record).ok()?;
+    let mut text = String::new();
+    file.read_to_string(&mut text).ok()?;
+    let pid = text.trim().parse().ok().and_then(Pid::from_raw)?;
+    let is_led = matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock));
+    let is_orphaned = || test_kill_process(pid).is_err() && test_kill_process_group(pid).is_ok();
+    (is_led || is_orphaned()).then_some(pid)
+}

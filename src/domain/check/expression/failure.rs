@@ -1,0 +1,125 @@
+//! Checks what expressions ask of failures: `steps.ID.error`, `run.failure`, and the output of a step that failed.
+
+use super::{super::flow::run_when, Checker, Finding, Owner, Reference, Root, Rule, Scope, Site};
+use crate::domain::expression::{ERROR, ERROR_FIELDS};
+
+impl Checker<'_, '_, '_> {
+    /// Adds a finding for what is not there where something failed, or where nothing did. Answers whether nothing else is to be
+    /// said of the reference.
+    pub(super) fn failed(
+        &mut self,
+        site: &Site<'_>,
+        scope: Scope<'_>,
+        all: &[Reference],
+        reference: &Reference,
+    ) -> bool {
+        let is_guarded = all
+            .iter()
+            .any(|other| other.is_guarded && other.is_above(reference));
+        let step = reference.step().and_then(|id| self.flow.position(&id));
+        let is_error = step.is_some_and(|step| self.is_error(scope, reference, step));
+        let finding = match step {
+            Some(step) if is_error => self.error(site, reference, step),
+            _ if is_guarded => None,
+            Some(step) => self.failed_output(site, scope, reference, step),
+            None => self.failure(site, scope, reference),
+        };
+        let is_told = finding.is_some();
+        self.found.extend(finding);
+        is_told || is_error || is_guarded && reference.is_error()
+    }
+
+    /// Whether this is asked only where the step failed: it has no output then.
+    fn is_after_failure(&self, site: &Site<'_>, scope: Scope<'_>, step: usize) -> bool {
+        match scope.owner {
+            Owner::Step(asks, _) if scope.is_beside => {
+                asks == step && site.path.contains(".on_failure")
+            }
+            Owner::Step(asks, _) => asks != step && self.flow.runs_on_failure(asks, step),
+            _ => false,
+        }
+    }
+
+    /// Whether the path leads to what the step failed with. Where nothing need have failed, a field of that name in its output
+    /// is meant.
+    fn is_error(&self, scope: Scope<'_>, reference: &Reference, step: usize) -> bool {
+        let result = self.steps[step].field("result");
+        let declared = result.and_then(|field| field.value.get("properties")?.get(ERROR));
+        let is_after_failures = |asks: usize| {
+            let draft = &self.steps[asks];
+            let runs_on_failures = draft.is_provision || run_when(draft) == Some("failed");
+            scope.is_beside || runs_on_failures || self.flow.handles(asks, step)
+        };
+        reference.is_error()
+            && declared.is_none()
+            && matches!(scope.owner, Owner::Step(asks, _) if is_after_failures(asks))
+    }
+
+    fn error(&self, site: &Site<'_>, reference: &Reference, step: usize) -> Option<Finding> {
+        let rest = reference.path.get(2..).unwrap_or_default();
+        let field = rest.first()?.key();
+        if ERROR_FIELDS.contains(&&*field) && (rest.len() == 1 || field == "response_payload") {
+            return None;
+        }
+        let message = format!("`{reference}` is nothing that a step fails with");
+        let (id, fields) = (self.flow.id(step), ERROR_FIELDS.join("`, `"));
+        let finding = site.about(Rule::UnknownReference, reference, message);
+        Some(finding.suggest(format!("`steps.{id}.{ERROR}` has `{fields}`")))
+    }
+
+    fn failed_output(
+        &self,
+        site: &Site<'_>,
+        scope: Scope<'_>,
+        reference: &Reference,
+        step: usize,
+    ) -> Option<Finding> {
+        if !self.is_after_failure(site, scope, step) {
+            return None;
+        }
+        let id = self.flow.id(step);
+        let message = format!(
+            "`{reference}` is not there: this runs because `{id}` failed, which left no output"
+        );
+        let finding = site.about(Rule::FailedOutput, reference, message);
+        Some(finding.suggest(format!(
+            "what it failed with is `steps.{id}.{ERROR}.message`; or say what stands in for the output: `{reference} | default(…)`"
+        )))
+    }
+
+    /// `run.failure` is what the execution, or what a hook belongs to, failed with.
+    fn failure(&self, site: &Site<'_>, scope: Scope<'_>, reference: &Reference) -> Option<Finding> {
+        let is_failure = reference
+            .path
+            .first()
+            .is_some_and(|first| first.key() == "failure");
+        let asks = match scope.owner {
+            Owner::Step(asks, _) => Some(asks),
+            _ => None,
+        };
+        let draft = asks.map(|asks| &self.steps[asks]);
+        let is_there = scope.is_beside || draft.is_some_and(|draft| draft.is_provision);
+        if reference.root != Root::Run || !is_failure || is_there {
+            return None;
+        }
+        let handled = (0..self.steps.len())
+            .find(|step| asks.is_some_and(|asks| self.flow.handles(asks, *step)));
+        let runs_at_end = matches!(draft.and_then(run_when), Some("failed" | "finished"));
+        let (rule, message) = if handled.is_none() && runs_at_end {
+            (
+                Rule::UncertainReference,
+                "may be missing: a failure before this step may have been passed",
+            )
+        } else {
+            (
+                Rule::FailedOutput,
+                "is not there: only `on_failure`, hooks and compensations know what an execution fails with",
+            )
+        };
+        let id = handled.map_or("ID", |step| self.flow.id(step));
+        let finding = site.about(rule, reference, format!("`{reference}` {message}"));
+        Some(finding.suggest(format!(
+            "what a step failed with is `steps.{id}.{ERROR}`; or say what stands in for it: `{reference} | default(…)`"
+        )))
+    }
+}

@@ -1,0 +1,214 @@
+//! Whether what a reference leads to is sure to be there: attributes, keys of a `set`, fields of an output, and outputs of steps
+//! that may be skipped.
+
+use std::borrow::Cow;
+
+use super::{
+    super::{
+        super::{
+            draft::StepDraft,
+            expression::{Reference, Root, Segment},
+            finding::Rule,
+            node::Node,
+        },
+        answer::{self, Answer},
+        flow::is_conditional,
+        names::{self, Leads, Unknown},
+        site::Site,
+    },
+    Checker, Owner, Scope, first, is_handler, is_passed,
+};
+
+impl<'d> Checker<'_, '_, 'd> {
+    /// A path that can lead to nothing: an attribute of what has none, or a key that a `set` does not set.
+    pub(super) fn impossible(&mut self, site: &Site<'_>, reference: &Reference) {
+        let steps = self.steps;
+        let step = reference.step().and_then(|id| self.flow.position(&id));
+        let step = step.and_then(|at| steps.get(at));
+        let at = usize::from(reference.root != Root::Index);
+        let Some(segment) = reference.path.get(at) else {
+            return;
+        };
+        let name = segment.key();
+        if let Some(set) = step.and_then(|step| step.value("set")?.entries())
+            && set.iter().all(|entry| entry.key != name)
+        {
+            let message = format!("the step does not set `{name}`");
+            let known = set.iter().map(|entry| entry.key.as_str()).collect();
+            let name = name.into_owned();
+            return self.unknown(site, reference, &Unknown { name, known }, message);
+        }
+        let kind = match reference.root {
+            Root::Inputs => first(reference).and_then(|name| self.types.get(&*name).copied()),
+            Root::Steps if step.is_some_and(|step| step.each.is_some()) => Some("array"),
+            Root::Index => Some("integer"),
+            _ => None,
+        };
+        let Some(kind) = kind.filter(|kind| *kind != "object") else {
+            return;
+        };
+        let is_list = kind == "array";
+        if matches!(segment, Segment::Index(_)) && (is_list || kind == "string") {
+            return;
+        }
+        let above = reference.above(at);
+        let hint = match &*name {
+            "length" | "size" | "count" => format!("write `{above} | length`"),
+            _ if is_list => format!(
+                "write `{above} | map(attribute='{name}')` for that of every item, or `{above}[0].{name}` for the first"
+            ),
+            _ => format!("write `{above}`"),
+        };
+        let message = format!("`{reference}` cannot be there: `{above}` is of type {kind}");
+        let finding = site.about(Rule::UnknownReference, reference, message);
+        self.found.push(finding.suggest(hint));
+    }
+
+    /// Warns of a field that an output need not have: any but the summary, where no `result` says more, and those of an item
+    /// that may be passed over.
+    pub(super) fn brief(&mut self, site: &Site<'_>, all: &[Reference], reference: &Reference) {
+        let is_guarded = |other: &Reference| other.is_guarded && other.is_above(reference);
+        let Some((_, step, path)) = self.body_of(reference) else {
+            return;
+        };
+        let above = reference.path.len() - path.len();
+        let has = |kind: &&str| step.field(kind).is_some();
+        let is_brief = ["agent", "guidance", "tool"].iter().any(has) && !has(&"result");
+        let name = path.first().map(Segment::key);
+        let name = name.filter(|name| is_brief && name != "summary");
+        let (why, hint) = match name {
+            _ if all.iter().any(is_guarded) => return,
+            Some(name) => (
+                "without a `result` only the summary is sure",
+                format!(
+                    "read `{}.summary`, or give the step a `result` that requires `{name}`",
+                    reference.above(above)
+                ),
+            ),
+            None if above == 2 && is_passed(step) => (
+                "the item may be passed over",
+                format!("say what stands in for it: `{reference} | default(…)`"),
+            ),
+            None => return,
+        };
+        let message = format!("`{reference}` may be missing: {why}");
+        let finding = site.about(Rule::UncertainReference, reference, message);
+        self.found.push(finding.suggest(hint));
+    }
+
+    /// Checks a referenced field against the `result` of its step.
+    pub(super) fn field(&mut self, site: &Site<'_>, all: &[Reference], reference: &Reference) {
+        let Some((step, schema, path)) = self.schema_of(reference) else {
+            return;
+        };
+        match names::lead(schema, path) {
+            Leads::Somewhere => {}
+            Leads::Nowhere(unknown) => {
+                let message = format!(
+                    "`{reference}` cannot be there: the `result` of `{step}` allows no `{}`",
+                    unknown.name
+                );
+                self.unknown(site, reference, &unknown, message);
+            }
+            Leads::Perhaps(unknown) => {
+                let is_same = |other: &&Reference| other.is_guarded && other.is_above(reference);
+                if all.iter().any(|other| is_same(&other)) {
+                    return;
+                }
+                let name = &unknown.name;
+                let message = format!(
+                    "`{reference}` may be missing: the `result` of `{step}` does not require `{name}`"
+                );
+                let hint = format!(
+                    "add `{name}` to `required` there, or say what stands in for it: `{reference} | default(…)`"
+                );
+                let finding = site.about(Rule::UncertainReference, reference, message);
+                let finding = finding.suggest(hint);
+                let known = unknown.known.iter().copied();
+                self.found
+                    .push(site.meant(self.found, finding, reference, name, known));
+            }
+        }
+    }
+
+    /// Warns of the output of a step that its condition may skip or that runs after a failure alone, where a step that none may
+    /// skip asks for it, or the final output does.
+    pub(super) fn conditional(
+        &mut self,
+        site: &Site<'_>,
+        scope: Scope<'_>,
+        all: &[Reference],
+        reference: &Reference,
+    ) {
+        let asked = reference.step().and_then(|id| self.flow.position(&id));
+        let Some(asked) = asked else { return };
+        let position = match scope.owner {
+            Owner::Step(position, _) => position,
+            Owner::End if !scope.is_beside => self.steps.len(),
+            _ => return,
+        };
+        let is_guarded = |other: &Reference| other.is_guarded && other.is_above(reference);
+        let is_left = |step: &StepDraft| is_conditional(step) || is_handler(step);
+        let may_skip = |step: &StepDraft| step.is_provision || step.bodies().any(is_left);
+        // A branch between the two may well ask whether it was done.
+        let between = self.steps.get(asked + 1..position).unwrap_or_default();
+        let asks = self.steps.get(position);
+        let step = &self.steps[asked];
+        if asked == position
+            || !is_left(step)
+            || asks.is_some_and(may_skip)
+            || asks.is_some() && between.iter().any(|step| step.field("branch").is_some())
+            || all.iter().any(is_guarded)
+        {
+            return;
+        }
+        let id = self.flow.id(asked);
+        let why = if is_conditional(step) {
+            "is skipped where its `if` does not hold"
+        } else {
+            "runs only where a step before it failed"
+        };
+        let message = format!("`{reference}` may be missing: `{id}` {why}");
+        let instead = format!("say what stands in for it: `{reference} | default(…)`");
+        let hint = match asks {
+            Some(_) => format!("give this step an `if` too, or {instead}"),
+            None => instead,
+        };
+        let finding = site.about(Rule::DependsOnConditional, reference, message);
+        self.found.push(finding.suggest(hint));
+    }
+
+    /// Checks a referenced field against the answer that the document of a catalog promises.
+    pub(super) fn answer(&mut self, site: &Site<'_>, reference: &Reference) {
+        let answer = self.body_of(reference).and_then(|(_, step, path)| {
+            let is_gathered = step.field("paginate").is_some();
+            let answer = Answer::new(self.calls.of(step)?, is_gathered, path)?;
+            // A `result` says what the answer is held to.
+            step.field("result").is_none().then_some((step, answer))
+        });
+        if let Some((step, answer)) = answer {
+            let finding = answer::finding(site, reference, step, &answer);
+            self.found.extend(finding);
+        }
+    }
+
+    /// The schema of the output that a path leads into, with the id of its step and the path inside.
+    fn schema_of<'r>(&self, reference: &'r Reference) -> Option<(String, &'d Node, &'r [Segment])> {
+        let (id, step, path) = self.body_of(reference)?;
+        Some((id.into_owned(), &step.field("result")?.value, path))
+    }
+
+    /// The step whose output a path leads into, with its id and the path inside. A `foreach` has a list of outputs.
+    fn body_of<'r>(
+        &self,
+        reference: &'r Reference,
+    ) -> Option<(Cow<'r, str>, &'d StepDraft, &'r [Segment])> {
+        let id = reference.step()?;
+        let step = self.steps.get(self.flow.position(&id)?)?;
+        match (&step.each, reference.path.get(1)) {
+            (None, _) => Some((id, step, &reference.path[1..])),
+            (Some(each), Some(Segment::Index(_))) => Some((id, each, &reference.path[2..])),
+            _ => None,
+        }
+    }
+}

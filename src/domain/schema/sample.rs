@@ -1,0 +1,235 @@
+//! A value that a schema takes: the example of a call.
+
+use regex_syntax::hir::{Class, ClassUnicodeRange, Hir, HirKind};
+use serde_json::{Map, Value, json};
+
+use super::{Schema, meant, members, pattern::parsed, types};
+use crate::limits;
+
+/// A value that the schema takes, as small as it may be; of a schema that asks for too much one that it may refuse.
+pub fn sample(schema: &Value) -> Value {
+    Sampler { whole: schema }.value(schema, limits::EXAMPLE_DEPTH_MAX)
+}
+
+struct Sampler<'a> {
+    whole: &'a Value,
+}
+
+/// The schemas that hold for one value together.
+#[derive(Default)]
+struct Parts<'a> {
+    schemas: Vec<&'a Value>,
+    /// Properties that tell which alternative is meant.
+    fixed: Map<String, Value>,
+}
+
+impl<'a> Parts<'a> {
+    fn find(&self, key: &str) -> Option<&'a Value> {
+        self.schemas.iter().find_map(|schema| schema.get(key))
+    }
+
+    fn number(&self, key: &str) -> Option<f64> {
+        self.find(key)?.as_f64()
+    }
+
+    fn count(&self, key: &str) -> Option<usize> {
+        usize::try_from(self.find(key)?.as_u64()?).ok()
+    }
+
+    /// What the author says the value is, or may be.
+    fn given(&self) -> Option<&'a Value> {
+        let first = |key: &str| self.find(key)?.as_array()?.first();
+        let said = self.find("const").or_else(|| first("enum"));
+        said.or_else(|| first("examples"))
+            .or_else(|| self.find("default"))
+    }
+}
+
+impl<'a> Sampler<'a> {
+    fn value(&self, schema: &'a Value, depth: usize) -> Value {
+        let mut parts = Parts::default();
+        self.gather(schema, &mut parts, depth);
+        let given = parts.given().filter(|given| self.takes(schema, given));
+        given.cloned().unwrap_or_else(|| self.made(&parts, depth))
+    }
+
+    fn takes(&self, schema: &Value, value: &Value) -> bool {
+        let mut alone = schema.clone();
+        if let (Value::Object(alone), Some(shared)) = (&mut alone, self.whole.get("$defs")) {
+            alone.insert("$defs".to_owned(), shared.clone());
+        }
+        Schema::compile(&alone).is_ok_and(|schema| schema.violations(value).is_empty())
+    }
+
+    fn gather(&self, schema: &'a Value, parts: &mut Parts<'a>, depth: usize) {
+        let schema = meant(schema, self.whole);
+        parts.schemas.push(schema);
+        let first = ["oneOf", "anyOf"]
+            .into_iter()
+            .filter_map(|key| members(schema, key).first());
+        let first: Vec<_> = first.collect();
+        parts.fixed.extend(
+            first
+                .iter()
+                .filter_map(|option| discriminating(schema, option)),
+        );
+        let all = members(schema, "allOf").iter().chain(first);
+        all.take_while(|_| depth > 0)
+            .for_each(|part| self.gather(part, parts, depth - 1));
+    }
+
+    fn made(&self, parts: &Parts<'a>, depth: usize) -> Value {
+        let mut kinds = parts.schemas.iter().flat_map(|schema| types(schema));
+        let has = |key: &str| parts.find(key).is_some();
+        match kinds.next() {
+            Some("object") => self.object(parts, depth),
+            None if has("properties") || has("required") => self.object(parts, depth),
+            Some("array") => self.array(parts, depth),
+            Some("integer" | "number") => number(parts),
+            Some("boolean") => json!(true),
+            _ => json!(text(parts)),
+        }
+    }
+
+    fn object(&self, parts: &Parts<'a>, depth: usize) -> Value {
+        let names = parts
+            .schemas
+            .iter()
+            .flat_map(|schema| members(schema, "required"));
+        let property = |name: &str| {
+            let mut schemas = parts.schemas.iter();
+            let schema = schemas.find_map(|schema| schema.get("properties")?.get(name));
+            let value = schema
+                .filter(|_| depth > 0)
+                .map(|schema| self.value(schema, depth - 1));
+            (name.to_owned(), value.unwrap_or_else(|| json!(EXAMPLE)))
+        };
+        let mut made: Map<_, _> = names.filter_map(Value::as_str).map(property).collect();
+        made.extend(parts.fixed.clone());
+        made.into()
+    }
+
+    fn array(&self, parts: &Parts<'a>, depth: usize) -> Value {
+        let schema = parts.find("items").filter(|_| depth > 0);
+        let item = schema.map_or(json!(EXAMPLE), |schema| self.value(schema, depth - 1));
+        let least = parts.count("minItems").unwrap_or(0);
+        vec![item; least.min(limits::EXAMPLE_ITEMS_MAX)].into()
+    }
+}
+
+/// The property by which a service knows which alternative a value is of.
+fn discriminating(schema: &Value, option: &Value) -> Option<(String, Value)> {
+    let told = schema.get("discriminator")?;
+    let mut mapping = told.get("mapping")?.as_object()?.iter();
+    let (value, _) = mapping.find(|(_, target)| Some(*target) == option.get("$ref"))?;
+    Some((told.get("propertyName")?.as_str()?.to_owned(), json!(value)))
+}
+
+fn number(parts: &Parts<'_>) -> Value {
+    let step = parts.number("multipleOf").unwrap_or(1.0);
+    let above = parts.number("exclusiveMinimum").map(|limit| limit + step);
+    let below = parts.number("exclusiveMaximum").map(|limit| limit - step);
+    let least = parts.number("minimum").or(above).unwrap_or(1.0);
+    let most = parts.number("maximum").or(below).unwrap_or(f64::MAX);
+    let wanted = (least.max(1.0).min(most) / step).ceil() * step;
+    match format!("{wanted:.0}").parse::<i64>() {
+        Ok(whole) if wanted.fract().abs() < f64::EPSILON => json!(whole),
+        _ => json!(wanted),
+    }
+}
+
+/// What texts are made of where nothing says more.
+const EXAMPLE: &str = "example";
+/// Texts of formats.
+const FORMATS: &[(&str, &str)] = &[
+    ("date-time", "2030-01-31T09:00:00Z"),
+    ("date", "2030-01-31"),
+    ("time", "09:00:00Z"),
+    ("duration", "PT1H"),
+    ("email", "user@example.com"),
+    ("ipv4", "192.0.2.1"),
+    ("ipv6", "2001:db8::1"),
+    ("uuid", "2eb8aa08-aa98-11ea-b4aa-73b441d16380"),
+    ("uri", "https://example.com/"),
+    ("json-pointer", "/example"),
+    ("byte", "ZXhhbXBsZQ=="),
+];
+
+fn text(parts: &Parts<'_>) -> String {
+    let of = |key: &str| parts.find(key).and_then(Value::as_str);
+    let format = FORMATS.iter().find(|(name, _)| Some(*name) == of("format"));
+    let mut made = format.map_or(EXAMPLE, |(_, text)| *text).to_owned();
+    if let Some(expression) = of("pattern").and_then(parsed) {
+        made.clear();
+        write(&expression, &mut made);
+    }
+    let most = limits::EXAMPLE_CHARS_MAX;
+    let least = parts.count("minLength").unwrap_or(0).min(most);
+    let filling = made.chars().last().unwrap_or('e');
+    let padded = made.chars().chain(std::iter::repeat_n(
+        filling,
+        least.saturating_sub(made.chars().count()),
+    ));
+    padded
+        .take(parts.count("maxLength").unwrap_or(most))
+        .collect()
+}
+
+/// Writes the shortest text that an expression matches, nearly.
+fn write(expression: &Hir, made: &mut String) {
+    match expression.kind() {
+        HirKind::Empty | HirKind::Look(_) => {}
+        HirKind::Literal(literal) => made.push_str(&String::from_utf8_lossy(&literal.0)),
+        HirKind::Class(class) => made.push(member(class)),
+        HirKind::Repetition(repetition) => {
+            let mut rounds = 0..repetition.min;
+            while made.len() < limits::EXAMPLE_CHARS_MAX && rounds.next().is_some() {
+                write(&repetition.sub, made);
+            }
+        }
+        HirKind::Capture(capture) => write(&capture.sub, made),
+        HirKind::Concat(parts) => parts.iter().for_each(|part| write(part, made)),
+        HirKind::Alternation(options) => options.iter().take(1).for_each(|one| write(one, made)),
+    }
+}
+
+/// A character of a class: one that anything can hold, where there is one.
+fn member(class: &Class) -> char {
+    let Class::Unicode(class) = class else {
+        return 'a';
+    };
+    let has = |letter: &char| {
+        class
+            .iter()
+            .any(|range| (range.start()..=range.end()).contains(letter))
+    };
+    let first = class.iter().next().map_or('a', ClassUnicodeRange::start);
+    "aA1e-_.".chars().find(has).unwrap_or(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_example_has_an_end() {
+        let list = json!({ "type": "array", "minItems": 1000, "items": { "type": "integer" } });
+        let items = sample(&list).as_array().map(Vec::len);
+        assert_eq!(items, Some(limits::EXAMPLE_ITEMS_MAX));
+        let text = json!({ "type": "string", "minLength": 100_000 });
+        let chars = sample(&text).as_str().map(str::len);
+        assert_eq!(chars, Some(limits::EXAMPLE_CHARS_MAX));
+        let long = sample(&json!({ "pattern": "^(a{900}){900}$" }));
+        assert!(
+            long.as_str()
+                .is_some_and(|text| text.len() < 2 * limits::EXAMPLE_CHARS_MAX)
+        );
+        let node = json!({ "type": "object", "required": ["n"], "properties": { "n": { "$ref": "#/$defs/N" } } });
+        let mut made = &sample(&json!({ "$ref": "#/$defs/N", "$defs": { "N": node } }));
+        let mut depth = 0;
+        while let Some(inner) = made.get("n") {
+            (made, depth) = (inner, depth + 1);
+        }
+        assert_eq!(depth, limits::EXAMPLE_DEPTH_MAX + 1);
+    }
+}

@@ -1,0 +1,50 @@
+//! Lists of steps, as they are written: all entries of one with the same keys.
+
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
+
+/// The fields of a step that stand beside a list of which it is the first.
+const TASK: &str = "description instructions input example output_schema previous";
+
+/// Writes a list of steps.
+pub(super) fn alike<T: Serialize, S: Serializer>(
+    steps: &[T],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(with_same_keys(steps))
+}
+
+/// The same of a list whose first step stands in the singular fields: there, its task is null.
+pub(super) fn after_the_first<T: Serialize, S: Serializer>(
+    steps: &[T],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let mut written = with_same_keys(steps);
+    if let Some(first) = written.first_mut().and_then(Value::as_object_mut) {
+        let beside = first
+            .iter_mut()
+            .filter(|(key, _)| TASK.split(' ').any(|task| task == *key));
+        beside.for_each(|(_, task)| *task = Value::Null);
+    }
+    serializer.collect_seq(written)
+}
+
+/// The steps with what one of them has and another one has not: null, and of the counts 1.
+fn with_same_keys<T: Serialize>(steps: &[T]) -> Vec<Value> {
+    let written = steps
+        .iter()
+        .filter_map(|step| serde_json::to_value(step).ok());
+    let mut written: Vec<_> = written.collect();
+    let mut all = json!({});
+    let present = written.iter().filter_map(Value::as_object).flatten();
+    for (key, _) in present {
+        let is_count = ["visit", "attempt"].contains(&key.as_str());
+        all[key] = if is_count { 1.into() } else { Value::Null };
+    }
+    for step in written.iter_mut().filter_map(Value::as_object_mut) {
+        for (key, absent) in all.as_object().into_iter().flatten() {
+            step.entry(key).or_insert_with(|| absent.clone());
+        }
+    }
+    written
+}

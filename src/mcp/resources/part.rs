@@ -1,0 +1,55 @@
+//! Parts: what is longer than [`limits::ANSWER_BYTES_MAX`] is read in parts of its text, each of which names the address of the
+//! next. JSON stays whole to a program that parses it.
+
+use super::{Content, ResourceContent};
+use crate::{
+    domain::truncate::{encoded, length},
+    limits,
+};
+
+/// Bytes of a part as JSON: something stands around it in an answer.
+const PART_BYTES_MAX: usize = limits::ANSWER_BYTES_MAX - 1_000;
+
+/// The address of the whole, and the byte from which on a part of it is asked for, where one is.
+fn part_of(address: &str) -> (&str, Option<usize>) {
+    let named = address.rsplit_once(['?', '&']).and_then(|(whole, pair)| {
+        let byte = pair.strip_prefix("part=")?.parse().ok()?;
+        Some((whole, Some(byte)))
+    });
+    named.unwrap_or((address, None))
+}
+
+impl ResourceContent {
+    /// The part of the content at this address, with the address of the next one. `is_parsed` where a program reads it.
+    pub(super) fn part(mut self, address: &str, is_parsed: bool) -> Self {
+        let (whole, byte) = part_of(address);
+        let joint = if whole.contains('?') { '&' } else { '?' };
+        let at = |byte| Some(format!("{whole}{joint}part={byte}"));
+        let (bytes, is_text) = match &self.content {
+            Content::Text(text) => (length(text), true),
+            Content::Value(value) => (length(value), !is_parsed),
+        };
+        if byte.is_none() && (bytes <= PART_BYTES_MAX || !is_text) {
+            self.parts = at(0).filter(|_| bytes > PART_BYTES_MAX);
+            return self;
+        }
+        let text = self.content.into_text();
+        let begin = text.floor_char_boundary(byte.unwrap_or_default());
+        let mut left = PART_BYTES_MAX;
+        let fits = |c: &char| {
+            left = left.saturating_sub(encoded(*c));
+            left > 0
+        };
+        let room = text[begin..].chars().take_while(fits).map(char::len_utf8);
+        let mut end = begin + room.sum::<usize>();
+        if end < text.len() {
+            // Between two lines, where there are any.
+            end = text[begin..end]
+                .rfind('\n')
+                .map_or(end, |line| begin + line + 1);
+            self.next = at(end);
+        }
+        self.content = Content::Text(text[begin..end].to_owned());
+        self
+    }
+}

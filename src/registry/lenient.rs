@@ -1,0 +1,132 @@
+//! Front matter of agents that is no YAML, read as hosts of agents read it: each line that begins with a key is an entry, and the
+//! lines that follow belong to it.
+
+use super::yaml;
+use crate::domain::{
+    finding::{Finding, Place, Rule},
+    node::{Content, Entry, Node},
+};
+
+/// The keys that hosts know. Only they end a description, for its examples have lines like `user: "look"` too.
+const KEYS: &str = " name description tools disallowedTools allowed-tools model color permissionMode mcpServers hooks skills memory \
+    effort maxTurns background isolation initialPrompt tags version ";
+
+/// The lines of an entry.
+struct Lines<'a> {
+    key: &'a str,
+    /// Where the key begins.
+    start: usize,
+    text: &'a str,
+}
+
+/// What the front matter says, read line by line, and the warning that it is no YAML: with the edits that make it some, where
+/// they do. `None` where it does not say its name.
+pub(super) fn read(front: &str) -> Option<(Node, Finding)> {
+    let lines = entries(front);
+    let _ = lines.iter().find(|one| one.key == "name")?;
+    let (mut read, mut edited, mut mended) = (Vec::new(), Vec::new(), String::from("---\n"));
+    for one in &lines {
+        let place = Place::of(front, one.start, one.start + one.key.len());
+        let content = one.in_yaml();
+        let text = match content {
+            Some(_) => one.text.to_owned(),
+            None => one.mended(),
+        };
+        mended.push_str(&text);
+        edited.extend(content.is_none().then_some((one, text)));
+        let content = content.unwrap_or_else(|| Content::Text(one.value()));
+        read.push(Entry {
+            key: one.key.to_owned(),
+            place,
+            value: Node { content, place },
+        });
+    }
+    let keys: Vec<_> = edited.iter().map(|(one, _)| one.key).collect();
+    let message = format!(
+        "this is no YAML: `{}` is taken as the text up to the next key, as hosts do",
+        keys.join("`, `")
+    );
+    let first = edited.first().map_or(0, |(one, _)| one.start);
+    let place = Place::of(front, first, first);
+    let mut warning = Finding::new(Rule::Syntax, "", place, message).as_warning();
+    if yaml::parse(&mended).is_ok() {
+        for (one, new) in edited {
+            warning = warning.raw(Some(one.start), one.text.to_owned(), new);
+        }
+        warning = warning.suggest("write it as a text of YAML".to_owned());
+    }
+    let content = Content::Map(read);
+    let place = Place::START;
+    Some((Node { content, place }, warning))
+}
+
+/// The entries between the fences. Each key counts where it stands first.
+fn entries(front: &str) -> Vec<Lines<'_>> {
+    let mut starts: Vec<(&str, usize)> = Vec::new();
+    let mut at = 0;
+    for (number, line) in front.split_inclusive('\n').enumerate() {
+        if let Some(key) = key_of(line).filter(|_| number > 0) {
+            let is_new = starts.iter().all(|(known, _)| *known != key);
+            let is_described = starts
+                .last()
+                .is_some_and(|(last, _)| *last == "description");
+            if is_new && (!is_described || KEYS.contains(&format!(" {key} "))) {
+                starts.push((key, at));
+            }
+        }
+        at += line.len();
+    }
+    let ends = starts.iter().skip(1).map(|(_, start)| *start);
+    let ends: Vec<_> = ends.chain([front.len()]).collect();
+    let lines = starts.into_iter().zip(ends);
+    lines
+        .map(|((key, start), end)| Lines {
+            key,
+            start,
+            text: &front[start..end],
+        })
+        .collect()
+}
+
+fn key_of(line: &str) -> Option<&str> {
+    let (key, rest) = line.split_once(':')?;
+    let is_key = key.starts_with(|c: char| c.is_ascii_alphabetic())
+        && key
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    (is_key && (rest.trim().is_empty() || rest.starts_with([' ', '\t']))).then_some(key)
+}
+
+impl Lines<'_> {
+    /// The value, where these lines are an entry of YAML, and a text where one is meant.
+    fn in_yaml(&self) -> Option<Content> {
+        let node = yaml::parse(self.text).ok()?;
+        let [entry] = node.entries()? else {
+            return None;
+        };
+        let is_meant = !["name", "description"].contains(&self.key) || entry.value.text().is_some();
+        (entry.key == self.key && is_meant).then(|| entry.value.content.clone())
+    }
+
+    /// The text of the value.
+    fn value(&self) -> String {
+        let rest = self.text[self.key.len() + 1..].trim();
+        let lines = rest.lines().map(|line| {
+            let line = line.trim_end();
+            line.strip_prefix("  ").unwrap_or(line)
+        });
+        let text = lines.collect::<Vec<_>>().join("\n");
+        let quoted = text.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
+        quoted.map_or(text.clone(), str::to_owned)
+    }
+
+    /// The same entry as YAML.
+    fn mended(&self) -> String {
+        let lines = self.value();
+        let lines = lines.lines().map(|line| match line {
+            "" => "\n".to_owned(),
+            line => format!("  {line}\n"),
+        });
+        format!("{}: |2-\n{}", self.key, lines.collect::<String>())
+    }
+}
