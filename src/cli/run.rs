@@ -35,7 +35,7 @@ use super::{
     execution_id,
     link::{Link, is_final},
     picker::{Choice, pick},
-    prompt::stop,
+    prompt::stop::{self, StopRequest},
     question, report,
     serve::{signalled, signals},
     steps,
@@ -298,6 +298,8 @@ impl Runner<'_> {
     /// child, it is the child that is worked at.
     async fn open_steps(&mut self) -> Result<Result<Vec<Value>, End>> {
         loop {
+            // Registered before the person reads what is waited for: a Ctrl-Z from then on lets the store go.
+            let mut stop_request = StopRequest::new();
             let current = self.current_step().await?;
             let state = &current["workflow_state"];
             if is_final(state) {
@@ -326,7 +328,7 @@ impl Runner<'_> {
                     self.page.child(&child)?;
                     self.at = child;
                 }
-                None => self.wait(&current).await?,
+                None => self.wait(&current, &mut stop_request).await?,
             }
         }
     }
@@ -450,7 +452,7 @@ impl Runner<'_> {
     }
 
     /// Waits until the execution moves, and shows meanwhile what for.
-    async fn wait(&mut self, current: &Value) -> Result<()> {
+    async fn wait(&mut self, current: &Value, stop_request: &mut StopRequest) -> Result<()> {
         self.page.waits(current)?;
         let arguments = json!({
             "execution_id": self.at, "since_revision": current["revision"],
@@ -460,13 +462,11 @@ impl Runner<'_> {
             let mut progress = Progress::of(current, self.page.json());
             let moved = self.link.call("execution.wait", arguments);
             tokio::pin!(moved);
-            let stopped = stop::asked();
-            tokio::pin!(stopped);
             loop {
                 tokio::select! {
                     moved = &mut moved => return moved.map(|_| ()),
                     () = progress.tick() => {}
-                    () = &mut stopped => break,
+                    () = stop_request.received() => break,
                 }
             }
         }

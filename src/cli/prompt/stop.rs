@@ -3,7 +3,7 @@
 
 use std::{
     io::{self, Write as _},
-    sync::{Arc, Mutex, MutexGuard, Once, PoisonError},
+    sync::{Mutex, MutexGuard, Once, PoisonError},
 };
 
 use rustix::{
@@ -15,7 +15,7 @@ use rustix::{
 use rustyline::ExternalPrinter;
 use tokio::{
     signal::unix::{SignalKind, signal},
-    sync::Notify,
+    sync::oneshot,
 };
 
 /// Asks the terminal to mark what is pasted, as the editor does.
@@ -33,7 +33,7 @@ static READING: Mutex<Option<Reading>> = Mutex::new(None);
 static REDRAW: Mutex<Option<Redraw>> = Mutex::new(None);
 
 /// Who is told of the next stop instead of being stopped at once: it holds what others need meanwhile.
-static WAITING: Mutex<Option<Arc<Notify>>> = Mutex::new(None);
+static WAITING: Mutex<Option<oneshot::Sender<()>>> = Mutex::new(None);
 
 /// A terminal in the hands of the line editor.
 struct Reading {
@@ -54,10 +54,12 @@ pub(in crate::cli) fn heed() {
             tokio::spawn(async move {
                 loop {
                     tokio::select! {
-                        Some(()) = stops.recv() => match waiting().take() {
-                            Some(told) => told.notify_one(),
-                            None => stop(),
-                        },
+                        Some(()) = stops.recv() => {
+                            let request = waiting().take();
+                            if request.is_none_or(|request| request.send(()).is_err()) {
+                                stop();
+                            }
+                        }
                         Some(()) = goes_on.recv() => take_up(),
                         else => return,
                     }
@@ -67,22 +69,41 @@ pub(in crate::cli) fn heed() {
     });
 }
 
-/// Waits for a stop, for who lets something go before it calls [`stop`]. Where this is not waited for any more, stops are as before.
-pub(in crate::cli) async fn asked() {
-    struct Told(Arc<Notify>);
-    impl Drop for Told {
-        fn drop(&mut self) {
-            // Another may wait by now.
-            waiting().take_if(|told| Arc::ptr_eq(told, &self.0));
+/// While this value lives, the next Ctrl-Z does not stop the process at once: its holder first lets go what others need, and
+/// then calls [`stop`].
+#[derive(Debug)]
+pub(in crate::cli) struct StopRequest(oneshot::Receiver<()>);
+
+impl StopRequest {
+    /// Registers for the next Ctrl-Z, in the place of an earlier request.
+    pub(in crate::cli) fn new() -> Self {
+        heed();
+        let (sender, receiver) = oneshot::channel();
+        *waiting() = Some(sender);
+        Self(receiver)
+    }
+
+    /// Waits for the Ctrl-Z; returns at once if it was pressed since [`StopRequest::new`]. To be called again only before it
+    /// has returned.
+    pub(in crate::cli) async fn received(&mut self) {
+        if (&mut self.0).await.is_err() {
+            std::future::pending().await
         }
     }
-    heed();
-    let told = Told(Arc::new(Notify::new()));
-    *waiting() = Some(Arc::clone(&told.0));
-    told.0.notified().await;
 }
 
-fn waiting() -> MutexGuard<'static, Option<Arc<Notify>>> {
+impl Drop for StopRequest {
+    fn drop(&mut self) {
+        self.0.close();
+        waiting().take_if(|sender| sender.is_closed());
+        // A Ctrl-Z that nobody waited for stops the process now.
+        if self.0.try_recv().is_ok() {
+            stop();
+        }
+    }
+}
+
+fn waiting() -> MutexGuard<'static, Option<oneshot::Sender<()>>> {
     WAITING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
