@@ -45,6 +45,13 @@ fn token(execution: &Execution, step: &Step, grant: Grant) -> String {
     Token::new(execution.id().clone(), step.id.clone(), grant).encode()
 }
 
+/// The persona of the step of this name; `None` if the step names no agent.
+fn persona_of(definition: &Definition, step: &str) -> Option<String> {
+    let mut steps = definition.workflow.steps.iter();
+    let step = steps.find(|known| known.id.as_str() == step)?;
+    step.agent().map(|_| definition.persona(step).to_owned())
+}
+
 fn definition_step(definition: &Definition, position: usize) -> Option<&Step> {
     definition.workflow.steps.get(position)
 }

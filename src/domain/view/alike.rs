@@ -1,12 +1,12 @@
-//! Lists of steps, as they are written: all entries of one with the same keys.
+//! Serialises lists of steps so that all entries of a list have the same keys.
 
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-/// The fields of a step that stand beside a list of which it is the first.
+/// The fields of the first step of a list that the reply has beside the list.
 const TASK: &str = "description instructions input example output_schema previous";
 
-/// Writes a list of steps.
+/// Serialises a list of steps.
 pub(super) fn alike<T: Serialize, S: Serializer>(
     steps: &[T],
     serializer: S,
@@ -14,7 +14,7 @@ pub(super) fn alike<T: Serialize, S: Serializer>(
     serializer.collect_seq(with_same_keys(steps))
 }
 
-/// The same of a list whose first step stands in the singular fields: there, its task is null.
+/// Serialises a list whose first step stands in the singular fields of the reply: in the list its task is null.
 pub(super) fn after_the_first<T: Serialize, S: Serializer>(
     steps: &[T],
     serializer: S,
@@ -29,12 +29,15 @@ pub(super) fn after_the_first<T: Serialize, S: Serializer>(
     serializer.collect_seq(written)
 }
 
-/// The steps with what one of them has and another one has not: null, and of the counts 1.
+/// The steps as JSON objects. A key that another step has is added as null, or as 1 if it is a count.
 fn with_same_keys<T: Serialize>(steps: &[T]) -> Vec<Value> {
     let written = steps
         .iter()
         .filter_map(|step| serde_json::to_value(step).ok());
     let mut written: Vec<_> = written.collect();
+    if written.len() < 2 {
+        return written;
+    }
     let mut all = json!({});
     let present = written.iter().filter_map(Value::as_object).flatten();
     for (key, _) in present {

@@ -18,21 +18,21 @@ use crate::{
 pub struct InputsView {
     /// The inputs, as they stand.
     pub inputs: Value,
-    /// Where they are read whole, as `inputs` of what a person is shown, where they are shortened.
+    /// The address that has them whole, if they are shortened here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inputs_uri: Option<String>,
 }
 
 impl InputsView {
-    /// Those of an execution, in at most `bytes_max` bytes of JSON; `None` where it has none.
+    /// The inputs of an execution in at most `bytes_max` bytes of JSON; `None` if it has none.
     pub(super) fn of(subject: &Subject<'_>, bytes_max: usize) -> Option<Self> {
         let whole = subject.value(subject.execution.inputs()?)?;
         let (inputs, is_cut) = truncate(&whole, bytes_max);
-        let id = uri::encode(subject.execution.id().as_str());
-        Some(Self {
-            inputs,
-            inputs_uri: is_cut.then(|| format!("midex://workflow/current_step/{id}?reader=person")),
-        })
+        let inputs_uri = is_cut.then(|| {
+            let id = uri::encode(subject.execution.id().as_str());
+            format!("midex://workflow/current_step/{id}?reader=person")
+        });
+        Some(Self { inputs, inputs_uri })
     }
 }
 

@@ -12,6 +12,7 @@ use super::{
     alike::{after_the_first, alike},
     definition_step,
     options::NextSteps,
+    persona_of,
     previous::{deciders, final_output, previous},
     progress,
     task::{Turn, about, leave_out_persona, open_turns, task, turns_given, without_sources},
@@ -232,43 +233,32 @@ impl From<&Failure> for FailureView {
 /// What the transition of `row` answers. The execution of `subject` is the one that the transition led to.
 pub fn advanced(subject: &Subject<'_>, row: &Row, replayed: bool) -> Advanced {
     let turns = turns_given(subject, row);
-    let mut ready = steps_after_the_first(subject, &turns);
-    for (turn, step) in turns.iter().zip(&mut ready) {
-        if is_of_later_item(subject, turn) {
-            let previous = std::mem::take(&mut step.previous).into_iter();
-            let named = previous.map(|one| one.by_address(subject.execution));
-            step.previous = named.collect();
-            step.instructions = without_sources(subject, turn, &step.instructions);
-        }
-    }
-    let mut reply = answer(subject, row, ready, replayed);
-    if turns
+    let later = turns.iter().filter(|turn| was_item_sent(subject, turn));
+    let later: BTreeSet<_> = later.map(|turn| turn.position).collect();
+    let is_first_later = turns
         .first()
-        .is_some_and(|turn| is_of_later_item(subject, turn))
-    {
-        reply.inputs = InputsView::of(subject, limits::SENT_ONCE_BYTES_MIN);
-    }
-    reply
+        .is_some_and(|turn| later.contains(&turn.position));
+    let inputs_max = if is_first_later {
+        limits::SENT_ONCE_BYTES_MIN
+    } else {
+        limits::INPUTS_SHOWN_BYTES_MAX
+    };
+    let ready = ready_steps(subject, &turns, beside_first(subject, &turns, later));
+    answer(subject, row, ready, replayed, inputs_max)
 }
 
-/// Whether an item of the same `foreach` was handed out before the last transition: with it went what all of them need.
-fn is_of_later_item(subject: &Subject<'_>, turn: &Turn<'_>) -> bool {
+/// Whether an item of the same `foreach` was handed out before the last transition. With it went what all items need.
+fn was_item_sent(subject: &Subject<'_>, turn: &Turn<'_>) -> bool {
     let execution = subject.execution;
-    let Some(step) = execution
-        .steps()
-        .get(turn.position)
-        .filter(|_| turn.visit.item.is_some())
-    else {
+    let step = execution.steps().get(turn.position);
+    let Some(step) = step.filter(|_| turn.visit.item.is_some()) else {
         return false;
     };
-    // One that was passed by ended in the transition that opened it.
+    // An item that was passed over closes in the transition that opened it.
     let was_handed_out = |item: &Visit| {
-        let is_done = |revision| revision > item.opened_revision;
+        let closed = item.closed.as_ref();
         item.opened_revision < execution.revision()
-            && item
-                .closed
-                .as_ref()
-                .is_none_or(|closed| is_done(closed.revision))
+            && closed.is_none_or(|closed| closed.revision > item.opened_revision)
     };
     step.items.iter().any(was_handed_out)
 }
@@ -281,10 +271,17 @@ pub fn standing(subject: &Subject<'_>, row: &Row) -> Advanced {
         let others: Vec<_> = open_turns(subject).filter(is_new).collect();
         turns.extend(others);
     }
-    answer(subject, row, steps_after_the_first(subject, &turns), false)
+    let ready = steps_after_the_first(subject, &turns);
+    answer(subject, row, ready, false, limits::INPUTS_SHOWN_BYTES_MAX)
 }
 
-fn answer(subject: &Subject<'_>, row: &Row, ready: Vec<ReadyStep>, replayed: bool) -> Advanced {
+fn answer(
+    subject: &Subject<'_>,
+    row: &Row,
+    ready: Vec<ReadyStep>,
+    replayed: bool,
+    inputs_max: usize,
+) -> Advanced {
     let Subject {
         definition,
         execution,
@@ -321,7 +318,7 @@ fn answer(subject: &Subject<'_>, row: &Row, ready: Vec<ReadyStep>, replayed: boo
         new_token: of_first(|step| &step.continuation_token),
         expires_at: of_first(|step| &step.expires_at),
         previous: first.map_or_else(Vec::new, |step| step.previous.clone()),
-        inputs: onward.and_then(|_| InputsView::of(subject, limits::INPUTS_SHOWN_BYTES_MAX)),
+        inputs: onward.and_then(|_| InputsView::of(subject, inputs_max)),
         message: message(subject, row, &ready, &open_steps) + hint(&next.options),
         new_tokens: ready,
         open_steps,
@@ -377,7 +374,7 @@ fn still_open(subject: &Subject<'_>) -> Vec<ReadyStep> {
 struct AlreadyShown<'a> {
     agents: BTreeSet<&'a AgentName>,
     decided: BTreeSet<usize>,
-    /// Steps of which an item was told what there is to read.
+    /// Steps with an item whose instructions list what there is to read.
     read: BTreeSet<usize>,
 }
 
@@ -392,13 +389,24 @@ impl AlreadyShown<'_> {
 
 /// These turns, as they are offered where the first one stands in the singular fields, with its persona.
 pub(super) fn steps_after_the_first(subject: &Subject<'_>, turns: &[Turn<'_>]) -> Vec<ReadyStep> {
+    let shown = beside_first(subject, turns, BTreeSet::new());
+    ready_steps(subject, turns, shown)
+}
+
+/// What a reply shows of its first turn in the singular fields: its persona. Of the steps in `read` a client was told with an
+/// earlier item what there is to read.
+fn beside_first<'a>(
+    subject: &Subject<'a>,
+    turns: &[Turn<'_>],
+    read: BTreeSet<usize>,
+) -> AlreadyShown<'a> {
     let first = turns.first().map(|turn| turn.position);
     let first = first.and_then(|position| definition_step(subject.definition, position));
-    let shown = AlreadyShown {
+    AlreadyShown {
         agents: first.and_then(Step::agent).into_iter().collect(),
+        read,
         ..AlreadyShown::default()
-    };
-    ready_steps(subject, turns, shown)
+    }
 }
 
 fn ready_steps<'a>(
@@ -421,7 +429,14 @@ fn ready_step<'a>(
     let task = task(subject, turn)?;
     let agent = step.agent().filter(|agent| shown.agents.insert(agent));
     let before = shown.note(subject.definition, turn.position);
-    let is_told = !shown.read.insert(turn.position) && turn.visit.item.is_some();
+    let mut previous = previous(subject, before, limits::PREVIOUS_BYTES_MAX);
+    let mut instructions = task.instructions;
+    if !shown.read.insert(turn.position) && turn.visit.item.is_some() {
+        instructions = without_sources(subject, turn, &instructions);
+        let named = previous.into_iter();
+        let named = named.map(|one| one.by_address(subject.execution));
+        previous = named.collect();
+    }
     let bare = bare(subject, step, turn);
     Some(ReadyStep {
         step: StepView {
@@ -430,22 +445,11 @@ fn ready_step<'a>(
             ..bare.step
         },
         agent_uri: agent.map(|agent| agent_uri(subject.execution, agent)),
-        instructions: if is_told {
-            without_sources(subject, turn, &task.instructions)
-        } else {
-            task.instructions
-        },
+        instructions,
         output_schema: task.output_schema,
-        previous: previous(subject, before, limits::PREVIOUS_BYTES_MAX),
+        previous,
         ..bare
     })
-}
-
-/// Who the model is in the step of this name; `None` where it is nobody in particular.
-pub(super) fn persona_of(definition: &Definition, step: &str) -> Option<String> {
-    let mut steps = definition.workflow.steps.iter();
-    let step = steps.find(|known| known.id.as_str() == step)?;
-    step.agent().map(|_| definition.persona(step).to_owned())
 }
 
 /// Where the persona that the execution keeps for an agent is read: its file may say something else by now.

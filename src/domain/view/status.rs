@@ -9,8 +9,9 @@ use super::{
     alike::after_the_first,
     definition_step,
     options::NextSteps,
+    persona_of,
     previous::{before, final_output},
-    reply::{FailureView, StepView, persona_of, steps_after_the_first},
+    reply::{FailureView, StepView, steps_after_the_first},
     task::{self, open_turns},
     waits::{
         SignalView, asked_of_people, kept, look_at_child, look_at_parent, wait_call, wait_words,

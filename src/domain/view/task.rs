@@ -1,5 +1,7 @@
 //! What a model is told of a step: what to do, with what input, and how to come back.
 
+use std::{cell::LazyCell, cmp::Reverse, sync::Arc};
+
 use serde_json::Value;
 
 use super::{Subject, definition_step, question::Questions};
@@ -67,9 +69,9 @@ pub(super) struct Task {
 }
 
 /// The texts of a step, and what it works on, as they were rendered for this turn.
-fn input_of(subject: &Subject<'_>, turn: &Turn<'_>, acting: &Step) -> Value {
+fn input_of(subject: &Subject<'_>, turn: &Turn<'_>, acting: &Step) -> Arc<Value> {
     let rendered = turn.visit.input.and_then(|digest| subject.value(digest));
-    rendered.map_or_else(|| input_texts(acting), |value| Value::clone(&value))
+    rendered.unwrap_or_else(|| Arc::new(input_texts(acting)))
 }
 
 /// The task of a turn.
@@ -97,7 +99,7 @@ pub(super) fn task(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<Task> {
     })
 }
 
-/// What a step is for: the first sentence of its text where its author does not say.
+/// The description of a step. A guidance step without one is described by the first sentence of its text.
 pub(super) fn about(subject: &Subject<'_>, step: &Step, turn: &Turn<'_>) -> String {
     let acting = step.acting();
     if !step.description.is_empty() || !matches!(acting.kind, StepKind::Guidance { .. }) {
@@ -169,8 +171,8 @@ fn as_agent(
     joined(&lines)
 }
 
-/// The value of the item that a turn of a `foreach` is about, whether the text names it or not. What is long and stands in
-/// the rendered `input` already is not said again.
+/// The value of the item of a turn of a `foreach`, for the instructions. Long parts that the rendered `input` contains already are
+/// left out.
 fn item(subject: &Subject<'_>, turn: &Turn<'_>, input: &Value) -> Option<String> {
     let at = usize::try_from(turn.visit.item?).ok()?;
     let visits = &subject.execution.steps().get(turn.position)?.visits;
@@ -178,10 +180,11 @@ fn item(subject: &Subject<'_>, turn: &Turn<'_>, input: &Value) -> Option<String>
         return None;
     };
     let mut value = subject.value(list)?.get(at)?.clone();
+    let input = LazyCell::new(|| input.to_string());
     let said = |value: &Value| {
         let text = value.to_string();
         let words = text.trim_matches('"');
-        words.len() > limits::REPEATED_BYTES_MAX && input.to_string().contains(words)
+        words.len() > limits::REPEATED_BYTES_MAX && input.contains(words)
     };
     if said(&value) {
         return None;
@@ -195,17 +198,17 @@ fn item(subject: &Subject<'_>, turn: &Turn<'_>, input: &Value) -> Option<String>
     Some(format!("The item:\n{fence}\n{text}\n{fence}"))
 }
 
-/// Where the persona of an agent is.
+/// The part of the instructions that says where the persona is.
 const AS_PERSONA: &str = "as agent_content says (else read agent_uri with workflow.read)";
 
-/// Changes instructions for whoever knows the persona already, and is not sent it.
+/// Rewrites the instructions for a client that knows the persona, and is therefore not sent it.
 pub(super) fn leave_out_persona(instructions: &mut Option<String>) {
     if let Some(text) = instructions {
         *text = text.replacen(AS_PERSONA, "as you know it", 1);
     }
 }
 
-/// What follows where a model says that the step cannot be done.
+/// The consequence of an `error` for the step, as the instructions state it.
 fn where_it_fails(step: &Step) -> String {
     let goes_on = |step: &Step| step.optional || step.on_error == OnError::Continue;
     match &step.on_error {
@@ -217,36 +220,33 @@ fn where_it_fails(step: &Step) -> String {
     }
 }
 
-/// What failed before a step that is there for failures, a line for each, the latest first. What others said stands in quotes.
+/// What failed before a step that handles failures, a line for each, the latest first. Codes and messages stand in quotes: they
+/// may be somebody else's text.
 fn failed_before(subject: &Subject<'_>, position: usize) -> Vec<String> {
-    let (graph, steps) = (
-        subject.definition.graph(),
-        &subject.definition.workflow.steps,
-    );
+    let steps = &subject.definition.workflow.steps;
     let step = &steps[position];
-    let before = (step.run_when == RunWhen::Failed).then(|| graph.ancestors(position));
-    let is_handled = |at: &usize| {
-        let is_before = before.as_ref().is_some_and(|before| before.contains(at));
-        is_before || steps[*at].on_error == OnError::Step(step.id.clone())
+    let before = (step.run_when == RunWhen::Failed)
+        .then(|| subject.definition.graph().ancestors(position))
+        .unwrap_or_default();
+    let is_handled = |at: usize| {
+        let handler = match &steps[at].on_error {
+            OnError::Step(handler) => Some(handler),
+            _ => None,
+        };
+        before.contains(&at) || handler == Some(&step.id)
     };
-    let failed = |at: usize| {
-        let state = &subject.execution.steps()[at];
-        let failure = state
-            .failure()
-            .filter(|_| state.status == StepStatus::Failed)?;
-        Some((state.visit()?.closed.as_ref()?.revision, failure))
-    };
-    let mut failed: Vec<_> = (0..steps.len())
-        .filter(is_handled)
-        .filter_map(failed)
+    let states = subject.execution.steps().iter().enumerate();
+    let failed = states.filter(|(at, state)| state.status == StepStatus::Failed && is_handled(*at));
+    let mut failed: Vec<_> = failed
+        .filter_map(|(_, state)| Some((state.visit()?.closed.as_ref()?.revision, state.failure()?)))
         .collect();
-    failed.sort_by_key(|(revision, _)| std::cmp::Reverse(*revision));
+    failed.sort_by_key(|(revision, _)| Reverse(*revision));
     let failing = subject.execution.failing.as_ref();
     let failing = failing.filter(|_| step.run_when == RunWhen::Failing);
-    let told = failing
+    let all = failing
         .into_iter()
         .chain(failed.into_iter().map(|(_, failure)| failure));
-    told.take(limits::FAILURES_TOLD_MAX)
+    all.take(limits::FAILURES_TOLD_MAX)
         .map(failed_with)
         .collect()
 }
@@ -287,7 +287,7 @@ fn sources(subject: &Subject<'_>, step: &Step) -> Option<String> {
         .then(|| format!("To read (workflow.read {{uri}}): {}.", sources.join("; ")))
 }
 
-/// Instructions without where a model reads on: it was told so with an earlier item.
+/// The instructions without the list of what to read: the model was given it with an earlier item.
 pub(super) fn without_sources(subject: &Subject<'_>, turn: &Turn<'_>, text: &str) -> String {
     let step = definition_step(subject.definition, turn.position);
     match step.and_then(|step| sources(subject, step)) {
