@@ -31,19 +31,29 @@ pub(super) fn draft(file: &File) -> Result<(WorkflowDraft, Vec<Finding>), Box<Fi
     let markdown = (extension == "md")
         .then(|| markdown::parse(text))
         .transpose()?;
+    let parsed;
     let document = match &markdown {
-        Some(markdown) => markdown.front.clone(),
-        None if extension == "json" => yaml::parse_json(text)?,
-        None => yaml::parse(text)?,
+        Some(markdown) => &markdown.front,
+        None => {
+            parsed = if extension == "json" {
+                yaml::parse_json(text)?
+            } else {
+                yaml::parse(text)?
+            };
+            &parsed
+        }
     };
-    foreign(&document)?;
+    foreign(document)?;
     let (draft, mut findings) = match &markdown {
         Some(markdown) => of_markdown(markdown),
-        None => manifest(&document, text),
+        None => manifest(document, text),
     };
-    document.each_text("", &mut |node, said, path| {
-        findings.extend(slips::cut_by_comment(text, node.place, said, path));
-    });
+    // Most files have no comment behind a value, and the paths of all their texts need not be made.
+    if text.contains(" #") || text.contains("\t#") {
+        document.each_text("", &mut |node, said, path| {
+            findings.extend(slips::cut_by_comment(text, node.place, said, path));
+        });
+    }
     Ok((draft, findings))
 }
 

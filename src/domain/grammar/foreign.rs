@@ -4,7 +4,7 @@
 mod documents;
 mod words;
 
-use std::{collections::HashMap, sync::LazyLock};
+use std::{borrow::Cow, collections::HashMap, sync::LazyLock};
 
 pub use self::documents::document;
 use self::words::{BARE, FILTERS, KEYS, VALUES};
@@ -69,19 +69,29 @@ pub struct Bare {
 /// The entries of a mapping that takes the place of a plain value; the one without a text has the value.
 pub type Entries = &'static [(&'static str, Option<&'static str>)];
 
-/// The rows of `KEYS` by mapping and folded word.
-type Rows = HashMap<(&'static str, Vec<char>), Vec<&'static Foreign>>;
+/// The rows of `KEYS`, each with its mapping, by folded word.
+type Rows = HashMap<String, Vec<(&'static str, &'static Foreign)>>;
 
 /// Every key of every file is looked up in it.
 static BY_WORD: LazyLock<Rows> = LazyLock::new(|| {
     let mut rows: HashMap<_, Vec<_>> = HashMap::new();
     for (place, row) in rows_of_keys() {
         for word in row.words.split(' ') {
-            rows.entry((place, fold(word))).or_default().push(row);
+            rows.entry(folded(word).into_owned())
+                .or_default()
+                .push((place, row));
         }
     }
     rows
 });
+
+/// The word as [`fold`] normalizes it. Most keys are lower case already and are not copied.
+fn folded(word: &str) -> Cow<'_, str> {
+    if word.bytes().all(|byte| byte.is_ascii_lowercase()) {
+        return Cow::Borrowed(word);
+    }
+    fold(word).into_iter().collect()
+}
 
 /// Every row of `KEYS` with its mapping.
 fn rows_of_keys() -> impl Iterator<Item = (&'static str, &'static Foreign)> {
@@ -94,7 +104,8 @@ fn rows_of_keys() -> impl Iterator<Item = (&'static str, &'static Foreign)> {
 
 /// The counterpart of `key` in the mapping called `place`; `has` knows the keys beside it.
 pub fn key(place: &str, key: &str, has: impl Fn(&str) -> bool) -> Option<&'static Counterpart> {
-    let mut rows = BY_WORD.get(&(place, fold(key)))?.iter();
+    let rows = BY_WORD.get(folded(key).as_ref())?.iter();
+    let mut rows = rows.filter(|(of, _)| *of == place).map(|(_, row)| row);
     let is_beside =
         |row: &&&Foreign| row.beside.is_empty() || row.beside.iter().any(|key| has(key));
     let row = rows.find(is_beside)?;
