@@ -335,6 +335,15 @@ pub(crate) fn steps(shown: &Value, list: &str) -> Vec<Value> {
     steps
 }
 
+/// The resources of a single execution.
+pub(crate) const OF_EXECUTION: [&str; 5] = [
+    "current_step",
+    "workflow_status",
+    "step_history",
+    "workflow_artifacts",
+    "telemetry",
+];
+
 /// The address of a resource of an execution.
 pub(crate) fn address(resource: &str, id: &str) -> String {
     format!("midex://workflow/{resource}/{}", midex::uri::encode(id))

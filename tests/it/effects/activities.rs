@@ -218,15 +218,20 @@ async fn engine_with_key(store: Arc<Faulty>, activities: Activities, log: &Log) 
     Engine::new(options).await.expect("an engine")
 }
 
+/// The activity `send`, which keeps what it is given and answers with its input.
+fn echoing(seen: &Seen) -> Activities {
+    let seen = seen.clone();
+    let send = function("send", move |context: Context| {
+        seen.lock().expect("a list").push(context.clone());
+        async move { Ok(json!({ "you sent": context.input })) }
+    });
+    only([send])
+}
+
 #[tokio::test(start_paused = true)]
 async fn secrets_are_filled_in_where_they_are_asked_for_and_seen_nowhere() {
     let (log, seen) = (Log::new(), Seen::default());
-    let list = seen.clone();
-    let send = function("send", move |context: Context| {
-        list.lock().expect("a list").push(context.clone());
-        async move { Ok(json!({ "you sent": context.input })) }
-    });
-    let activities = only([send]);
+    let activities = echoing(&seen);
     let engine = engine_with_key(Arc::default(), activities, &log).await;
     let with = json!({ "with": {
         "header": "Bearer ${{ secrets.KEY }}", "region": "${{ env.REGION }}", "said": "${{ inputs.said }}"
@@ -261,12 +266,7 @@ async fn the_cover_of_a_secret_that_came_in_as_data_is_not_sent() {
         ),
     ] {
         let (log, seen) = (Log::new(), Seen::default());
-        let list = seen.clone();
-        let send = function("send", move |context: Context| {
-            list.lock().expect("a list").push(context.clone());
-            async move { Ok(json!({ "you sent": context.input })) }
-        });
-        let activities = only([send]);
+        let activities = echoing(&seen);
         let engine = engine_with_key(Arc::default(), activities, &log).await;
         let first = json!({ "with": { "header": "Bearer ${{ secrets.KEY }}" } });
         let second = json!({ "with": with });

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Client, Server, address, output,
+    Client, OF_EXECUTION, Server, address, output,
     project::{Project, each, list, text},
     says, steps,
 };
@@ -396,13 +396,7 @@ fn every_resource_is_read_in_parts_that_a_model_can_hold() {
     let listed = server.request("resources/list", json!({}));
     let mut all = each(&list(&listed["result"]["resources"]), "uri");
     all.retain(|uri| !uri.contains("/own-"));
-    for kind in [
-        "current_step",
-        "workflow_status",
-        "step_history",
-        "workflow_artifacts",
-        "telemetry",
-    ] {
+    for kind in OF_EXECUTION {
         all.push(address(kind, "e"));
     }
     for more in [

@@ -6,7 +6,7 @@ use midex::uri::encode;
 use serde_json::json;
 
 use crate::support::{
-    Client, address, has_fields,
+    Client, OF_EXECUTION, address, has_fields,
     witness::{Witness, tree},
 };
 
@@ -121,13 +121,7 @@ fn an_impossible_id_starts_nothing_and_names_nothing() {
             !refused["suggested_action"].to_string().contains('{'),
             "{refused}"
         );
-        for kind in [
-            "current_step",
-            "workflow_status",
-            "step_history",
-            "workflow_artifacts",
-            "telemetry",
-        ] {
+        for kind in OF_EXECUTION {
             let error = witness.server.read_error(&address(kind, id));
             assert_eq!(error["code"], -32002, "{kind} {id:?}: {error}");
             assert_eq!(

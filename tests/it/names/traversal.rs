@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::support::{
-    Client, Server, address,
+    Client, OF_EXECUTION, Server, address,
     long::share,
     project::{forge, payload},
     serve_alone,
@@ -359,13 +359,7 @@ fn an_id_and_a_project_and_agents_are_words() {
             let code = &started["error_code"];
             assert_eq!(code, "ARGUMENTS_INVALID", "{entry:?}: {started}");
         }
-        for kind in [
-            "current_step",
-            "workflow_status",
-            "step_history",
-            "workflow_artifacts",
-            "telemetry",
-        ] {
+        for kind in OF_EXECUTION {
             assert_eq!(
                 exists(server, &address(kind, entry), entry),
                 is_id,
