@@ -116,6 +116,7 @@ impl App {
             ids,
             activities,
             operations,
+            is_worker,
             store,
         } = self.host.options.clone();
         let catalogs = self.host.catalogs.clone();
@@ -138,6 +139,7 @@ impl App {
         let options = engine::Options {
             activities,
             operations,
+            is_worker,
             token_ttl: config.token_ttl,
             command_flags: self.command_flags().into(),
             environments: self.host.environments.clone(),

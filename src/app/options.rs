@@ -24,6 +24,8 @@ pub struct Options {
     pub activities: Activities,
     /// The operations of others that steps may ask for, where its program brings its own instead of the user's catalogs.
     pub operations: Option<Arc<dyn Operations>>,
+    /// Whether it does the work of the server: [`engine::Options::is_worker`](crate::engine::Options::is_worker).
+    pub is_worker: bool,
     /// How its store works, but for the snapshots: [`Config::snapshot_every`] says those.
     pub store: store::Options,
 }
@@ -37,6 +39,7 @@ impl Options {
             ids,
             activities: Activities::default(),
             operations: None,
+            is_worker: true,
             store: store::Options::default(),
         }
     }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output,
     execution_id::with,
+    lifecycle::print_way_on,
     link::{Link, given, is_final},
     picker::{Choice, pick},
     prompt::{Prompt, Typed},
@@ -53,11 +54,16 @@ struct Gate {
 }
 
 /// Asks the question of a gate and sends the answer; without an execution, lists all open gates.
-pub(super) async fn approve(args: ApproveArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
+pub(super) async fn approve(
+    args: ApproveArgs,
+    config: &Config,
+    flags: &str,
+    mut out: Output<'_>,
+) -> Result<u8> {
     let mut link = Link::new(config);
     let done = match args.execution_id.clone() {
-        Some(said) => answer(&mut link, &said, args, &mut out).await,
-        None if is_possible() && !out.json => picked(&mut link, args, &mut out).await,
+        Some(said) => answer(&mut link, &said, args, flags, &mut out).await,
+        None if is_possible() && !out.json => picked(&mut link, args, flags, &mut out).await,
         None => list(&mut link, &mut out).await,
     };
     link.end().await;
@@ -65,14 +71,19 @@ pub(super) async fn approve(args: ApproveArgs, config: &Config, mut out: Output<
 }
 
 /// Asks which of the open gates is answered, and then its question.
-async fn picked(link: &mut Link<'_>, args: ApproveArgs, out: &mut Output<'_>) -> Result<u8> {
+async fn picked(
+    link: &mut Link<'_>,
+    args: ApproveArgs,
+    flags: &str,
+    out: &mut Output<'_>,
+) -> Result<u8> {
     let mut gates = open_gates(link).await?;
     if gates.is_empty() {
         return out.write(NOTHING_WAITS).map(|()| EXIT_OK);
     }
     let choices: Vec<_> = gates.iter().map(Gate::choice).collect();
     match pick("gate", &choices, link).await? {
-        Some(at) => put(link, &gates.swap_remove(at), args, out).await,
+        Some(at) => put_all(link, &[gates.swap_remove(at)], &args, flags, out).await,
         None => Ok(EXIT_FINDINGS),
     }
 }
@@ -116,6 +127,7 @@ async fn answer(
     link: &mut Link<'_>,
     said: &str,
     args: ApproveArgs,
+    flags: &str,
     out: &mut Output<'_>,
 ) -> Result<u8> {
     let found = async |link: &mut Link<'_>, id: &str| {
@@ -126,7 +138,7 @@ async fn answer(
     let id = id.as_str();
     match choose(gates, id, args.step.as_deref()) {
         Ok(gates) if !is_possible() => Err(no_terminal(id, &gates)),
-        Ok(gates) => put_all(link, &gates, &args, out).await,
+        Ok(gates) => put_all(link, &gates, &args, flags, out).await,
         Err(error) if error.code() == Code::GateNotOpen => {
             let message = approved_already(link, id, args.step.as_deref()).await?;
             let Some(message) = message else {
@@ -174,6 +186,7 @@ async fn put_all(
     link: &mut Link<'_>,
     gates: &[Gate],
     args: &ApproveArgs,
+    flags: &str,
     out: &mut Output<'_>,
 ) -> Result<u8> {
     let mut code = EXIT_OK;
@@ -187,6 +200,9 @@ async fn put_all(
             code = code.max(put(link, gate, args.clone(), out).await?);
         }
     }
+    if let (EXIT_OK, Some(last)) = (code, gates.last()) {
+        return print_way_on(link, &last.execution, flags, out).await;
+    }
     Ok(code)
 }
 
@@ -197,12 +213,13 @@ async fn put(
     args: ApproveArgs,
     out: &mut Output<'_>,
 ) -> Result<u8> {
-    let Some((approved, why)) = ask(link, gate, &mut Prompt::stdin()).await? else {
+    let asked = ask(link, gate, &mut Prompt::stdin(), args.comment).await?;
+    let Some((approved, comment)) = asked else {
         prompt("Left open.\n")?;
         return Ok(EXIT_FINDINGS);
     };
     let by = args.name.unwrap_or_else(user);
-    let answer = send_answer(link, gate, approved, by, args.comment.or(why)).await?;
+    let answer = send_answer(link, gate, approved, by, comment).await?;
     out.reply(&answer).map(|()| EXIT_OK)
 }
 
@@ -215,7 +232,7 @@ pub(super) async fn ask_at_prompt(
     let Some(gate) = gates_of(link, id).await?.into_iter().next() else {
         return Ok(false);
     };
-    let Some((approved, why)) = ask(link, &gate, input).await? else {
+    let Some((approved, why)) = ask(link, &gate, input, None).await? else {
         return Ok(false);
     };
     send_answer(link, &gate, approved, user(), why)
@@ -273,6 +290,7 @@ async fn ask(
     link: &mut Link<'_>,
     gate: &Gate,
     input: &mut Prompt,
+    comment: Option<String>,
 ) -> Result<Option<(bool, Option<String>)>> {
     prompt(&gate.page())?;
     let asked = "Approve? [y]es, [r]eject, anything else leaves it open: ";
@@ -289,7 +307,8 @@ async fn ask(
         said = line(asked, input, link).await?.unwrap_or_default();
     }
     match said.to_lowercase().as_str() {
-        "y" | "yes" => Ok(Some((true, None))),
+        "y" | "yes" => Ok(Some((true, comment))),
+        "r" | "reject" if comment.is_some() => Ok(Some((false, comment))),
         "r" | "reject" => {
             let why = line("Why? (may be left empty): ", input, link).await?;
             Ok(why.map(|why| (false, Some(why).filter(|why| !why.is_empty()))))

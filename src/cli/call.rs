@@ -69,7 +69,7 @@ fn duration(text: &str) -> Result<String, String> {
 
 /// Calls the command and prints its answer; without one, lists what can be called.
 pub(super) async fn call(args: CallArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
-    let mut link = Link::new(config);
+    let mut link = Link::working(config);
     let done = if args.command.is_empty() {
         listed(args, &mut link, &mut out).await.map(|()| EXIT_OK)
     } else {

@@ -6,12 +6,15 @@ use super::{
     EXIT_FINDINGS, EXIT_OK, Output,
     command::{of_id, with_flags},
     execution_id::{Asks, has_any, with_or_picked},
-    link::{Link, given},
+    link::{Link, given, is_final},
     question::{self, is_possible},
-    value::list,
+    screen::Screen,
+    value::{field, list},
     visible::visible,
+    waits,
 };
 use crate::{
+    clock::{Clock as _, SystemClock},
     config::Config,
     domain::State,
     error::{Code, Error, Result},
@@ -84,6 +87,7 @@ pub(super) async fn change(
     change: Change,
     args: ChangeArgs,
     config: &Config,
+    flags: &str,
     mut out: Output<'_>,
 ) -> Result<u8> {
     let mut link = Link::new(config);
@@ -97,11 +101,79 @@ pub(super) async fn change(
         call(link, change, id, reason).await.map(Some)
     };
     let answer = with_or_picked(&mut link, said, change.asks(), act).await;
+    let done = match answer.map(Option::flatten) {
+        Ok(Some(answer)) if matches!(change, Change::Resume) && !out.json => {
+            print_resumed(&mut link, &answer, flags, &mut out).await
+        }
+        Ok(Some(answer)) => print_changed(&mut link, &answer, flags, &mut out).await,
+        Ok(None) => Ok(EXIT_FINDINGS),
+        Err(error) => Err(error),
+    };
     link.end().await;
-    match answer?.flatten() {
-        Some(answer) => out.reply(&answer).map(|()| EXIT_OK),
-        None => Ok(EXIT_FINDINGS),
+    done
+}
+
+/// Prints where a resumed execution stands. The message of the reply names the calls of a model.
+async fn print_resumed(
+    link: &mut Link<'_>,
+    answer: &Value,
+    flags: &str,
+    out: &mut Output<'_>,
+) -> Result<u8> {
+    let has_steps = !list(&answer["ready_steps"]).is_empty();
+    if has_steps || is_final(&answer["workflow_state"]) {
+        return print_changed(link, answer, flags, out).await;
     }
+    let id = answer["execution_id"].as_str().unwrap_or_default();
+    let status = link.read_of("workflow_status", id).await?;
+    let (now, is_served) = (SystemClock.now(), link.is_served());
+    let mut text = format!(
+        "Execution '{}' is {}\n",
+        visible(id),
+        field(&status, "state")
+    );
+    for wait in list(&status["waits"]) {
+        text += &Screen::stdout().block(None, "  ", &waits::words(wait, now, is_served));
+    }
+    for way in waits::ways(&status) {
+        text += &format!("To go on: {}\n", visible(&with_flags(&way.command, flags)));
+    }
+    out.write(text)?;
+    if status["state"] == State::Paused.as_str() {
+        return Ok(EXIT_FINDINGS);
+    }
+    print_way_on(link, id, flags, out).await
+}
+
+/// Prints the reply of a change, and the command that goes on where nothing does so by itself.
+pub(super) async fn print_changed(
+    link: &mut Link<'_>,
+    answer: &Value,
+    flags: &str,
+    out: &mut Output<'_>,
+) -> Result<u8> {
+    out.reply(answer)?;
+    match answer["execution_id"].as_str() {
+        Some(id) => print_way_on(link, id, flags, out).await,
+        None => Ok(EXIT_OK),
+    }
+}
+
+/// Prints the command that goes on with an execution, if it is running and no server works on it.
+pub(super) async fn print_way_on(
+    link: &mut Link<'_>,
+    id: &str,
+    flags: &str,
+    out: &mut Output<'_>,
+) -> Result<u8> {
+    if !out.json && !link.is_served() {
+        let status = link.read_of("workflow_status", id).await?;
+        if status["state"] == State::Running.as_str() {
+            let command = with_flags(&format!("midex run {}", of_id(id)), flags);
+            out.write(format!("To go on: {command}\n"))?;
+        }
+    }
+    Ok(EXIT_OK)
 }
 
 fn for_good(id: &str) -> String {
@@ -125,7 +197,7 @@ pub(super) async fn resume(
             execution_id,
             reason,
         };
-        return change(Change::Resume, args, config, out).await;
+        return change(Change::Resume, args, config, flags, out).await;
     }
     let mut link = Link::new(config);
     let answer = link.call("execution.resume", json!({})).await;

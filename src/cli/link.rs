@@ -18,16 +18,27 @@ use crate::{
 /// A session that is opened by the first question, and reopened when its server goes away.
 pub(super) struct Link<'a> {
     config: &'a Config,
+    is_worker: bool,
     session: Option<Session>,
     has_retried: bool,
 }
 
 impl<'a> Link<'a> {
+    /// A link of a command that asks or changes something and ends: without another process's server, no work is done.
     pub(super) fn new(config: &'a Config) -> Self {
         Self {
             config,
+            is_worker: false,
             session: None,
             has_retried: false,
+        }
+    }
+
+    /// A link of a command that stays while the server works: without another process's server, its own one does.
+    pub(super) fn working(config: &'a Config) -> Self {
+        Self {
+            is_worker: true,
+            ..Self::new(config)
         }
     }
 
@@ -111,7 +122,7 @@ impl<'a> Link<'a> {
     async fn session(&mut self) -> Result<&Session> {
         let session = match self.session.take() {
             Some(session) => session,
-            None => Session::open(self.config).await?,
+            None => Session::open(self.config, self.is_worker).await?,
         };
         Ok(self.session.insert(session))
     }

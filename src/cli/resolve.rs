@@ -3,13 +3,20 @@
 use serde_json::{Value, json};
 
 use super::{
-    EXIT_FINDINGS, EXIT_OK, Output,
+    EXIT_FINDINGS, Output,
     execution_id::{Asks, with_or_picked},
+    lifecycle::print_changed,
     link::Link,
-    run,
+    picker::{Choice, pick},
+    question::{is_possible, prompt},
+    run::{self, input::Input},
     signal::waited_for,
 };
-use crate::{config::Config, error::Result, limits};
+use crate::{
+    config::Config,
+    error::{Code, Error, Result},
+    limits,
+};
 
 /// What it asks for.
 const ASKS: Asks = Asks {
@@ -21,7 +28,7 @@ const ASKS: Asks = Asks {
 /// Which step of which execution, and what came of it.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
-    override_usage = "midex resolve [EXECUTION] [STEP] --retry|--failed <WHY>|--output <JSON>"
+    override_usage = "midex resolve [EXECUTION] [STEP] [--retry|--failed <WHY>|--output <JSON>]"
 )]
 pub(super) struct ResolveArgs {
     /// The execution, or the beginning of its id, @last, @last-failed; without it a terminal is asked
@@ -37,9 +44,9 @@ pub(super) struct ResolveArgs {
     item: Option<u32>,
 }
 
-/// What came of it.
+/// What came of it; without it a terminal is asked.
 #[derive(Clone, Debug, clap::Args)]
-#[group(required = true, multiple = false)]
+#[group(multiple = false)]
 struct VerdictArgs {
     /// It did not take effect: do it again
     #[arg(long)]
@@ -53,10 +60,33 @@ struct VerdictArgs {
 }
 
 /// Calls `execution.resolve` and prints its reply.
-pub(super) async fn resolve(args: ResolveArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
+pub(super) async fn resolve(
+    args: ResolveArgs,
+    config: &Config,
+    flags: &str,
+    mut out: Output<'_>,
+) -> Result<u8> {
+    let mut link = Link::new(config);
+    let done = match asked(args, &mut link).await {
+        Ok(Some(answer)) => print_changed(&mut link, &answer, flags, &mut out).await,
+        Ok(None) => Ok(EXIT_FINDINGS),
+        Err(error) => Err(error),
+    };
+    link.end().await;
+    done
+}
+
+/// Resolves the step, after questions for what the arguments leave out; `None` if one was not answered.
+async fn asked(args: ResolveArgs, link: &mut Link<'_>) -> Result<Option<Value>> {
+    let mut verdict = args.verdict;
+    if verdict.is_empty() {
+        match VerdictArgs::pick(link).await? {
+            Some(picked) => verdict = picked,
+            None => return Ok(None),
+        }
+    }
     let mut arguments = json!({});
-    let VerdictArgs { failed, output, .. } = args.verdict;
-    match (failed, output) {
+    match (verdict.failed, verdict.output) {
         (Some(why), _) => {
             (arguments["verdict"], arguments["message"]) = (json!("failed"), json!(why));
         }
@@ -69,12 +99,53 @@ pub(super) async fn resolve(args: ResolveArgs, config: &Config, mut out: Output<
     if let Some(item) = args.item {
         arguments["item"] = json!(item);
     }
-    let mut link = Link::new(config);
-    let answer = named(&mut link, args.execution_id, args.step, arguments).await;
-    link.end().await;
-    match answer? {
-        Some(answer) => out.reply(&answer).map(|()| EXIT_OK),
-        None => Ok(EXIT_FINDINGS),
+    named(link, args.execution_id, args.step, arguments).await
+}
+
+impl VerdictArgs {
+    fn is_empty(&self) -> bool {
+        !self.retry && self.failed.is_none() && self.output.is_none()
+    }
+
+    /// Asks on a terminal whether the step took effect.
+    async fn pick(link: &mut Link<'_>) -> Result<Option<Self>> {
+        if !is_possible() {
+            let message = "nothing says whether the step took effect";
+            return Err(Error::new(Code::UsageInvalid, message).with_action(
+                "Find out whether it took effect, then add --output JSON if it did, --failed WHY if it failed, or --retry to do it again",
+            ));
+        }
+        let choices = [
+            ("output", "it took effect: its output is asked next"),
+            ("failed", "it failed: the reason is asked next"),
+            ("retry", "it took no effect: it is done again"),
+        ];
+        let choices = choices.map(|(key, about)| Choice {
+            key: key.to_owned(),
+            about: about.to_owned(),
+            question: String::new(),
+        });
+        let Some(at) = pick("answer", &choices, link).await? else {
+            return Ok(None);
+        };
+        let mut picked = Self {
+            retry: at == 2,
+            failed: None,
+            output: None,
+        };
+        if !picked.retry {
+            prompt(["Its output (JSON, or @FILE): ", "Why did it fail? "][at])?;
+            let Some(said) = Input::stdin().line(link).await? else {
+                return Ok(None);
+            };
+            let text = if at == 0 {
+                &mut picked.output
+            } else {
+                &mut picked.failed
+            };
+            *text = Some(said.trim().to_owned());
+        }
+        Ok(Some(picked))
     }
 }
 

@@ -106,7 +106,7 @@ pub(super) async fn run(
         .map(|flag| inputs::single("--input", flag));
     let single = single.collect::<Result<Vec<_>>>()?;
     let source = OutputSource::of(&args.from)?;
-    let mut link = Link::new(config);
+    let mut link = Link::working(config);
     let workflow = match (args.workflow, &args.id) {
         (None, None) => match picked(config, out.json, &mut link).await? {
             None => return Ok(EXIT_FINDINGS),

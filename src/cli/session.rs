@@ -19,16 +19,17 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Connects to the server of the data directory, or opens the store and embeds a server.
+    /// Connects to the server of the data directory, or opens the store and embeds a server. Only if `is_worker` that server
+    /// does the work of executions: a command that ends after one call would cut it off.
     ///
     /// # Errors
     /// `STORE_BUSY` if another process owns the store and does not answer; the errors of opening the store.
-    pub(super) async fn open(config: &Config) -> Result<Self> {
-        let options = Options::new(
-            config.clone(),
-            Arc::new(SteadyClock::default()),
-            Arc::new(SystemIds),
-        );
+    pub(super) async fn open(config: &Config, is_worker: bool) -> Result<Self> {
+        let (clock, ids) = (Arc::new(SteadyClock::default()), Arc::new(SystemIds));
+        let options = Options {
+            is_worker,
+            ..Options::new(config.clone(), clock, ids)
+        };
         let process = Process::for_command(options);
         let mut gone = Error::internal("no server was asked");
         for _ in 0..limits::LINK_ATTEMPTS_MAX {

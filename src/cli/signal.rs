@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use super::{
-    EXIT_FINDINGS, EXIT_OK, Output,
+    EXIT_FINDINGS, Output,
     execution_id::{Asks, with_or_picked},
+    lifecycle::print_changed,
     link::Link,
     picker::{Choice, pick},
     question::is_possible,
@@ -39,18 +40,24 @@ pub(super) struct SignalArgs {
 }
 
 /// Calls `execution.signal` and prints its reply.
-pub(super) async fn signal(args: SignalArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
+pub(super) async fn signal(
+    args: SignalArgs,
+    config: &Config,
+    flags: &str,
+    mut out: Output<'_>,
+) -> Result<u8> {
     let payload = match &args.payload {
         Some(given) => run::inputs::json("--payload", given, limits::SIGNAL_BYTES_MAX)?.1,
         None => Value::Null,
     };
     let mut link = Link::new(config);
-    let answer = send(&mut link, args, payload).await;
+    let done = match send(&mut link, args, payload).await {
+        Ok(Some(answer)) => print_changed(&mut link, &answer, flags, &mut out).await,
+        Ok(None) => Ok(EXIT_FINDINGS),
+        Err(error) => Err(error),
+    };
     link.end().await;
-    match answer? {
-        Some(answer) => out.reply(&answer).map(|()| EXIT_OK),
-        None => Ok(EXIT_FINDINGS),
-    }
+    done
 }
 
 async fn send(link: &mut Link<'_>, args: SignalArgs, payload: Value) -> Result<Option<Value>> {

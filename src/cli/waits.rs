@@ -35,6 +35,13 @@ pub(super) fn gate_word(wait: &Value) -> String {
     item.map_or_else(|| step.to_owned(), |item| format!("{step}[{}]", item + 1))
 }
 
+/// Said of work that is due while no server runs.
+const NOBODY_WORKS: &str = "nobody works on it now, for no server runs";
+
+fn is_past(time: &str, now: Timestamp) -> bool {
+    time.parse::<Timestamp>().is_ok_and(|time| time <= now)
+}
+
 /// What is waited for, in words: `nap waits until 2026-01-01 10:00:00 +00 (42 s left)`. `is_served` says whether a server runs
 /// that does what no model is needed for.
 pub(super) fn words(wait: &Value, now: Timestamp, is_served: bool) -> String {
@@ -43,7 +50,8 @@ pub(super) fn words(wait: &Value, now: Timestamp, is_served: bool) -> String {
     let left = until(&due, now);
     match wait["waits_for"].as_str().unwrap_or_default() {
         "operation" if is_served => format!("{step}: the server works on it"),
-        "operation" => format!("{step}: nobody works on it now, for no server runs"),
+        "operation" => format!("{step}: {NOBODY_WORKS}"),
+        "retry" if !is_served && is_past(&due, now) => format!("{step}: {NOBODY_WORKS}"),
         "timer" => {
             let left = left.map_or_else(String::new, |left| format!(" ({left} left)"));
             format!("{step} waits until {}{left}", local(&due))
@@ -60,7 +68,7 @@ pub(super) fn words(wait: &Value, now: Timestamp, is_served: bool) -> String {
         "catalog" => format!("{step} waits for the catalog `{}`", field(wait, "catalog")),
         "unknown" => {
             format!(
-                "{step} was cut off, and nobody knows what came of it: look, then resolve it with --retry, --failed WHY or --output JSON"
+                "{step} was cut off, and nobody knows what came of it: find out, then resolve it with --output JSON, --failed WHY or --retry"
             )
         }
         "child" => format!("{step} waits for its child"),
@@ -129,8 +137,8 @@ pub(super) fn way(wait: &Value, status: &Value) -> Option<Way> {
             let item = item.map_or_else(String::new, |item| format!(" --item {item}"));
             let step = named("step_name");
             // No flag stands behind `--`.
-            let command = format!("midex resolve --retry{item} {id} {step}");
-            (command, "does it again")
+            let command = format!("midex resolve{item} {id} {step}");
+            (command, "asks whether it took effect")
         }
         "child" => (
             format!("midex show {}", operand(&child_of(status, wait)?)),
@@ -201,7 +209,7 @@ mod tests {
             (
                 json!({ "waits_for": "unknown", "item": 1 }),
                 "x #2 was cut off",
-                Some("midex resolve --retry --item 1 'a b' x"),
+                Some("midex resolve --item 1 'a b' x"),
             ),
             (
                 json!({ "waits_for": "child", "step_name": "sub" }),

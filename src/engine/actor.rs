@@ -191,7 +191,8 @@ impl ActorState {
             return After::GoOn;
         };
         let execution = &live.seen.execution;
-        if self.missing_capability().is_some() {
+        let is_worker = self.shared.runner.executors.is_worker;
+        if !is_worker || self.missing_capability().is_some() {
             return After::GoOn;
         }
         if execution.state() != State::Running {

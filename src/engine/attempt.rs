@@ -29,6 +29,7 @@ pub(super) struct Executors {
     pub(super) activities: Activities,
     pub(super) operations: Arc<dyn Operations>,
     pub(super) secrets: Secrets,
+    pub(super) is_worker: bool,
 }
 
 impl Executors {
@@ -39,9 +40,10 @@ impl Executors {
         lacked.map(String::as_str)
     }
 
-    /// Whether the step is an activity that this process has not.
+    /// True for a step that another process is to do: this one stays for no work, or has not the activity.
     pub(super) fn lacks(&self, kind: &StepKind) -> bool {
-        matches!(kind, StepKind::Activity { name, .. } if self.activities.get(name).is_none())
+        !self.is_worker
+            || matches!(kind, StepKind::Activity { name, .. } if self.activities.get(name).is_none())
     }
 }
 
@@ -152,7 +154,7 @@ async fn perform(
                 body: input.get_mut("body").map(Value::take),
                 secrets,
                 pages: paginate.map(|paginate| Pages {
-                    most: paginate.max_pages,
+                    max_pages: paginate.max_pages,
                     next: input.pointer_mut("/pages/next").map(Value::take),
                 }),
                 whole,

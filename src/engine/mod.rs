@@ -96,6 +96,9 @@ pub struct Options {
     pub activities: Activities,
     /// The operations of others that steps may ask for.
     pub operations: Arc<dyn Operations>,
+    /// Whether this process stays to do the work of the server. If not, attempts are put off, and time moves nothing: a
+    /// process that ends after one call would cut them off.
+    pub is_worker: bool,
     /// What steps of the server may be given and nobody may see.
     pub secrets: Secrets,
     /// The definitions that children follow.
@@ -119,6 +122,7 @@ impl Options {
             stopping: CancellationToken::new(),
             activities: Activities::default(),
             operations: Arc::new(NoOperations),
+            is_worker: true,
             secrets: Secrets::default(),
             workflows: Arc::new(NoWorkflows),
             descendants_open_max: limits::DESCENDANTS_OPEN_MAX,
@@ -232,6 +236,7 @@ impl Engine {
                 activities: options.activities,
                 operations: options.operations,
                 secrets: options.secrets,
+                is_worker: options.is_worker,
             }),
             workflows: options.workflows,
             deadlines: Deadlines::default(),
@@ -247,8 +252,10 @@ impl Engine {
             })?;
         // Set here alone, and nobody had it before.
         let _ = shared.supervisor.set(supervisor);
-        tokio::spawn(deadlines::serve(shared.clone()));
-        tokio::spawn(deadlines::find(shared.clone()));
+        if options.is_worker {
+            tokio::spawn(deadlines::serve(shared.clone()));
+            tokio::spawn(deadlines::find(shared.clone()));
+        }
         Ok(Self::of(shared))
     }
 

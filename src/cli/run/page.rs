@@ -9,6 +9,7 @@ use crate::{
     cli::{
         Output,
         command::{operand, with_flags},
+        link::is_final,
         screen::{Screen, Style, cut, one_line},
         show::left,
         value::{duration, field, fields, final_output_faults, gist, json_text, list},
@@ -38,6 +39,8 @@ pub(super) struct Page<'a> {
     has_personas: bool,
     /// The last message about what the execution waits for.
     waited: String,
+    /// The execution whose end the last printed reply has.
+    ended: Option<String>,
 }
 
 impl<'a> Page<'a> {
@@ -50,6 +53,7 @@ impl<'a> Page<'a> {
             agents: HashSet::new(),
             has_personas,
             waited: String::new(),
+            ended: None,
         }
     }
 
@@ -237,6 +241,15 @@ impl<'a> Page<'a> {
     /// Prints how the execution ended, and what of its effects was taken back.
     pub(super) fn ended(&mut self, shown: &Value) -> Result<()> {
         let status = &shown["status"];
+        if self.json() {
+            // Steps of the server may have followed the last reply.
+            let is_printed = self.ended.as_deref() == status["execution_id"].as_str();
+            return if is_printed {
+                Ok(())
+            } else {
+                self.reply(status, "")
+            };
+        }
         let state = status["state"].as_str().unwrap_or_default();
         let mut text = format!("\n{}{}\n", self.screen.state(state), outcome(status));
         let reason = field(status, "reason");
@@ -311,6 +324,10 @@ impl<'a> Page<'a> {
     /// Prints a reply: as JSON in one line, or as `text`.
     pub(super) fn reply(&mut self, reply: &Value, text: &str) -> Result<()> {
         if self.json() {
+            let state = [&reply["workflow_state"], &reply["state"]];
+            let is_end = state.into_iter().any(is_final);
+            let id = reply["execution_id"].as_str().filter(|_| is_end);
+            self.ended = id.map(str::to_owned);
             return self.out.write(json_text(reply, false) + "\n");
         }
         self.out.write(text)

@@ -138,13 +138,11 @@ async fn moved(
     pause: Duration,
     config: &Config,
 ) -> Result<()> {
-    let is_served = link.is_served();
-    let arguments = json!({
-        "execution_id": id, "since_revision": revision, "timeout_s": limits::TAIL_WAIT_S
-    });
-    let answer = link.call_once("execution.wait", arguments);
-    if is_served {
-        match answer.await {
+    if link.is_served() {
+        let arguments = json!({
+            "execution_id": id, "since_revision": revision, "timeout_s": limits::TAIL_WAIT_S
+        });
+        match link.call_once("execution.wait", arguments).await {
             Ok(_) => return Ok(()),
             Err(error) if !error.code().retryable() => return Err(error),
             Err(_) => {}
@@ -153,13 +151,6 @@ async fn moved(
         link.leave().await;
         tokio::time::sleep(pause).await;
         return Ok(());
-    }
-    // What is due happens as soon as the store is open.
-    if let Ok(moved) = tokio::time::timeout(limits::OUTPUT_LINE_GRACE, answer).await {
-        return match moved {
-            Err(error) if !error.code().retryable() => Err(error),
-            _ => Ok(()),
-        };
     }
     link.release().await?;
     let before = written(&config.data_dir);

@@ -217,3 +217,53 @@ async fn a_payload_of_bytes_is_named_and_written_to_a_file() {
     shop.ends(1, &failed);
     assert!(!shop.place.project().join("none.png").exists());
 }
+
+/// A command that ends after one call would cut the work of a server off: it leaves it to a process that stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_that_end_at_once_do_no_work_of_a_server() {
+    let shop = Shop::open().await;
+    shop.place.file(
+        "workflows/stock.yaml",
+        "workflow: stock
+description: Stock the shelf
+steps:
+  - { id: paid, gate: { ask: Is it paid? } }
+  - { id: first, run: pantry jars:create, with: { label: figs } }
+  - { id: second, run: pantry jars:create, with: { label: plums } }
+",
+    );
+    shop.ends(1, &["run", "stock", "--id", "s"]);
+    let mut terminal = Terminal::open(shop.place.command(&["approve", "s"]));
+    terminal.answer("leaves it open: ", "y");
+    let told = terminal.ends(0);
+    assert!(told.contains("To go on: midex run --id s"), "{told}");
+    let revision = shop.place.json(&["show", "s"])["status"]["revision"].clone();
+    for _ in 0..3 {
+        let shown = shop.ends(0, &["show", "s"]);
+        shown.shows(&["first: nobody works on it now, for no server runs"]);
+        shop.ends(0, &["list", "executions"]);
+    }
+    assert_eq!(shop.service.seen().len(), 0);
+    assert_eq!(
+        shop.place.json(&["show", "s"])["status"]["revision"],
+        revision
+    );
+    let ran = shop.ends(0, &["run", "--id", "s", "--json"]);
+    let last: Value = serde_json::from_str(ran.out.lines().last().expect("a line")).unwrap();
+    assert_eq!(last["state"], "completed", "{ran:?}");
+    assert_eq!(shop.service.seen().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_catalog_at_an_address_that_is_refused_says_so_before_it_is_called() {
+    let shop = Shop::new().await;
+    let allow = format!("midex catalog allow pantry {}", shop.service.host);
+    let add = ["catalog", "add", "pantry.yaml", "--title", "Pantry"];
+    shop.ends(0, &add).says(&["calls are refused", &allow]);
+    shop.ends(0, &["catalog", "show", "pantry"])
+        .shows(&["refused", &allow]);
+    shop.ends(0, &["doctor"]).shows(&["1 refused", &allow]);
+    shop.ends(0, &["catalog", "allow", "pantry", &shop.service.host]);
+    shop.ends(0, &["catalog", "show", "pantry"])
+        .shows(&["usable"]);
+}

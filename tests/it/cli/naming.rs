@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{Place, terminal::Terminal};
-use crate::support::{Client, assert_has, project::Project};
+use crate::support::{Client, assert_has, project::Project, says};
 
 /// A place with two executions that begin alike, `release-one` and `release-two`, and a third one that failed, `other`.
 fn place() -> Place {
@@ -324,4 +324,42 @@ fn the_gate_of_an_item_is_named_and_several_are_asked_one_after_the_other() {
     terminal.answer("Approve? ", "y");
     terminal.ends(0);
     assert_eq!(server.status("g")["state"], "completed");
+}
+
+#[test]
+fn a_comment_that_is_given_is_not_asked_for() {
+    let project = Project::new(&[("workflows/gated.yaml", GATE)]);
+    let mut server = project.serve();
+    server.begin("gated", "g");
+    let flags = ["approve", "g", "--comment", "too early"];
+    let mut terminal = Terminal::open(project.command(&flags));
+    terminal.answer("Approve? ", "r");
+    let shown = terminal.ends(0);
+    assert!(!shown.contains("Why?"), "{shown}");
+    let status = server.status("g");
+    says(&status["error"]["message"], "too early");
+}
+
+/// Doing it again is one of three answers, and none of them is taken without a question.
+#[test]
+fn what_came_of_a_cut_off_step_is_asked() {
+    let place = place();
+    place.ends(2, &["resolve", "release-two", "fix"]).says(&[
+        "--output JSON",
+        "--failed WHY",
+        "--retry",
+    ]);
+    for (answer, asked) in [
+        ("retry", ""),
+        ("failed", "Why did it fail? "),
+        ("output", "Its output"),
+    ] {
+        let mut terminal = Terminal::open(place.command(&["resolve", "release-two", "fix"]));
+        terminal.answer("Which answer? ", answer);
+        if !asked.is_empty() {
+            terminal.answer(asked, "7");
+        }
+        let shown = terminal.ends(1);
+        assert_has(&shown, &["OUTCOME_KNOWN"]);
+    }
 }

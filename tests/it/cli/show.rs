@@ -209,8 +209,8 @@ fn show_leads_from_a_parent_to_its_child_and_back() {
     let shown = place.done(&["show", child]);
     assert_has(&shown, &[&head, "parent   p\n", "diagnose"]);
     place.done(&["abandon", child]);
-    let mut is_failing = || place.json(&["show", "p"])["status"]["ending"] == "failed";
-    until(&mut is_failing, "the parent is failing");
+    // The parent hears of it from a process that stays.
+    place.with_stdin(&["run", "--id", "p"], "").ends(1);
     let shown = place.done(&["show", "p"]);
     assert_has(
         &shown,
