@@ -139,6 +139,9 @@ impl Execution {
                 }));
             }
             Event::VisitClosed(closed) => {
+                if closed.outcome == Outcome::Voided {
+                    self.note_cut_off(&closed.visit_id);
+                }
                 self.end_step(&closed.visit_id, &closed.outcome);
                 self.revisit(&closed.visit_id, |visit| {
                     visit.close(row, &closed.outcome, closed.consumed);
@@ -223,6 +226,22 @@ impl Execution {
             visit_id: visit_id.clone(),
             list,
         });
+    }
+
+    /// Remembers a visit that is voided while the server works on it: its effect may come all the same, and is not taken back.
+    fn note_cut_off(&mut self, visit_id: &VisitId) {
+        let visit = self.visit(visit_id).map(|(.., visit)| visit);
+        let awaiting = visit.and_then(|visit| visit.awaiting.as_ref());
+        let is_in_work = matches!(
+            awaiting,
+            Some(Awaiting::Operation { .. } | Awaiting::Unknown)
+        );
+        if is_in_work && visit_id.body == Body::Work {
+            self.not_compensated.push(NotCompensated {
+                visit_id: visit_id.clone(),
+                why: "it was cut off, and nobody knows what came of it".to_owned(),
+            });
+        }
     }
 
     fn end_compensation(&mut self, visit_id: &VisitId, outcome: &Outcome) {

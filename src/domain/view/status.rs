@@ -368,14 +368,24 @@ pub struct HookFailureView {
     pub error: FailureView,
 }
 
-fn not_compensated(execution: &Execution) -> Vec<NotCompensatedView> {
+/// The effects that were not taken back, of steps that say how that is done.
+fn not_compensated(subject: &Subject<'_>) -> Vec<NotCompensatedView> {
+    let can_be = |one: &&NotCompensated| {
+        let VisitId { step, item, .. } = &one.visit_id;
+        let body = Body::Compensation;
+        let definition = subject.definition;
+        definition
+            .body(step.as_ref(), body, item.is_some())
+            .is_some()
+    };
     let view = |one: &NotCompensated| NotCompensatedView {
         step: one.visit_id.step().to_string(),
         visit: one.visit_id.visit,
         item: one.visit_id.item,
         why: one.why.clone(),
     };
-    execution.not_compensated().iter().map(view).collect()
+    let left = subject.execution.not_compensated().iter();
+    left.filter(can_be).map(view).collect()
 }
 
 fn hook_failures(execution: &Execution) -> Vec<HookFailureView> {
@@ -451,7 +461,7 @@ pub fn status(subject: &Subject<'_>) -> StatusView {
         root: execution.parent().map(|above| above.root.to_string()),
         children: children(subject),
         ending: execution.ending().map(|to| to.as_str().to_owned()),
-        not_compensated: not_compensated(execution),
+        not_compensated: not_compensated(subject),
         hook_failures: hook_failures(execution),
         pause_reasons: execution.pauses().to_vec(),
         reason: execution.reason.clone(),

@@ -337,3 +337,27 @@ async fn steps_for_a_failure_are_passed_where_nothing_fails() {
         Some(json!({ "did": { "did": { "what": "hotel" } } }))
     );
 }
+
+/// What was sent when another step failed may have been done: it is named, for nobody takes it back.
+#[tokio::test(start_paused = true)]
+async fn an_effect_that_was_cut_off_is_told_as_not_taken_back() {
+    let log = Log::new();
+    let lines = "steps:
+  - { id: slow, depends_on: [], activity: slow, compensate: { activity: refund } }
+  - { id: read, depends_on: [], activity: slow }
+  - { id: send, depends_on: [], activity: send }
+";
+    let slow = log.activity("slow", seconds(10), |_| Ok(json!({})));
+    let send = log.activity("send", seconds(1), |context| fails_in_send("send", context));
+    let refund = log.activity("refund", seconds(1), |_| Ok(json!({})));
+    let engine = engine(&log, only([slow, send, refund])).await;
+    let definition = play::defined_with(lines, &["slow", "send", "refund"]);
+    begin(&engine, definition, json!({})).await;
+    let status = until_state(&engine, "failed").await;
+    let left = status.not_compensated.iter();
+    let left: Vec<_> = left.map(|left| (&*left.step, &*left.why)).collect();
+    assert_eq!(
+        left,
+        [("slow", "it was cut off, and nobody knows what came of it")]
+    );
+}

@@ -555,6 +555,7 @@ impl<'a> Interpreter<'a> {
             .collect();
         for place in places {
             self.order(place, what);
+            self.note_cut_off(place);
             self.close(place, "skipped");
         }
     }

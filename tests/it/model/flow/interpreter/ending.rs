@@ -3,7 +3,7 @@
 use midex::domain::{Lifecycle, event::Ordered};
 use serde_json::{Value, json};
 
-use super::{Interpreter, Open, Outcome, Part, To, Waits, status};
+use super::{Interpreter, Open, Outcome, Part, Place, To, Waits, status};
 use crate::model::flow::manifest::{COUNTERS, Does, Effect, Kind};
 
 /// A visit whose effect can be taken back.
@@ -26,7 +26,7 @@ impl Interpreter<'_> {
     }
 
     /// An effect of the server that was waited for came to something; during a pause that is noted.
-    pub(in crate::model::flow) fn work(&mut self, place: super::Place, outcome: Outcome) {
+    pub(in crate::model::flow) fn work(&mut self, place: Place, outcome: Outcome) {
         if self.state == "paused" {
             self.open.get_mut(&place).expect("it is open").waits = Waits::Deferred(outcome);
         } else {
@@ -227,6 +227,20 @@ impl Interpreter<'_> {
             && body != "compensate"
         {
             self.hook_failures.push((step, visit, body, code));
+        }
+    }
+
+    /// What is void while the server works on it may take effect all the same, and is not taken back.
+    pub(super) fn note_cut_off(&mut self, (step, part): Place) {
+        let open = &self.open[&(step, part)];
+        let item = match part {
+            Part::Work => None,
+            Part::Item(item) => Some(item),
+            Part::Beside(..) => return,
+        };
+        if open.waits == Waits::Act && self.compensation(step, item).is_some() {
+            let visit = open.visit;
+            self.not_compensated.push(Kept { step, visit, item });
         }
     }
 
