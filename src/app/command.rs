@@ -228,7 +228,9 @@ fn of_one_step(id: &str, call: &CommandCall) -> Result<(Definition, Value)> {
         operation: operation.to_owned(),
         body: call.body.as_ref().map(|_| json!("${{ inputs.body }}")),
         idempotent: None,
-        paginate: call.pages.map(|max_pages| Paginate { max_pages }),
+        paginate: call.pages.map(|max_pages| Paginate {
+            max_pages: Some(max_pages),
+        }),
         whole: true,
     };
     let step = Step {

@@ -158,7 +158,7 @@ impl Operations for Catalogs {
                 return Ok(answer.await?.brought(call.whole));
             };
             let paginate = Paginate {
-                max_pages: Some(pages.most),
+                max_pages: pages.max_pages,
                 items_path: None,
             };
             let (arguments, pages) = ((&call.with, body), (&paginate, pages.next.as_ref()));
@@ -167,10 +167,12 @@ impl Operations for Catalogs {
                 answer,
                 items,
                 next,
+                incomplete,
             } = page.await?;
-            // An output is the list alone: what is to be known of it has no other place.
-            for note in answer.notes.iter().filter(|_| !call.whole) {
-                tracing::warn!(catalog = call.catalog, operation = call.operation, "{note}");
+            // The output is the list alone, and cannot say that items may be missing.
+            if let Some(why) = incomplete.filter(|_| !call.whole) {
+                let failure = OperationFailure::new("incomplete", why);
+                return Err(failure.coded(FailureCode::ListIncomplete));
             }
             Ok(match items {
                 None => answer.brought(call.whole),

@@ -82,8 +82,8 @@ pub struct OperationCall {
 /// A list that comes in pages, each a call of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pages {
-    /// How many are asked for at most.
-    pub most: u32,
+    /// How many are asked for at most; without it [`limits::CALL_PAGES`](crate::limits::CALL_PAGES).
+    pub max_pages: Option<u32>,
     /// What the page before said of where this one is ([`Page::next`]); `None` for the first.
     ///
     /// [`Page::next`]: crate::domain::execution::Page::next

@@ -59,6 +59,9 @@ codes! {
     /// A value is larger, or a list longer, than the limit.
     LimitExceeded = "LIMIT_EXCEEDED",
         "Make it less: `midex show {execution_id}` says what is too large, and names the limit";
+    /// A list came in pages, and items of it may be missing.
+    ListIncomplete = "LIST_INCOMPLETE",
+        "Raise `max_pages` of the `paginate`, or ask for less: `midex show {execution_id}` says why items may be missing";
     /// Too few of the steps before it were completed for what `join` asks.
     JoinMissed = "JOIN_MISSED",
         "Run `midex show {execution_id}`: it says which of the steps before failed";
@@ -156,7 +159,14 @@ impl FailureCode {
 
 /// Classes of failures: each stands for several codes, or for failures whose code is another word. A class of statuses is
 /// `http_4xx`.
-const CLASSES: [&str; 5] = ["timeout", "network", "too_large", "child", "uncallable"];
+const CLASSES: [&str; 6] = [
+    "timeout",
+    "network",
+    "too_large",
+    "incomplete",
+    "child",
+    "uncallable",
+];
 
 /// The statuses of HTTP that a call may fail with.
 pub const FAILED_STATUSES: std::ops::RangeInclusive<u16> = 300..=599;

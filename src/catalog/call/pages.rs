@@ -45,6 +45,8 @@ pub struct Paged {
     pub items: Option<Vec<Value>>,
     /// What the call for the next page is given; `None` where this is the last.
     pub next: Option<Value>,
+    /// Why items may be missing, other than that the caller's `max_pages` were reached.
+    pub incomplete: Option<String>,
 }
 
 /// How far a list came, and where its next page is.
@@ -129,22 +131,24 @@ pub(super) async fn page(
     turn.is_promised = signs.has_more == Some(true) || matches!(next, Some(Next::At(_)));
     turn.status = answer.status;
     let (items, stopped) = turn.add(items);
-    let stopped = stopped.or_else(|| turn.stops_before(next.as_ref()?, paginate));
+    let stopped = stopped.or_else(|| turn.stops_before(next.as_ref()?));
+    let cut = next.as_ref().and_then(|_| turn.cut_at(paginate));
     answer.pages = turn.pages;
-    let has_stopped = stopped.is_some();
-    answer
-        .notes
-        .extend(stopped.map(|why| format!("there may be more items: {why}")));
+    let has_stopped = stopped.is_some() || cut.is_some();
+    let is_wanted = stopped.is_none() && paginate.max_pages.is_some();
+    let why = stopped.or(cut);
+    let mut why = why.map(|why| format!("there may be more items: {why}"));
     if next.is_none() {
         if operation.pagination.is_none() && number == 0 {
             let why = "the document shows no way to a further page";
             answer.notes.push(format!("this is one page: {why}"));
         }
         if signs.has_more == Some(true) {
-            let why = "there are more items, and nothing says how they are asked for";
-            answer.notes.push(why.to_owned());
+            let unknown = "there are more items, and nothing says how they are asked for";
+            why.get_or_insert_with(|| unknown.to_owned());
         }
     }
+    answer.notes.extend(why.clone());
     turn.next = next.filter(|_| !has_stopped);
     let next = turn
         .next
@@ -155,15 +159,17 @@ pub(super) async fn page(
         answer,
         items,
         next,
+        incomplete: why.filter(|_| !is_wanted),
     })
 }
 
 /// An answer that is no list: all of it where it is the first, else the end of the list.
 fn no_list(mut answer: Answer, payload: Payload, number: u32) -> Paged {
     let why = "an answer has no list of items";
-    if number > 0 {
+    let incomplete = (number > 0).then(|| format!("there may be more items: {why}"));
+    if let Some(why) = &incomplete {
         answer.pages = number;
-        answer.notes.push(format!("there may be more items: {why}"));
+        answer.notes.push(why.clone());
     } else {
         answer.notes.push(format!("this is one page: {why}"));
         answer.payload = payload;
@@ -173,6 +179,7 @@ fn no_list(mut answer: Answer, payload: Payload, number: u32) -> Paged {
         answer,
         items,
         next: None,
+        incomplete,
     }
 }
 
@@ -200,13 +207,14 @@ impl Turn {
         let answer = Answer {
             status: self.status,
             pages: self.pages,
-            notes: note.into_iter().collect(),
+            notes: note.iter().cloned().collect(),
             ..Answer::default()
         };
         Paged {
             answer,
             items: Some(Vec::new()),
             next: None,
+            incomplete: note,
         }
     }
 
@@ -262,18 +270,25 @@ impl Turn {
         self.seen.insert(digest.chars().take(SEEN_CHARS).collect())
     }
 
-    /// Why the next page is not asked for.
-    fn stops_before(&mut self, next: &Next, paginate: &Paginate) -> Option<String> {
+    /// Why the next page is not asked for, other than the limit of pages.
+    fn stops_before(&mut self, next: &Next) -> Option<String> {
         let is_new = match next {
             Next::At(url) => self.sees("url", url),
             Next::With(_, value) => self.sees("value", &value.to_string()),
         };
-        if !is_new {
-            return Some("a page named one that was asked for before as the next".to_owned());
-        }
+        let why = "a page named one that was asked for before as the next";
+        (!is_new).then(|| why.to_owned())
+    }
+
+    /// The limit of pages, if it is reached.
+    fn cut_at(&self, paginate: &Paginate) -> Option<String> {
         let most = paginate.max_pages.unwrap_or(limits::CALL_PAGES);
         let most = most.clamp(1, limits::CALL_PAGES_MAX);
-        (self.pages >= most).then(|| format!("{most} pages were asked for"))
+        let hint = match paginate.max_pages {
+            Some(_) => "",
+            None => ", and `max_pages` says how many are wanted",
+        };
+        (self.pages >= most).then(|| format!("{most} pages were asked for{hint}"))
     }
 }
 

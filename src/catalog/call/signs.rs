@@ -37,12 +37,13 @@ impl Signs {
                 inner.for_each(|(name, value)| signs.read(&bare(name), value));
             }
         }
-        let page = signs.page.or(asked);
-        if page
-            .zip(signs.count)
-            .is_some_and(|(page, count)| page >= count)
-        {
-            signs.says(false);
+        if let Some((page, count)) = signs.page.or(asked).zip(signs.count) {
+            match count.saturating_sub(page) {
+                0 => signs.says(false),
+                // The last page of a service that counts from 0.
+                1 => {}
+                _ => signs.says(true),
+            }
         }
         signs
     }

@@ -35,10 +35,7 @@ pub(super) fn kind(draft: &StepDraft, key: &str, each: Option<Step>) -> Option<S
                 body: draft.value("body").map(Node::to_json),
                 idempotent: idempotent(),
                 paginate: draft.value("paginate").map(|node| Paginate {
-                    max_pages: node
-                        .get("max_pages")
-                        .and_then(Node::small)
-                        .unwrap_or(limits::CALL_PAGES),
+                    max_pages: node.get("max_pages").and_then(Node::small),
                 }),
                 whole: false,
             });

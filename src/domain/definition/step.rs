@@ -480,6 +480,7 @@ impl StepKind {
 /// How the pages of a list are gathered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Paginate {
-    /// How many there may be.
-    pub max_pages: u32,
+    /// How many its author takes at most. Without it a list with more than [`limits::CALL_PAGES`](crate::limits::CALL_PAGES)
+    /// pages fails.
+    pub max_pages: Option<u32>,
 }

@@ -9,8 +9,7 @@ use crate::support::{Client as _, Server, project::Project};
 
 pub(super) struct Api {
     pub(super) service: Service,
-    /// Kept, for its files go with it.
-    _project: Project,
+    pub(super) project: Project,
     pub(super) server: Server,
 }
 
@@ -45,7 +44,7 @@ impl Api {
         fs::write(path, format!("allow = [\"{}\"]\n{text}", service.host)).unwrap();
         Self {
             service,
-            _project: project,
+            project,
             server,
         }
     }

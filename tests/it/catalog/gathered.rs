@@ -251,6 +251,63 @@ async fn a_list_that_is_not_whole_says_so() {
     assert!(!checked.to_string().contains("no_effect"), "{checked}");
 }
 
+/// The output of a step is the list alone, and cannot say that items are missing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_whose_list_may_lack_items_fails() {
+    let output = json!({ "items": objects(), "page": { "type": "integer" }, "pages": { "type": "integer" } });
+    let paths = json!({
+        "/long": list(&["page"], answering(output.clone())),
+        "/gone": list(&["page"], answering(output.clone())),
+        "/whole": list(&["page"], answering(output))
+    });
+    let mut api = Api::open(paths, |seen| {
+        let number = page(seen);
+        let (target, last) = (seen.target(), 12);
+        let last = if target.starts_with("/whole") {
+            9
+        } else {
+            last
+        };
+        if target.starts_with("/gone") && number > 2 {
+            return answer_json(422, &json!({ "detail": "no such page" }));
+        }
+        answer_json(
+            200,
+            &json!({ "items": rows(number), "page": number, "pages": last }),
+        )
+    })
+    .await;
+    for (path, paginate, words) in [
+        ("long", "{}", "10 pages were asked for, and `max_pages`"),
+        ("long", "{ max_pages: 3 }", ""),
+        ("gone", "{}", "no such page"),
+        ("whole", "{}", ""),
+    ] {
+        let manifest = format!(
+            "workflow: gather\ndescription: d\nsteps:\n  - id: all\n    run: api {path}:list\n    paginate: {paginate}\n"
+        );
+        api.project.write("workflows/gather.yaml", &manifest);
+        let start = json!({ "workflow_name": "gather" });
+        let started = api.server.done("workflow.start", start);
+        let id = started["execution_id"].clone();
+        let wait = json!({ "execution_id": id, "since_revision": started["revision"] });
+        let mut status = api.server.done("execution.wait", wait.clone());
+        while status["state"] == "running" {
+            let wait = json!({ "execution_id": id, "since_revision": status["revision"] });
+            status = api.server.done("execution.wait", wait);
+        }
+        if words.is_empty() {
+            assert_eq!(status["state"], "completed", "{path} {paginate}: {status}");
+            continue;
+        }
+        assert_eq!(
+            status["error"]["code"], "LIST_INCOMPLETE",
+            "{path}: {status}"
+        );
+        says(&status["error"]["message"], words);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cursor_whose_command_is_gone_is_refused() {
     let one = || json!({ "get": { "responses": {} } });

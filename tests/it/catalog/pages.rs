@@ -29,6 +29,7 @@ async fn gathered(
             mut answer,
             items: more,
             next: further,
+            ..
         } = page.await?;
         let Some(more) = more else {
             return Ok(answer);

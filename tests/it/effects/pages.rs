@@ -39,7 +39,7 @@ impl Operations for Book {
                 failing.remove(at);
                 return Err(OperationFailure::new("network", "gone").retryable());
             }
-            let more = page < u64::from(pages.most.min(3));
+            let more = page < u64::from(pages.max_pages.unwrap_or(3).min(3));
             Ok(Brought::Page(Page {
                 items: vec![json!(page * 10), json!(format!("{page} hunter2-hunter2"))],
                 next: more.then(|| json!({ "page": page + 1 })),

@@ -223,7 +223,7 @@ pub(super) static PAGINATE: Record = record(
     &[key(
         "max_pages",
         Shape::Count(1, limits::CALL_PAGES_MAX),
-        "How many pages at most; 10 without it",
+        "How many pages at most; without it a list of more than 10 fails",
     )],
 );
 
