@@ -12,7 +12,7 @@ use super::{
     call::{Prepared, Reach, Target},
     document::{Book, Entry, Hit, Shelf, search},
     files::Stamps,
-    operation::{Class, Location, Operation},
+    operation::{Class, Location, Operation, SecurityScheme},
     settings::{Settings, own_base_url},
 };
 use crate::{
@@ -134,13 +134,39 @@ impl Catalog {
     /// The security scheme that an operation asks for first and the catalog has no credential for; nothing where it has all
     /// of one alternative.
     pub fn lacked_by(&self, operation: &Operation) -> Option<String> {
-        let has = |name: &String| self.settings.credentials.contains_key(name);
+        let book = self.book.as_ref().ok()?;
+        let schemes = &book.head().schemes;
+        let has = |name: &String| {
+            let scheme = schemes.get(name);
+            scheme.is_some_and(|scheme| self.given_for(name, scheme).is_some())
+        };
         let mut alternatives = operation.security.iter();
         if alternatives.any(|names| names.iter().all(has)) {
             return None;
         }
         let mut names = operation.security.iter().flatten();
         names.find(|name| !has(name)).cloned()
+    }
+
+    /// The value that the catalog has for a security scheme of its document: the credential, or the header that it comes to.
+    pub fn given_for(&self, name: &str, scheme: &SecurityScheme) -> Option<&str> {
+        let Settings {
+            credentials,
+            headers,
+            ..
+        } = &self.settings;
+        let header = match scheme {
+            SecurityScheme::ApiKey {
+                location: Location::Header,
+                name,
+            } => Some(name.as_str()),
+            SecurityScheme::Basic | SecurityScheme::Bearer => Some("authorization"),
+            _ => None,
+        };
+        let is_same = |own: &str| header.is_some_and(|header| own.eq_ignore_ascii_case(header));
+        let given = headers.iter().find(|(own, _)| is_same(own));
+        let value = credentials.get(name).or(given.map(|(_, value)| value));
+        value.map(String::as_str)
     }
 
     /// Where its operations are called, and with what.

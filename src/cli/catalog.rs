@@ -198,7 +198,9 @@ fn warnings(answer: &Value, out: &Output<'_>) {
         } else {
             format!("{place}: ")
         };
-        warn(&format!("{place}{}", field(warning, "message")));
+        let words = format!("warning: {place}{}", field(warning, "message"));
+        // A failure to write a warning is no failure of the command.
+        let _ = question::prompt(&Screen::stdout().block(None, "", &words));
     }
 }
 

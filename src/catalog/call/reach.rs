@@ -89,6 +89,14 @@ impl Reach {
         }
     }
 
+    /// Why nothing at `base_url` can be called, as far as its text says, with the command that allows it. `None` for a text
+    /// that is no URL.
+    pub fn refusal_of(&self, base_url: &str) -> Option<String> {
+        let url = Url::parse(base_url).ok()?;
+        let refusal = self.admit(&url).err()?;
+        Some(refusal.to_string())
+    }
+
     /// Whether `url` may be called, as far as its text says.
     pub(super) fn admit(&self, url: &Url) -> Result<Way, Refusal> {
         let refuse = |rule, message: String| Err(self.refusal(rule, message, None));

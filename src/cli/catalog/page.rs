@@ -49,6 +49,7 @@ pub(in crate::cli) fn state(catalog: &Value) -> &'static str {
     match list(&catalog["findings"]) {
         [] if catalog["enabled"] == false => "disabled",
         [] => "usable",
+        _ if catalog["operations"] != 0 => "refused",
         _ => "broken",
     }
 }

@@ -45,7 +45,7 @@ pub(super) async fn catalogs(
 
 fn told(catalogs: &[Value]) -> String {
     let count = |wanted| catalogs.iter().filter(|one| state(one) == wanted).count();
-    let states = ["usable", "disabled", "broken"].map(|state| (count(state), state));
+    let states = ["usable", "disabled", "refused", "broken"].map(|state| (count(state), state));
     let states = states.iter().filter(|(count, _)| *count > 0);
     let states: Vec<_> = states
         .map(|(count, state)| format!("{count} {state}"))
@@ -63,9 +63,13 @@ fn broken(catalog: &Value) -> Option<Finding> {
         .as_str()
         .unwrap_or_default();
     let id = field(catalog, "catalog_id");
-    let mend = format!(
-        "mend its files, or run `midex catalog refresh {id} --apply` or `midex catalog remove {id}`"
-    );
+    let mend = if state(catalog) == "refused" {
+        "allow the address with that command, if it is meant".to_owned()
+    } else {
+        format!(
+            "mend its files, or run `midex catalog refresh {id} --apply` or `midex catalog remove {id}`"
+        )
+    };
     Some(Finding::warn(
         CHECK,
         format!("`{id}` cannot be called: {why}"),
@@ -79,6 +83,8 @@ struct Secrets {
     file: BTreeMap<String, String>,
     /// The file.
     path: String,
+    /// Why the file is not read, if it is there.
+    refusal: Option<String>,
 }
 
 /// The secrets that the headers and credentials of a catalog name.
@@ -91,9 +97,10 @@ fn named_by(catalog: &Value) -> impl Iterator<Item = &str> {
 impl Secrets {
     fn of(config: &Config) -> Self {
         let path = config.secrets_file.as_deref();
-        let file = path.map(secrets_in);
+        let file = path.filter(|path| path.exists()).map(secrets_in);
         Self {
             environment: config.secret_values(),
+            refusal: file.as_ref().and_then(|file| file.as_ref().err().cloned()),
             file: file.and_then(Result::ok).unwrap_or_default(),
             path: path.map_or_else(|| "secrets".to_owned(), |path| path.display().to_string()),
         }
@@ -127,7 +134,9 @@ impl Secrets {
         let lacked = names.find(|name| name.contains(':') && self.source_of(name).is_none())?;
         let id = field(catalog, "catalog_id");
         let (kind, name) = lacked.split_once(':')?;
-        let mend = if kind == "env" {
+        let mend = if let Some(refusal) = &self.refusal {
+            refusal.clone()
+        } else if kind == "env" {
             format!(
                 "set {name} where the server is started and list it with `--secret-env {name}`, or write a line {name}=VALUE into {}, with mode 0600",
                 self.path

@@ -79,8 +79,12 @@ pub(super) fn shown(catalog: &Catalog, secrets: &BTreeSet<String>) -> Value {
         id, settings, book, ..
     } = catalog;
     let (head, findings) = match book {
-        Ok(book) => (Some(book.head()), Vec::new()),
-        Err(error) => (None, vec![error.as_str()]),
+        Ok(book) => {
+            let reach = catalog.target().ok().map(|target| target.reach.clone());
+            let refusal = reach.and_then(|reach| reach.refusal_of(&settings.base_url));
+            (Some(book.head()), Vec::from_iter(refusal))
+        }
+        Err(error) => (None, vec![error.clone()]),
     };
     json!({
         "catalog_id": id,
@@ -131,8 +135,8 @@ pub(super) fn schemes(catalog: &Catalog, is_meant: impl Fn(&String) -> bool) -> 
             SecurityScheme::Bearer => "bearer".to_owned(),
             SecurityScheme::Other { scheme } => format!("{scheme}, which midex has no way for"),
         };
-        let value = catalog.settings.credentials.get(name);
-        json!({ "name": name, "what": what, "source": value.map(|value| source_of(value)) })
+        let value = catalog.given_for(name, scheme);
+        json!({ "name": name, "what": what, "source": value.map(source_of) })
     };
     let book = catalog.book.as_ref().ok();
     let all = book.into_iter().flat_map(|book| &book.head().schemes);

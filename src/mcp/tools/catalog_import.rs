@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     app::{App, SourceType},
-    catalog::{Import, Planned, document},
+    catalog::{Import, Planned, call::Reach, document},
     error::Result,
     limits,
 };
@@ -152,7 +152,7 @@ async fn previewed(app: &App, arguments: Map<String, Value>) -> Result<Value> {
         "projected_group_prefixes": prefixes.iter().take(limits::CATALOG_PREFIXES_MAX).collect::<Vec<_>>(),
         "provider_contract_count": compiled.providers.providers.len(),
         "changes": changes,
-        "warnings": told(&compiled.warnings),
+        "warnings": warnings(&planned),
     });
     if flag(&arguments, "include_command_preview") {
         let mut bytes = 0;
@@ -173,6 +173,19 @@ async fn previewed(app: &App, arguments: Map<String, Value>) -> Result<Value> {
         answer["command_preview"] = commands.into();
     }
     Ok(answer)
+}
+
+/// The warnings about the document, and that its operations cannot be called where they are.
+fn warnings(planned: &Planned) -> Value {
+    let mut warnings = told(&planned.compiled.warnings);
+    let allowed = planned.settings.allow.iter().map(String::as_str);
+    let reach = Reach::new(planned.id.as_str(), allowed).ok();
+    let refusal = reach.and_then(|reach| reach.refusal_of(&planned.settings.base_url));
+    if let (Some(warnings), Some(refusal)) = (warnings.as_array_mut(), refusal) {
+        let message = format!("calls are refused: {refusal}");
+        warnings.push(json!({ "path": "", "rule": "address_refused", "message": message }));
+    }
+    warnings
 }
 
 fn import() -> ToolSpec {
@@ -223,7 +236,7 @@ async fn import_of(app: &App, wanted: Import) -> Result<Value> {
         ..
     } = &planned;
     let places = app.catalogs()?.places().clone();
-    let mut warnings = told(&compiled.warnings);
+    let mut warnings = warnings(&planned);
     let breaks = app.broken_by(&before, id, changes).await?;
     if let (Some(warnings), false) = (warnings.as_array_mut(), breaks.is_empty()) {
         warnings.extend(breaks.iter().map(|one| {

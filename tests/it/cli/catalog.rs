@@ -157,12 +157,12 @@ async fn a_document_is_looked_at_imported_and_listed() {
         "midex catalog show pantry",
     ]);
     shop.ends(0, &["catalog", "list"])
-        .shows(&["pantry", "usable", "4", "Pantry"]);
+        .shows(&["pantry", "refused", "4", "Pantry"]);
     let listed = shop.place.rows(&["catalog", "list"]);
     assert_eq!(listed[0]["operations"], 4, "{listed}");
     let shown = shop.ends(0, &["catalog", "show", "Pantry", "--limit", "1"]);
     shown.shows(&[
-        "usable",
+        "refused",
         "pantry.yaml",
         "pantry jars:create",
         "3 more: --limit 4 shows all",
