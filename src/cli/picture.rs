@@ -154,6 +154,9 @@ fn title(node: &GraphNode) -> String {
     }
     if let (Some(done), Some(all)) = (standing.items_done, standing.items) {
         let _ = write!(title, " {done}/{all}");
+        if standing.items_failed > 0 {
+            let _ = write!(title, " ({} failed)", standing.items_failed);
+        }
     }
     title
 }

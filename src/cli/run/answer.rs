@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     cli::value::{is_said, list},
-    domain::definition::output_schema_json,
+    domain::{definition::output_schema_json, truncate::truncate},
     limits,
 };
 
@@ -28,10 +28,18 @@ pub(super) fn task(step: &Value, complaint: Option<&str>) -> String {
         &format!("Step {} ({})", text("step_name"), text("progress")),
         &what,
     );
-    for (title, key) in [("Input", "input"), ("Inputs of the workflow", "inputs")] {
-        if let Some(input) = step.get(key).filter(|input| is_said(input)) {
-            part(title, &format!("{input:#}"));
-        }
+    let said = |key: &str| step.get(key).filter(|input| is_said(input));
+    if let Some(input) = said("input") {
+        part("Input", &format!("{input:#}"));
+    }
+    if let Some(inputs) = said("inputs") {
+        // What the step works on is whole. Without it only the inputs say that.
+        let most = match said("input") {
+            Some(_) => limits::INPUTS_SHOWN_BYTES_MAX,
+            None => usize::MAX,
+        };
+        let (inputs, _) = truncate(inputs, most);
+        part("Inputs of the workflow", &format!("{inputs:#}"));
     }
     let before = list(&step["previous"]).iter();
     let before = before.map(|one| {

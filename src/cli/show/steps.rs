@@ -31,9 +31,14 @@ fn notes(node: &GraphNode, shown: &Value, now: Timestamp, is_served: bool) -> No
         .filter(|row| row["answered"].is_object())
         .map(answer);
     let tried = rows.filter(|row| latest.is_some_and(|latest| is_tried_again(row, latest)));
-    let tried = tried.map(|row| format!("attempt {}: {}", row["attempt"], result(row)));
+    // The pages of a list are attempts too, of which nothing is said.
+    let tried = tried.map(|row| (&row["attempt"], result(row)));
+    let tried = tried.filter(|(_, result)| !result.is_empty());
+    let tried: Vec<_> = tried
+        .map(|(attempt, result)| format!("attempt {attempt}: {result}"))
+        .collect();
     Notes {
-        beside: latest.map_or_else(String::new, |row| told(row, now)),
+        beside: latest.map_or_else(String::new, |row| told(row, now, tried.len())),
         below: own
             .map(|wait| waits::words(wait, now, is_served))
             .chain(answers)
@@ -48,14 +53,14 @@ fn is_tried_again(row: &Value, latest: &Value) -> bool {
 }
 
 /// How long a visit took, and what came of it.
-fn told(row: &Value, now: Timestamp) -> String {
+fn told(row: &Value, now: Timestamp, failures: usize) -> String {
     let took = row["duration_ms"].as_u64().map(duration);
     let open = || {
         let since = since(&field(row, "started_at"), now);
         since.map_or_else(String::new, |since| format!("for {since}"))
     };
     let attempt = match row["attempt"].as_u64() {
-        Some(number @ 2..) => format!("attempt {number}"),
+        Some(2..) if failures > 0 => format!("attempt {}", failures + 1),
         _ => String::new(),
     };
     let result = result(row);

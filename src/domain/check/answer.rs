@@ -280,9 +280,17 @@ pub(super) fn finding(
             );
             let rule = Rule::StepTemplateArrayOutputMissingIndex;
             let finding = site.about(rule, reference, message);
-            Some(finding.suggest(format!(
-                "say which one is meant: `[0].{name}`, or go through all with `foreach`"
-            )))
+            let is_list = *place == 0 && step.field("paginate").is_some();
+            let hint = match &step.id {
+                Some(id) if is_list => format!(
+                    "with `paginate` the output is the list of all items: write `steps.{}`",
+                    id.value
+                ),
+                _ => format!(
+                    "say which one is meant: `[0].{name}`, or go through all with `foreach`"
+                ),
+            };
+            Some(finding.suggest(hint))
         }
     }
 }

@@ -115,7 +115,7 @@ pub struct OpenExecution {
     clippy::trivially_copy_pass_by_ref,
     reason = "serde passes a reference"
 )]
-fn is_zero(count: &usize) -> bool {
+pub(super) fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 

@@ -7,7 +7,12 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{ToolSpec, acts, execution, execution_id_schema, shape_of, view, whole};
-use crate::{app::App, domain::view::StatusView, error::Result, limits};
+use crate::{
+    app::App,
+    domain::{State, view::StatusView},
+    error::{Result, in_quotes},
+    limits,
+};
 
 const NAME: &str = "execution.wait";
 
@@ -20,6 +25,9 @@ struct Waited {
     changed: bool,
     /// Its state.
     workflow_state: String,
+    /// What to do next, if a step is a model's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
     #[serde(flatten)]
     status: StatusView,
 }
@@ -60,9 +68,20 @@ async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
     let since = whole(&arguments, "since_revision");
     let timeout = longest_wait(&arguments);
     let (status, changed) = app.wait(&id, since, timeout).await?;
+    let is_of_model = |step: &&String| {
+        let mut waits = status.waits.iter();
+        waits.all(|wait| wait.step_name != **step)
+    };
+    let step = status.current_step.as_ref().filter(is_of_model);
+    let message = step.filter(|_| status.state == State::Running.as_str());
+    let message = message.map(|step| {
+        let id = in_quotes(id.as_str());
+        format!("Step '{step}' is ready. Call execution.resume with execution_id '{id}': it has the task and the token")
+    });
     view(&Waited {
         success: true,
         changed,
+        message,
         workflow_state: status.state.clone(),
         status,
     })

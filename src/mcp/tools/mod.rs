@@ -145,14 +145,14 @@ const TABLE: &[(Toolsets, &str)] = &[
     (Toolsets::PEOPLE, execution_approve::ANSWER),
     (Toolsets::PEOPLE, store_examine::NAME),
 ];
-/// Tools whose answer is whole however long it is: the tokens of many steps, a persona, or a file to be written anew. Claude
-/// Code moves a long answer of any other tool into a file.
-const WHOLE: [&str; 8] = [
+/// Tools whose answer is whole however long it is. Claude Code moves a long answer of any other tool into a file.
+const WHOLE: [&str; 9] = [
     "workflow.start",
     "workflow.next_step",
     "workflow.get",
     "workflow.validate",
     "workflow.preview_rendered",
+    "workflow.resolve_inputs",
     "workflow.run",
     "execution.resume",
     "execution.wait",

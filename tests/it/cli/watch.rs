@@ -111,7 +111,7 @@ fn items_rounds_and_gates_are_told_apart() {
         "workflow: w
 description: Items, rounds, a gate
 steps:
-  - { id: each, foreach: { in: [1, 2, 3], do: { guidance: 'Do ${{ item }}' } } }
+  - { id: each, foreach: { in: [1, 2, 3], do: { guidance: 'Do ${{ item }}', on_error: continue } } }
   - { id: agree, gate: Is it so? }
   - { id: nap, wait: { for: 2h } }
 ",
@@ -124,13 +124,13 @@ steps:
     );
     place.with_stdin(
         &["run", "w", "--id", "x"],
-        "{\"summary\":\"two\"}\n{\"summary\":\"three\"}\n",
+        "{\"summary\":\"two\"}\n{\"error\":{\"message\":\"no\"}}\n",
     );
     let shown = place.done(&["show", "x"]);
     assert_has(
         &shown,
         &[
-            "✓ each 3/3",
+            "✓ each 3/3 (1 failed)",
             "● agree",
             "agree waits for an approval: Is it so?",
         ],

@@ -502,3 +502,17 @@ fn a_host_is_told_which_answers_are_whole_however_long_they_are() {
     }
     assert!(!whole.contains(&"workflow.read".to_owned()), "it has parts");
 }
+
+/// A wait that ends at a step of the model leads to it.
+#[test]
+fn a_wait_that_ends_at_a_step_names_the_call_that_has_it() {
+    let project = each_project();
+    let mut server = project.serve();
+    let start = json!({ "workflow_name": "bug-fix", "execution_id": "w" });
+    server.done("workflow.start", start);
+    let waited = server.done("execution.wait", json!({ "execution_id": "w" }));
+    says(&waited["message"], "Step 'diagnose' is ready");
+    says(&waited["message"], "execution.resume with execution_id 'w'");
+    let resumed = server.done("execution.resume", json!({ "execution_id": "w" }));
+    assert!(resumed["continuation_token"].is_string(), "{resumed}");
+}

@@ -4,7 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::GraphView;
-use crate::domain::{execution::StepState, view::Subject};
+use crate::domain::{
+    execution::{StepState, Visit},
+    view::{Subject, listing::is_zero},
+};
 
 /// Where a step stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -16,6 +19,9 @@ pub struct Standing {
     /// How many items of its latest visit are done, where it is a fan-out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items_done: Option<usize>,
+    /// How many of these failed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub items_failed: usize,
     /// How many there are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items: Option<usize>,
@@ -53,6 +59,12 @@ fn standing(step: &StepState) -> Standing {
         status: step.status.as_str().to_owned(),
         visits: step.visits.len(),
         items_done: items.map(|_| opened - step.items.open_count()),
+        items_failed: step.items.iter().filter(has_failed).count(),
         items,
     }
+}
+
+fn has_failed(item: &&Visit) -> bool {
+    let closed = item.closed.as_ref();
+    closed.is_some_and(|closed| closed.failure.is_some())
 }

@@ -155,6 +155,7 @@ fn standing(dice: &mut Dice) -> Standing {
         status: pick(&states, dice).to_owned(),
         visits: dice_index(dice, 3),
         items_done: Some(2),
+        items_failed: 0,
         items: Some(6),
     }
 }
