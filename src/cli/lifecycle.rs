@@ -1,5 +1,7 @@
 //! `midex pause`, `resume` and `abandon`.
 
+use std::fmt::Write as _;
+
 use serde_json::{Value, json};
 
 use super::{
@@ -136,7 +138,8 @@ async fn print_resumed(
         text += &Screen::stdout().block(None, "  ", &waits::words(wait, now, is_served));
     }
     for way in waits::ways(&status) {
-        text += &format!("To go on: {}\n", visible(&with_flags(&way.command, flags)));
+        let command = visible(&with_flags(&way.command, flags));
+        let _ = writeln!(text, "To go on: {command}");
     }
     out.write(text)?;
     if status["state"] == State::Paused.as_str() {

@@ -32,16 +32,14 @@ pub(super) fn draft(file: &File) -> Result<(WorkflowDraft, Vec<Finding>), Box<Fi
         .then(|| markdown::parse(text))
         .transpose()?;
     let parsed;
-    let document = match &markdown {
-        Some(markdown) => &markdown.front,
-        None => {
-            parsed = if extension == "json" {
-                yaml::parse_json(text)?
-            } else {
-                yaml::parse(text)?
-            };
-            &parsed
-        }
+    let document = if let Some(markdown) = &markdown {
+        &markdown.front
+    } else {
+        parsed = match extension.as_str() {
+            "json" => yaml::parse_json(text)?,
+            _ => yaml::parse(text)?,
+        };
+        &parsed
     };
     foreign(document)?;
     let (draft, mut findings) = match &markdown {

@@ -87,7 +87,7 @@ impl StopRequest {
     /// has returned.
     pub(in crate::cli) async fn received(&mut self) {
         if (&mut self.0).await.is_err() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }

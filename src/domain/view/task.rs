@@ -1,6 +1,6 @@
 //! What a model is told of a step: what to do, with what input, and how to come back.
 
-use std::{cell::LazyCell, cmp::Reverse, sync::Arc};
+use std::{cell::LazyCell, cmp::Reverse, collections::BTreeSet, sync::Arc};
 
 use serde_json::Value;
 
@@ -225,9 +225,11 @@ fn where_it_fails(step: &Step) -> String {
 fn failed_before(subject: &Subject<'_>, position: usize) -> Vec<String> {
     let steps = &subject.definition.workflow.steps;
     let step = &steps[position];
-    let before = (step.run_when == RunWhen::Failed)
-        .then(|| subject.definition.graph().ancestors(position))
-        .unwrap_or_default();
+    let before = if step.run_when == RunWhen::Failed {
+        subject.definition.graph().ancestors(position)
+    } else {
+        BTreeSet::new()
+    };
     let is_handled = |at: usize| {
         let handler = match &steps[at].on_error {
             OnError::Step(handler) => Some(handler),

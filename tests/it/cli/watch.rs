@@ -124,7 +124,7 @@ steps:
     );
     place.with_stdin(
         &["run", "w", "--id", "x"],
-        "{\"summary\":\"two\"}\n{\"error\":{\"message\":\"no\"}}\n",
+        "{\"summary\":\"two\"}\n{\"step_name\":\"each\",\"error\":{\"message\":\"no\"}}\n",
     );
     let shown = place.done(&["show", "x"]);
     assert_has(

@@ -59,12 +59,12 @@ fn standing(step: &StepState) -> Standing {
         status: step.status.as_str().to_owned(),
         visits: step.visits.len(),
         items_done: items.map(|_| opened - step.items.open_count()),
-        items_failed: step.items.iter().filter(has_failed).count(),
+        items_failed: step.items.iter().filter(|item| has_failed(item)).count(),
         items,
     }
 }
 
-fn has_failed(item: &&Visit) -> bool {
+fn has_failed(item: &Visit) -> bool {
     let closed = item.closed.as_ref();
     closed.is_some_and(|closed| closed.failure.is_some())
 }
