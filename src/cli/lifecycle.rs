@@ -103,10 +103,23 @@ pub(super) async fn change(
         call(link, change, id, reason).await.map(Some)
     };
     let answer = with_or_picked(&mut link, said, change.asks(), act).await;
-    let done = match answer.map(Option::flatten) {
-        Ok(Some(answer)) if matches!(change, Change::Resume) && !out.json => {
-            print_resumed(&mut link, &answer, flags, &mut out).await
-        }
+    let answer = answer.map(Option::flatten);
+    if let (Ok(Some(resumed)), Change::Resume, false) = (&answer, change, out.json) {
+        let done = print_resumed(&mut link, resumed, flags, &mut out).await;
+        link.end().await;
+        return done;
+    }
+    end_changed(link, answer, flags, out).await
+}
+
+/// Prints the reply of a change, if one was made, and ends the session.
+pub(super) async fn end_changed(
+    mut link: Link<'_>,
+    answer: Result<Option<Value>>,
+    flags: &str,
+    mut out: Output<'_>,
+) -> Result<u8> {
+    let done = match answer {
         Ok(Some(answer)) => print_changed(&mut link, &answer, flags, &mut out).await,
         Ok(None) => Ok(EXIT_FINDINGS),
         Err(error) => Err(error),
@@ -145,11 +158,14 @@ async fn print_resumed(
     if status["state"] == State::Paused.as_str() {
         return Ok(EXIT_FINDINGS);
     }
-    print_way_on(link, id, flags, out).await
+    if !is_served {
+        out.write(way_on(&status, flags))?;
+    }
+    Ok(EXIT_OK)
 }
 
-/// Prints the reply of a change, and the command that goes on where nothing does so by itself.
-pub(super) async fn print_changed(
+/// Prints the reply of a change and, if no server works on the execution, the command that does.
+async fn print_changed(
     link: &mut Link<'_>,
     answer: &Value,
     flags: &str,
@@ -162,7 +178,7 @@ pub(super) async fn print_changed(
     }
 }
 
-/// Prints the command that goes on with an execution, if it is running and no server works on it.
+/// Prints the command that works on an execution, if it is running and no server does.
 pub(super) async fn print_way_on(
     link: &mut Link<'_>,
     id: &str,
@@ -171,12 +187,19 @@ pub(super) async fn print_way_on(
 ) -> Result<u8> {
     if !out.json && !link.is_served() {
         let status = link.read_of("workflow_status", id).await?;
-        if status["state"] == State::Running.as_str() {
-            let command = with_flags(&format!("midex run {}", of_id(id)), flags);
-            out.write(format!("To go on: {command}\n"))?;
-        }
+        out.write(way_on(&status, flags))?;
     }
     Ok(EXIT_OK)
+}
+
+/// The line with the command that goes on with a running execution; empty in other states.
+fn way_on(status: &Value, flags: &str) -> String {
+    if status["state"] != State::Running.as_str() {
+        return String::new();
+    }
+    let id = status["execution_id"].as_str().unwrap_or_default();
+    let command = with_flags(&format!("midex run {}", of_id(id)), flags);
+    format!("To go on: {command}\n")
 }
 
 fn for_good(id: &str) -> String {

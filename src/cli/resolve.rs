@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::{
-    EXIT_FINDINGS, Output,
+    Output,
     execution_id::{Asks, with_or_picked},
-    lifecycle::print_changed,
+    lifecycle::end_changed,
     link::Link,
     picker::{Choice, pick},
     question::{is_possible, prompt},
@@ -64,16 +64,11 @@ pub(super) async fn resolve(
     args: ResolveArgs,
     config: &Config,
     flags: &str,
-    mut out: Output<'_>,
+    out: Output<'_>,
 ) -> Result<u8> {
     let mut link = Link::new(config);
-    let done = match asked(args, &mut link).await {
-        Ok(Some(answer)) => print_changed(&mut link, &answer, flags, &mut out).await,
-        Ok(None) => Ok(EXIT_FINDINGS),
-        Err(error) => Err(error),
-    };
-    link.end().await;
-    done
+    let answer = asked(args, &mut link).await;
+    end_changed(link, answer, flags, out).await
 }
 
 /// Resolves the step, after questions for what the arguments leave out; `None` if one was not answered.

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::{
-    EXIT_FINDINGS, Output,
+    Output,
     execution_id::{Asks, with_or_picked},
-    lifecycle::print_changed,
+    lifecycle::end_changed,
     link::Link,
     picker::{Choice, pick},
     question::is_possible,
@@ -44,20 +44,15 @@ pub(super) async fn signal(
     args: SignalArgs,
     config: &Config,
     flags: &str,
-    mut out: Output<'_>,
+    out: Output<'_>,
 ) -> Result<u8> {
     let payload = match &args.payload {
         Some(given) => run::inputs::json("--payload", given, limits::SIGNAL_BYTES_MAX)?.1,
         None => Value::Null,
     };
     let mut link = Link::new(config);
-    let done = match send(&mut link, args, payload).await {
-        Ok(Some(answer)) => print_changed(&mut link, &answer, flags, &mut out).await,
-        Ok(None) => Ok(EXIT_FINDINGS),
-        Err(error) => Err(error),
-    };
-    link.end().await;
-    done
+    let answer = send(&mut link, args, payload).await;
+    end_changed(link, answer, flags, out).await
 }
 
 async fn send(link: &mut Link<'_>, args: SignalArgs, payload: Value) -> Result<Option<Value>> {

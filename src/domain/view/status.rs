@@ -184,7 +184,7 @@ pub fn current_step(subject: &Subject<'_>) -> CurrentStep {
         next_step_options: next.options,
         options_left_out: next.left_out,
         revision: execution.revision(),
-        asked: asked(subject).filter(|_| message.is_none()),
+        asked: message.is_none().then(|| asked(subject)).flatten(),
         message,
         ready_steps,
     }
@@ -194,9 +194,12 @@ pub fn current_step(subject: &Subject<'_>) -> CurrentStep {
 pub(super) fn asked(subject: &Subject<'_>) -> Option<String> {
     let waits = waiting(subject);
     let asks: Vec<_> = waits.iter().filter_map(|wait| wait.gate.as_ref()).collect();
+    if asks.is_empty() {
+        return None;
+    }
     let asks: Vec<_> = asks.iter().map(|gate| shortened(&gate.ask, 200)).collect();
     let how = asked_of_people(subject);
-    (!asks.is_empty()).then(|| format!("{how}. It asks: {}", asks.join(" ")))
+    Some(format!("{how}. It asks: {}", asks.join(" ")))
 }
 
 /// Where the execution stands, where there is more to it than open steps.

@@ -80,8 +80,8 @@ pub(super) fn shown(catalog: &Catalog, secrets: &BTreeSet<String>) -> Value {
     } = catalog;
     let (head, findings) = match book {
         Ok(book) => {
-            let reach = catalog.target().ok().map(|target| target.reach.clone());
-            let refusal = reach.and_then(|reach| reach.refusal_of(&settings.base_url));
+            let target = catalog.target().ok();
+            let refusal = target.and_then(|target| target.reach.refusal_of(&settings.base_url));
             (Some(book.head()), Vec::from_iter(refusal))
         }
         Err(error) => (None, vec![error.clone()]),
