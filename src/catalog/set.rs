@@ -148,7 +148,7 @@ impl Catalog {
         names.find(|name| !has(name)).cloned()
     }
 
-    /// The value that the catalog has for a security scheme of its document: the credential, or the header that it comes to.
+    /// The catalog's value for a security scheme: its credential, or a header of the same name that the user set.
     pub fn given_for(&self, name: &str, scheme: &SecurityScheme) -> Option<&str> {
         let Settings {
             credentials,

@@ -6,7 +6,7 @@ use clap::{Arg, Command};
 
 use super::screen::{Screen, wrapped};
 
-/// The commands by what they are for. Each that is not hidden stands in one group: a test holds that.
+/// The groups of commands in `midex help`. A test checks that each visible command is in exactly one.
 const GROUPS: &[(&str, &str)] = &[
     ("Run workflows", "run show list tail pause resume abandon"),
     ("Answer what waits", "approve signal resolve trust"),

@@ -46,7 +46,7 @@ pub(super) async fn guard(args: GuardArgs) -> u8 {
 }
 
 async fn run(args: &GuardArgs) -> io::Result<ExitStatus> {
-    // What is sent to the whole group is for the command: this process stays to tell how it ended.
+    // A SIGTERM to the process group ends the command. This process ignores it, to report how the command ended.
     let _terminations = signal(SignalKind::terminate())?;
     let _locked = args.record.as_deref().map(lock).transpose()?;
     let mut stdin = BufReader::new(tokio::io::stdin());
@@ -75,13 +75,13 @@ async fn run(args: &GuardArgs) -> io::Result<ExitStatus> {
         let _ = std::fs::remove_file(record);
     }
     if ended.is_none() {
-        // What the command started may have stayed, and nobody else ends it. This process is one of the group.
+        // End background processes of the command too. This kills the guard itself, which is in the same group.
         let _ = kill_process_group(group, Signal::KILL);
     }
     ended.unwrap_or_else(|| Err(io::ErrorKind::BrokenPipe.into()))
 }
 
-/// Writes the number of this process into the file, which nobody else has locked.
+/// Locks the file and writes the id of this process into it. Fails if another process holds the lock.
 fn lock(record: &Path) -> io::Result<File> {
     std::fs::create_dir_all(record.parent().unwrap_or(Path::new(".")))?;
     let mut options = File::options();

@@ -87,7 +87,7 @@ async fn answer(event: Event, config: Config) -> Result<String> {
     Ok(said.map_or_else(String::new, |said| format!("{said}\n")))
 }
 
-/// What is open in the project; of the only open execution the answer does not say when it moved.
+/// The open executions of the project. If there is only one, its `updated_at` is read separately: the reply lacks it.
 async fn open(link: &mut Link<'_>) -> Result<Open> {
     let mut open = Open::of(link.call("execution.resume", json!({})).await?);
     for execution in &mut open.executions {
@@ -234,7 +234,7 @@ fn recap(execution: &Value, now: Timestamp) -> String {
     text
 }
 
-/// What a person is asked, with the command with which they answer; empty where nobody is.
+/// The question of an open gate with the command that answers it; empty if no gate is open.
 fn asked(execution: &Value) -> String {
     let is_of_gate = list(execution, "waits").any(|wait| !wait["gate"].is_null());
     match field(execution, "asked") {

@@ -298,7 +298,7 @@ impl Runner<'_> {
     /// child, it is the child that is worked at.
     async fn open_steps(&mut self) -> Result<Result<Vec<Value>, End>> {
         loop {
-            // Registered before the person reads what is waited for: a Ctrl-Z from then on lets the store go.
+            // Registered before `wait` prints anything, so that a Ctrl-Z after that always releases the store.
             let mut stop_request = StopRequest::new();
             let current = self.current_step().await?;
             let state = &current["workflow_state"];
@@ -333,7 +333,7 @@ impl Runner<'_> {
         }
     }
 
-    /// How the execution ended; where it did not complete, with what was taken back.
+    /// The final status and, unless the execution completed, its history: that shows which effects were taken back.
     async fn ended(&mut self, status: Value) -> Result<End> {
         let history = if status["state"] == State::Completed.as_str() {
             Value::Null

@@ -266,8 +266,7 @@ fn reasons(list: &Value) -> Vec<String> {
     }
 }
 
-/// Whether a service that answers so has certainly not done what was asked: it says that it is asked too often, or that it
-/// is away until later.
+/// True for answers that say that the request was not carried out: 429, and 503 with `Retry-After`.
 pub(super) fn was_not_done(status: u16, failure: &OperationFailure) -> bool {
     status == 429 || status == 503 && failure.retry_after.is_some()
 }

@@ -34,7 +34,7 @@ pub(super) struct Told {
     loop_count: u64,
     /// How a turn in Cursor ended.
     status: Option<String>,
-    /// The file in which the host writes what was said in the session.
+    /// The host's transcript of the session.
     transcript_path: Option<PathBuf>,
 }
 
@@ -67,8 +67,8 @@ impl Told {
         named.find(|dir| dir.is_absolute() && dir.is_dir()).cloned()
     }
 
-    /// The end of what was said in the session, without white space and the signs that quote quotes; `None` where the host keeps
-    /// it to itself.
+    /// The end of the transcript without white space and backslashes, as [`bare`] makes it; `None` if the host gives no readable
+    /// file.
     pub(super) fn transcript(&self) -> Option<String> {
         let mut file = File::open(self.transcript_path.as_ref()?).ok()?;
         let bytes = file.metadata().ok()?.len();

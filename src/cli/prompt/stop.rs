@@ -32,7 +32,7 @@ static READING: Mutex<Option<Reading>> = Mutex::new(None);
 /// What draws the line that is being read again; once there is an editor it stays.
 static REDRAW: Mutex<Option<Redraw>> = Mutex::new(None);
 
-/// Who is told of the next stop instead of being stopped at once: it holds what others need meanwhile.
+/// The sender of the registered [`StopRequest`], if there is one: it is sent the next Ctrl-Z.
 static WAITING: Mutex<Option<oneshot::Sender<()>>> = Mutex::new(None);
 
 /// A terminal in the hands of the line editor.
@@ -96,7 +96,7 @@ impl Drop for StopRequest {
     fn drop(&mut self) {
         self.0.close();
         waiting().take_if(|sender| sender.is_closed());
-        // A Ctrl-Z that nobody waited for stops the process now.
+        // The holder did not call `received` after this Ctrl-Z, so stop the process now.
         if self.0.try_recv().is_ok() {
             stop();
         }

@@ -31,7 +31,7 @@ fn notes(node: &GraphNode, shown: &Value, now: Timestamp, is_served: bool) -> No
         .filter(|row| row["answered"].is_object())
         .map(answer);
     let tried = rows.filter(|row| latest.is_some_and(|latest| is_tried_again(row, latest)));
-    // The pages of a list are attempts too, of which nothing is said.
+    // Each page of a list is an attempt without a result; those are not shown.
     let tried = tried.map(|row| (&row["attempt"], result(row)));
     let tried = tried.filter(|(_, result)| !result.is_empty());
     let tried: Vec<_> = tried

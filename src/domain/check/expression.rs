@@ -259,7 +259,7 @@ impl Checker<'_, '_, '_> {
                 [] => self.named(&alike.inner),
                 _ => is_there.then_some(alike.inner),
             };
-            // Without any signs it may be a word with a dot in it, and between those of a shell one of its own.
+            // Without delimiters this may be plain text with a dot in it; in `${…}` it may be a variable of a shell.
             if meant.is_none() && (is_bare || written.starts_with("${")) {
                 continue;
             }

@@ -13,7 +13,7 @@ use super::site::Site;
 pub(super) struct Lookalike {
     pub(super) start: usize,
     pub(super) end: usize,
-    /// What stands between the signs, in our words where they are known.
+    /// The text between the delimiters, with known names of other systems translated.
     pub(super) inner: String,
     /// The paths in it; none where it is no expression of ours.
     pub(super) references: Vec<Reference>,

@@ -61,8 +61,8 @@ pub(super) fn with_instructions<'a>(
     steps
 }
 
-/// The finding for a heading that begins as that of a step does, or says nothing but the id of one: what stands below it
-/// would be nobody's instructions. In a section only one that says `step: ID` is meant as another section.
+/// The finding for a heading that begins with `step`, or is the id of a step, but is no `## step: ID`: the text below it would
+/// be lost. Inside a section, only a heading that says `step: ID` is meant as a section of its own.
 fn nearly(heading: &Heading, ids: &BTreeMap<String, &str>, has_room: bool) -> Option<Finding> {
     let title = heading.title.to_lowercase();
     let title = title.trim_matches(|c: char| !c.is_alphanumeric());

@@ -208,7 +208,7 @@ fn pauses(found: &mut Vec<Finding>, draft: &StepDraft) {
     }
 }
 
-/// Words for all failures in other systems, which nobody would give a failure of their own.
+/// Words that mean "any failure" in other systems.
 const ANY_FAILURE: [&str; 6] = ["all", "any", "always", "error", "errors", "exception"];
 
 /// The finding for each name in `retry.on` that no failure of a step of this kind has. What an operation fails with is known;

@@ -269,7 +269,7 @@ impl TransitionBuilder<'_> {
             let Interrupt::Fails(Failure { code, message, .. }) = interrupt else {
                 return Err(interrupt);
             };
-            // It was carried out: a call is repeated by itself only where that does no harm.
+            // The call was carried out, so it is retried only if it is safe to repeat.
             let retryable = code == FailureCode::OutputInvalid.as_str() && self.may_repeat(step);
             let failure = OperationFailure {
                 code: Some(code),
@@ -300,7 +300,7 @@ impl TransitionBuilder<'_> {
         self.conclude_visit(visit_id, reported)
     }
 
-    /// Whether what was carried out may be carried out once more. Of an activity and a child, whoever declares `retry` knows.
+    /// Whether a step that was carried out may be retried. The author of an activity or a child decides that by declaring `retry`.
     fn may_repeat(&self, step: &Step) -> bool {
         let usual = || match &step.kind {
             StepKind::Run { .. } => self.facts.safety.is_safe(&step.kind),

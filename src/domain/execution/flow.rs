@@ -283,8 +283,8 @@ impl<'a> TransitionBuilder<'a> {
         }
     }
 
-    /// The steps that control came to or may come to in order, where the step at `from` was left for `target`. Where several
-    /// steps were left for others, what only all of them together lead to is none of them.
+    /// The positions that were entered or can still be entered after the step at `from` was left for `target`. A jump of an
+    /// earlier step counts too, so steps that only the skipped paths of several jumps lead to are not among them.
     fn reached(&self, from: usize, target: Option<usize>) -> BTreeSet<usize> {
         let graph = self.facts.definition.graph();
         let entered = |at: &usize| {
@@ -306,7 +306,7 @@ impl<'a> TransitionBuilder<'a> {
         reached
     }
 
-    /// Where control went from a step that was left; `None` where it goes on with what depends on the step.
+    /// The jump that a closed step made; `None` if its dependents follow it.
     fn left_for(&self, at: usize) -> Option<Next> {
         let (step, state) = (self.step(at), &self.next.steps[at]);
         if self.next.failing.is_some() && step.run_when != RunWhen::Failing {

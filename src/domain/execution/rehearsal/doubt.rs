@@ -1,4 +1,4 @@
-//! What of a rehearsal is doubted once it is over: what it presumes of order and of good ends need not be so.
+//! Doubts about a finished rehearsal: it assumes an order of steps and that each one succeeds.
 
 use std::collections::BTreeSet;
 
