@@ -5,10 +5,8 @@
 use std::{error::Error, io::Write, sync::Arc};
 
 use midex::{
-    clock::{SteadyClock, SystemIds},
-    domain::execution::Report,
+    Registry, Report, Sources, SteadyClock, SystemIds,
     engine::{Engine, Options, StartRequest},
-    registry::{Registry, Sources},
     store::{self, RedbStore},
 };
 use serde_json::json;

@@ -4,13 +4,15 @@
 //! time (a persona, instructions, a single-use continuation token) and sends back its output. Every transition is on disk
 //! before its reply leaves.
 //!
-//! `ARCHITECTURE.md` is the map of the house: which layer may use which, and where each outside crate is named.
-//! `tests/it/architecture.rs` enforces it. [`domain`] is pure.
+//! Without features the crate is the engine in process: [`App`] opens a data directory and has a method for each use case;
+//! [`engine::Engine`] is the same without files of definitions. `catalog` adds operations of HTTP services, `mcp` the server
+//! over MCP, and `cli` (on by default) the binary. The other crates of the workspace are internal, without a semver promise;
+//! `ARCHITECTURE.md` tells what each of them holds.
 //!
 //! ## Invariants
 //!
-//! 1. *The domain cannot fail for outside reasons.* [`domain::Execution::decide`] changes nothing; state
-//!    is rebuilt by events. The actor decides, persists, becomes, then replies.
+//! 1. *The domain cannot fail for outside reasons.* Deciding changes nothing; state is rebuilt by events. The actor decides,
+//!    persists, becomes, then replies.
 //! 2. *A reply leaves only after what it says is durable.* Memory is never ahead of the disk.
 //! 3. *The store accepts a transition only if its revision follows the stored one*, inside the write
 //!    transaction. The actor gives order and speed; the store gives truth.
@@ -18,25 +20,61 @@
 //! 5. *A token names one step visit of one execution*; it is compared with the stored nonce in constant
 //!    time and consumed once; a repeat of the same call gets the same answer.
 //! 6. *An execution keeps the definition and personas it started with*, stored once by digest.
-//! 7. *Every queue, batch, file, output, loop and connection has a limit*, named in [`limits`].
+//! 7. *Every queue, batch, file, output, loop and connection has a limit.*
 //! 8. *stdout belongs to the protocol* (`serve`) *or to data* (every other command). Logs go to stderr.
 //! 9. *No tool depends on which process, connection or client session calls it.*
 //! 10. *A panic anywhere becomes an answer, not silence.* An execution that cannot be woken counts as paused,
 //!     with `engine_fault`, until a resume forgives it.
 
-pub mod activity;
-pub mod app;
-pub mod catalog;
-pub mod cli;
-pub mod clock;
-pub mod config;
-pub mod domain;
-pub mod engine;
-pub mod error;
-mod folder;
-mod http;
-pub mod limits;
-pub mod mcp;
-pub mod registry;
-pub mod store;
-pub mod uri;
+pub use midex_domain::{
+    Definition, ExecutionId, StepId, Token, WorkflowName,
+    clock::{Clock, IdSource, SteadyClock, SystemClock, SystemIds, Timestamp},
+    error::{Code, Error, Result, Violation},
+    event::PauseReason,
+    execution::{Lifecycle, Report, Resolution, SignalRequest, Submission},
+    finding::Finding,
+    state::{State, StepStatus},
+};
+pub use midex_registry::{Registry, Sources};
+pub use midex_server::{
+    app::{App, ListRequest, OpenWork, Options},
+    config::Config,
+};
+
+/// Work of your own program that a step may ask for by name.
+pub mod activity {
+    pub use midex_domain::{execution::OperationFailure, operation::BoxFuture};
+    pub use midex_engine::activity::{Activities, Activity, Context, Outcome, function};
+}
+
+/// The engine alone: definitions in memory, a store of your choice.
+pub mod engine {
+    pub use midex_engine::{Engine, Options, StartRequest};
+}
+
+/// Operations of your own program in the place of the user's catalogs.
+pub mod operation {
+    pub use midex_domain::{
+        execution::Brought,
+        operation::{OperationCall, Operations, Outcome, Pages},
+    };
+}
+
+/// Where executions live.
+pub mod store {
+    pub use midex_engine::store::{MemoryStore, Options, RedbStore, Store};
+}
+
+/// What the use cases answer.
+pub mod view {
+    pub use midex_domain::view::{
+        Advanced, ArtifactContent, ArtifactView, CurrentStep, FailureView, GateView, GraphView,
+        HistoryRow, Listing, ReadyStep, SignalView, StatusView, StepView, TelemetryEvent, WaitView,
+    };
+}
+
+/// The server over MCP.
+#[cfg(feature = "mcp")]
+pub mod mcp {
+    pub use midex_mcp::{Process, Server, ToolProfile, Toolset, Toolsets, relay_stdio, serve};
+}

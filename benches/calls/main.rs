@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use midex::catalog::call::{Caller, Options, Prepared, Reach, Sources, Target};
+use midex_catalog::call::{Caller, Options, Prepared, Reach, Sources, Target};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use midex::catalog::document::{Book, Shelf, compile, search};
+use midex_catalog::document::{Book, Shelf, compile, search};
 use serde_json::{Map, Value, json};
 
 const OPERATIONS: usize = 1000;

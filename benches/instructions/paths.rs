@@ -2,14 +2,13 @@
 
 use std::{hint::black_box, sync::Arc};
 
-use midex::{
-    domain::{
-        Definition, Digest, Execution, Row, Template, Token, document, expression::Roots,
-        schema::Schema, token::Grant,
-    },
-    registry::{self, Registry, Sources},
-    store::{Commit, Position},
+use midex_domain::{
+    Definition, Digest, Execution, Row, Template, Token, document, expression::Roots,
+    schema::Schema, token::Grant,
 };
+use midex_engine::store::{Commit, Position};
+use midex_registry as registry;
+use midex_registry::{Registry, Sources};
 use serde_json::{Value, json};
 
 use super::{

@@ -2,13 +2,13 @@
 
 use std::{fs, sync::Arc};
 
-use midex::{
+use midex_domain::execution::Report;
+use midex_engine as engine;
+use midex_engine::{Engine, StartRequest, store::MemoryStore};
+use midex_mcp::{LineTransport, Server, serve};
+use midex_server::{
     app::{App, Options},
     config::Config,
-    domain::execution::Report,
-    engine::{self, Engine, StartRequest},
-    mcp::{LineTransport, Server, serve},
-    store::MemoryStore,
 };
 use serde_json::{Value, json};
 use tokio::{

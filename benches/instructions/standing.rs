@@ -9,15 +9,13 @@ use std::{
     },
 };
 
-use midex::{
+use midex_domain::{
+    Command, Decision, Definition, Digest, Execution, ExecutionId, Facts, Row, Token,
     clock::{Clock, IdSource, Timestamp},
-    domain::{
-        Command, Decision, Definition, Digest, Execution, ExecutionId, Facts, Row, Token,
-        execution::{Report, Start, Transition, Values},
-        input::DefaultSources,
-        view::{self, Advanced},
-    },
+    execution::{Report, Start, Transition, Values},
+    input::DefaultSources,
     limits,
+    view::{self, Advanced},
 };
 use serde_json::{Value, json};
 

@@ -7,7 +7,7 @@
 #![allow(clippy::print_stdout, reason = "a bench prints what it measured")]
 
 mod served;
-#[path = "../../tests/it/schemas/worst.rs"]
+#[path = "../../tests/authoring/schemas/worst.rs"]
 mod worst;
 
 use std::{
@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use midex::domain::schema::Schema;
+use midex_domain::schema::Schema;
 use serde_json::json;
 
 /// A line of what the system knows of this process, in KiB.

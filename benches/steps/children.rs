@@ -6,12 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use midex::{
-    catalog::BoxFuture,
-    domain::{Definition, Lookup},
-    engine::{Options, Workflows},
-    error::Result,
-};
+use midex_domain::operation::BoxFuture;
+use midex_domain::{Definition, Lookup, error::Result};
+use midex_engine::{Options, Workflows};
 use serde_json::json;
 use tokio::runtime::Runtime;
 

@@ -9,15 +9,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use midex::{
-    activity::{Activities, Context, function},
+use midex_domain::{
+    Definition, ExecutionId,
     clock::{SystemClock, SystemIds},
-    domain::{
-        Definition, ExecutionId,
-        execution::{Report, SignalRequest},
-        view::{Advanced, ReadyStep},
-    },
-    engine::{Engine, Notifier, Options, StartRequest},
+    execution::{Report, SignalRequest},
+    view::{Advanced, ReadyStep},
+};
+use midex_engine::{
+    Engine, Notifier, Options, StartRequest,
+    activity::{Activities, Context, function},
     store::{self, RedbStore},
 };
 use serde_json::{Value, json};

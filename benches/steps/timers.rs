@@ -6,11 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use midex::{
+use midex_domain::{
+    ExecutionId,
     clock::{Clock, SystemClock, Timestamp},
-    domain::ExecutionId,
-    engine::{Options, Topic},
 };
+use midex_engine::{Options, Topic};
 use serde_json::json;
 use tokio::runtime::Runtime;
 

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use midex::{domain::execution::Report, engine::Engine};
+use midex_domain::execution::Report;
+use midex_engine::Engine;
 use serde_json::json;
 use tokio::runtime::Runtime;
 

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use midex::{
-    domain::{Definition, check::Abilities, finding::errors},
-    registry::{self, Registry, Sources},
-};
+use midex_domain::{Definition, check::Abilities, finding::errors};
+use midex_registry as registry;
+use midex_registry::{Registry, Sources};
 use serde_json::json;
 
 /// The activity of the benches: it answers at once with what it was given.

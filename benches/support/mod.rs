@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use midex::domain::Definition;
+use midex_domain::Definition;
 use serde_json::json;
 
 /// Steps of the measured workflow: long enough that starts are few.

@@ -6,11 +6,8 @@
 use std::{error::Error, path::PathBuf, sync::Arc};
 
 use midex::{
-    activity::{Activities, Activity, BoxFuture, Context, Outcome, function},
-    app::Options,
-    clock::{SteadyClock, SystemIds},
-    config::Config,
-    domain::execution::OperationFailure,
+    Config, Options, SteadyClock, SystemIds,
+    activity::{Activities, Activity, BoxFuture, Context, OperationFailure, Outcome, function},
     mcp::{self, Process, ToolProfile},
 };
 use serde_json::json;

@@ -18,7 +18,7 @@ mod tools;
 
 use std::{error::Error, io::Write, sync::Arc};
 
-use midex::mcp::http;
+use midex_mcp::http;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 

@@ -8,18 +8,16 @@ use std::{
 use tokio::sync::watch;
 
 use super::{
-    BoxFuture, OperationCall, Operations, Outcome,
     call::{Caller, Options, Paged, Paginate, Prepared, Sources},
     files::{Places, Stamps},
     set::{Catalog, Meant, Named, Set},
 };
-use crate::{
-    domain::{
-        FailureCode,
-        execution::{Brought, OperationFailure, Page},
-    },
-    folder::Follower,
+use midex_domain::{
+    FailureCode,
+    execution::{Brought, OperationFailure, Page},
+    operation::{BoxFuture, OperationCall, Operations, Outcome},
 };
+use midex_folder::Follower;
 
 /// The catalogs of this process.
 pub struct Catalogs {
@@ -150,7 +148,6 @@ impl Operations for Catalogs {
                 idempotency_key: Some(call.idempotency_key),
                 is_idempotent: call.is_idempotent,
                 secrets: call.secrets,
-                cancelled: call.cancelled,
             };
             let (caller, body) = (&self.live.caller, call.body.as_ref());
             let Some(pages) = call.pages else {

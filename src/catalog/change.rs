@@ -13,10 +13,10 @@ use super::{
     operation::{Class, SecurityScheme},
     settings::{own_base_url, with_host},
 };
-use crate::{
-    domain::nearest::hint,
+use midex_domain::{
     error::{Code, Error, Result, Violation},
     limits,
+    nearest::hint,
 };
 
 /// Who asks for a change.

@@ -15,12 +15,12 @@ use super::{
     document::{self, Book, Inspection},
     settings::Settings,
 };
-use crate::{
-    domain::Digest,
+use midex_domain::{
+    Digest,
     error::{Code, Error, Result, plain},
-    folder::{Existing, Folder, Stamp, WriteLock, open_regular, read_regular},
     limits,
 };
+use midex_folder::{Existing, Folder, Stamp, WriteLock, open_regular, read_regular};
 
 /// What is said of a catalog.
 const SETTINGS: &str = "catalog.toml";

@@ -31,7 +31,7 @@ impl Kind {
 }
 
 /// Whether a media type is JSON. One that stands for all of them is, as services mean it.
-pub(in crate::catalog) fn is_json(media_type: &str) -> bool {
+pub(crate) fn is_json(media_type: &str) -> bool {
     let media_type = media_type.to_ascii_lowercase();
     media_type.ends_with("/json") || media_type.ends_with("+json") || media_type == "*/*"
 }

@@ -15,14 +15,12 @@ use super::{
     operation::{Class, Location, Operation, SecurityScheme},
     settings::{Settings, own_base_url},
 };
-use crate::{
-    domain::{
-        check::{Argument, Callable, Commands, Found},
-        definition::Requirement,
-        nearest::{fold, nearest},
-    },
+use midex_domain::{
+    check::{Argument, Callable, Commands, Found},
+    definition::Requirement,
     error::Violation,
     limits,
+    nearest::{fold, nearest},
 };
 
 /// A catalog.

@@ -189,7 +189,7 @@ fn table(item: toml_edit::Item) -> toml_edit::Item {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::By;
+    use crate::By;
 
     #[test]
     fn a_tool_changes_what_it_says_and_leaves_the_rest() {

@@ -16,11 +16,11 @@ use super::{
     visible::visible,
     waits::gate_word,
 };
-use crate::{
-    config::Config,
+use midex_domain::{
     error::{Code, Error, Result},
     limits,
 };
+use midex_server::config::Config;
 
 /// What is said where no gate is open.
 const NOTHING_WAITS: &str = "Nothing waits for an approval in this project.\n";

@@ -30,13 +30,12 @@ use self::{
     servers::{Servers, Way},
 };
 use super::{EXIT_OK, Output, serve, warn};
-use crate::{
-    app::App,
-    config::Config,
-    domain::Row,
+use midex_domain::{
+    Row,
     error::{Code, Error, Result, plain},
     limits,
 };
+use midex_server::{app::App, config::Config};
 
 /// The exit code after SIGINT or SIGTERM.
 const EXIT_INTERRUPTED: u8 = 130;

@@ -18,13 +18,13 @@ use super::{
     screen::Screen,
     value::{field, list},
 };
-use crate::{
-    catalog::operation::Method,
-    config::{Config, parse_duration},
-    domain::schema::meant,
+use midex_catalog::operation::Method;
+use midex_domain::{
     error::{Code, Error, FailureCode, Result},
     limits,
+    schema::meant,
 };
+use midex_server::config::{Config, parse_duration};
 
 /// Which command, and what it is given.
 #[derive(Clone, Debug, clap::Args)]

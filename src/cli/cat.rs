@@ -3,10 +3,8 @@
 use serde_json::json;
 
 use super::{EXIT_OK, Output};
-use crate::{
-    error::{Code, Error, Result},
-    registry::Registry,
-};
+use midex_domain::error::{Code, Error, Result};
+use midex_registry::Registry;
 
 /// Which workflow.
 #[derive(Clone, Debug, clap::Args)]

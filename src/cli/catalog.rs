@@ -28,17 +28,16 @@ use super::{
     visible::visible,
     warn,
 };
-use crate::{
-    app::SourceType,
-    catalog::{
-        call::{self, is_telling},
-        with_host,
-    },
-    config::Config,
-    domain::nearest::hint,
+use midex_catalog::{
+    call::{self, is_telling},
+    with_host,
+};
+use midex_domain::{
     error::{Code, Error, Result},
     limits,
+    nearest::hint,
 };
+use midex_server::{app::SourceType, config::Config};
 
 /// Does one of the commands.
 pub(super) async fn catalog(

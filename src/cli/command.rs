@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-pub(super) use crate::error::shell_word as quoted;
-use crate::error::{Error, Typed};
+pub(super) use midex_domain::error::shell_word as quoted;
+use midex_domain::error::{Error, Typed};
 
 /// How the column says that the same command may succeed.
 const AGAIN: &str = "Run the same command again";
@@ -161,7 +161,7 @@ mod tests {
     use serde_json::{Map, json};
 
     use super::*;
-    use crate::error::Code;
+    use midex_domain::error::Code;
 
     #[test]
     fn words_are_quoted_for_a_shell() {

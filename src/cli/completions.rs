@@ -23,12 +23,11 @@ use super::{
     value::{field, list},
     waits::gate_word,
 };
-use crate::{
-    app,
-    config::Config,
+use midex_domain::{
     error::{Code, Error, Result},
     limits,
 };
+use midex_server::{app, config::Config};
 
 /// The environment variable by which a script asks for completions.
 const ASKED: &str = "MIDEX_COMPLETE";

@@ -31,16 +31,14 @@ use super::{
     examples::with_examples,
     groups::{grouped, listed_apart},
 };
-use crate::{
-    config::{ALLOW_ENV_ENV, DATA_DIR_ENV, SECRET_ENV_ENV, project_dir},
-    domain::{
-        NamedByProject,
-        finding::{Finding, errors, is_broken},
-        nearest::nearest,
-    },
+use midex_domain::{
+    NamedByProject,
     error::{Code, Error, Result},
-    registry::user_dir,
+    finding::{Finding, errors, is_broken},
+    nearest::nearest,
 };
+use midex_registry::user_dir;
+use midex_server::config::{ALLOW_ENV_ENV, DATA_DIR_ENV, SECRET_ENV_ENV, project_dir};
 
 /// The name of both files.
 const FILE: &str = "midex.toml";

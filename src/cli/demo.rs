@@ -12,13 +12,13 @@ use super::{
     command::quoted,
     serve::{signalled, signals},
 };
-use crate::{
+use midex_domain::{
     clock::{Clock, SystemClock},
-    config::Config,
     error::{Code, Error, Result, plain},
-    mcp::client::Client,
     uri,
 };
+use midex_mcp::client::Client;
+use midex_server::config::Config;
 
 const WORKFLOW: &str = "feature-development";
 const TASK: &str = "Add a dark mode to the settings page";

@@ -3,9 +3,9 @@
 use annotate_snippets::{AnnotationKind, Level, Message, Renderer, Snippet};
 
 use super::visible::{marked, visible};
-use crate::{
-    domain::finding::{Finding, Severity, first_line_end},
+use midex_domain::{
     error::Violation,
+    finding::{Finding, Severity, first_line_end},
 };
 
 /// Draws the findings of one file into its text.
@@ -180,10 +180,8 @@ fn line_of(text: &str, at: usize) -> (&str, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        domain::finding::{Place, Rule},
-        registry::{Registry, Sources},
-    };
+    use midex_domain::finding::{Place, Rule};
+    use midex_registry::{Registry, Sources};
 
     /// What `midex validate` shows for a workflow file with this text.
     fn shown(name: &str, text: &str) -> String {
@@ -191,7 +189,7 @@ mod tests {
         let path = directory.path().join(name);
         std::fs::write(&path, text).unwrap();
         let registry = Registry::load(&Sources::default());
-        let reports = crate::registry::validate(&[path], &registry).unwrap();
+        let reports = midex_registry::validate(&[path], &registry).unwrap();
         render(name, &reports[0].text, &reports[0].findings, false)
     }
 

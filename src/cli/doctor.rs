@@ -32,18 +32,20 @@ use super::{
     value::field,
     visible::visible,
 };
-use crate::{
-    app::{self, Options, Verified},
+use midex_domain::{
     clock::{Clock, SteadyClock, SystemClock, SystemIds, Timestamp},
-    config::{Authoring, Config},
-    domain::finding::{self, Severity, is_broken},
     error::{Code, Error, Result, plain},
+    finding::{self, Severity, is_broken},
     limits,
-    mcp::{
-        ToolProfile,
-        control::{self, Greeting, Preamble, Role},
-    },
-    registry,
+};
+use midex_mcp::{
+    ToolProfile,
+    control::{self, Greeting, Preamble, Role},
+};
+use midex_registry as registry;
+use midex_server::{
+    app::{self, Options, Verified},
+    config::{Authoring, Config},
 };
 
 /// How far the file of the store may have been written in the future: clocks of file systems differ a little.

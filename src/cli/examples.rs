@@ -227,7 +227,7 @@ mod tests {
     use clap::CommandFactory;
 
     use super::*;
-    use crate::cli::Cli;
+    use crate::Cli;
 
     /// Every command with its path.
     fn all(command: &Command, path: &str, found: &mut Vec<(String, Command)>) {

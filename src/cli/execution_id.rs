@@ -9,7 +9,7 @@ use super::{
     question::is_possible,
     value::{field, list},
 };
-use crate::{
+use midex_domain::{
     error::{Code, Error, Result, Violation},
     limits,
 };

@@ -11,17 +11,16 @@ use super::{
     show,
     visible::is_invisible,
 };
-use crate::{
-    config::Config,
-    domain::{
-        Workflow,
-        finding::{Finding, errors, is_broken},
-        view::GraphView,
-    },
+use midex_domain::{
+    Workflow,
     error::{Code, Error, Result},
+    finding::{Finding, errors, is_broken},
     limits,
-    registry::{self, FileReport, Kind, Registry},
+    view::GraphView,
 };
+use midex_registry as registry;
+use midex_registry::{FileReport, Kind, Registry};
+use midex_server::config::Config;
 
 /// What to draw, and for which program.
 #[derive(Clone, Debug, clap::Args)]

@@ -21,7 +21,7 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 
-use crate::{error::plain, limits};
+use midex_domain::{error::plain, limits};
 
 /// What a shell ends with where a command cannot be run: the step stays open.
 const NOT_RUN: u8 = 126;

@@ -12,9 +12,9 @@ use super::{
     groups::{COLUMNS_MAX, grouped, listed_apart},
     screen::Screen,
 };
-use crate::{
-    domain::nearest::hint,
+use midex_domain::{
     error::{Code, Error, FailureCode, Result},
+    nearest::hint,
 };
 
 /// What help is wanted on.

@@ -18,16 +18,16 @@ use super::{
     value::{field, gist, is_said},
     when,
 };
-use crate::{
-    app,
+use midex_domain::{
+    State,
     clock::{Clock, SystemClock, Timestamp},
-    config::{self, Config},
-    domain::{
-        State,
-        truncate::{length, shortened},
-    },
     error::{Result, in_quotes},
     limits,
+    truncate::{length, shortened},
+};
+use midex_server::{
+    app,
+    config::{self, Config},
 };
 
 /// What stands around the executions that `session-start` tells of, in bytes of JSON: the form of the host, the first and the

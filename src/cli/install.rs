@@ -25,10 +25,8 @@ use self::{
     hosts::{Client, Format, Host},
 };
 use super::{EXIT_OK, Output, profile::ProfileArgs, visible::visible};
-use crate::{
-    config::Config,
-    error::{Code, Error, Result, plain},
-};
+use midex_domain::error::{Code, Error, Result, plain};
+use midex_server::config::Config;
 
 /// The name of the block.
 const NAME: &str = "midex";

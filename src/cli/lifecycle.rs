@@ -15,12 +15,12 @@ use super::{
     visible::visible,
     waits,
 };
-use crate::{
+use midex_domain::{
+    State,
     clock::{Clock as _, SystemClock},
-    config::Config,
-    domain::State,
     error::{Code, Error, Result},
 };
+use midex_server::config::Config;
 
 /// What a person changes.
 #[derive(Clone, Copy, Debug)]

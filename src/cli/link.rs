@@ -6,14 +6,13 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::session::Session;
-use crate::{
-    config::Config,
-    domain::State,
+use midex_domain::{
+    State,
     error::{Code, Error, Result},
-    limits,
-    mcp::client::Client,
-    uri,
+    limits, uri,
 };
+use midex_mcp::client::Client;
+use midex_server::config::Config;
 
 /// A session that is opened by the first question, and reopened when its server goes away.
 pub(super) struct Link<'a> {

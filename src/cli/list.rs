@@ -16,19 +16,19 @@ use super::{
     visible::visible,
     when::{ago, local},
 };
-use crate::{
-    app::ListRequest,
+use midex_domain::{
+    Step, Workflow,
     clock::{Clock, SystemClock},
-    config::{Authoring, Config},
-    domain::{
-        Step, Workflow,
-        finding::{Finding, errors},
-        nearest::hint,
-        view,
-    },
     error::{Code, Error, Result},
+    finding::{Finding, errors},
     limits,
-    registry::{AgentEntry, Registry, Source, WorkflowEntry},
+    nearest::hint,
+    view,
+};
+use midex_registry::{AgentEntry, Registry, Source, WorkflowEntry};
+use midex_server::{
+    app::ListRequest,
+    config::{Authoring, Config},
 };
 
 /// What to list.

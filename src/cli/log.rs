@@ -30,7 +30,7 @@ use tracing_subscriber::{
 };
 
 use self::queue::Queue;
-use crate::limits;
+use midex_domain::limits;
 
 /// The text in place of another crate's words.
 const WITHHELD: &str = "its words are withheld: they may hold what was sent";
@@ -132,8 +132,23 @@ impl Visit for LineKind {
     fn record_debug(&mut self, _: &Field, _: &dyn Debug) {}
 }
 
+/// The crates whose log lines hold nothing that a caller sent.
+const OWN_CRATES: [&str; 10] = [
+    "midex",
+    "midex_catalog",
+    "midex_cli",
+    "midex_domain",
+    "midex_engine",
+    "midex_folder",
+    "midex_http",
+    "midex_mcp",
+    "midex_registry",
+    "midex_server",
+];
+
 fn is_ours(metadata: &Metadata<'_>) -> bool {
-    metadata.target().split("::").next() == Some("midex")
+    let module = metadata.target().split("::").next();
+    module.is_some_and(|name| OWN_CRATES.contains(&name))
 }
 
 /// Logs the place of a panic. A formatted message may hold a caller's text, so it is withheld: slicing a string within a

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::{EXIT_OK, Output, command::quoted, screen::Screen, value::json_text, visible::visible};
-use crate::{
-    config::Config,
-    domain::{AgentName, WorkflowName},
+use midex_domain::{
+    AgentName, WorkflowName,
     error::{Code, Error, Result},
-    registry::{self, Existing, Format, Template},
 };
+use midex_registry as registry;
+use midex_registry::{Existing, Format, Template};
+use midex_server::config::Config;
 
 /// What to write.
 #[derive(Clone, Debug, clap::Subcommand)]

@@ -8,7 +8,7 @@ use std::{
 use serde_json::Value;
 
 use super::{screen::Screen, value::json_text};
-use crate::error::{Code, Error, Result, plain};
+use midex_domain::error::{Code, Error, Result, plain};
 
 /// How and where a command prints its result.
 pub struct Output<'a> {

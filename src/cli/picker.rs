@@ -9,7 +9,7 @@ use super::{
     run::input::Input,
     screen::{Screen, cut, one_line},
 };
-use crate::{error::Result, limits};
+use midex_domain::{error::Result, limits};
 
 /// One of those that can be picked.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr;
 
 use super::screen::{Screen, Style, cut, one_line, padded};
-use crate::domain::{
+use midex_domain::{
     grammar,
     view::{EdgeKind, GraphNode, GraphView, ON_FAILURE_TITLE},
 };

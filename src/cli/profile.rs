@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::mcp::{ToolNames, ToolProfile, Toolsets, toolsets_help};
+use midex_mcp::{ToolNames, ToolProfile, Toolsets, toolsets_help};
 
 /// The flags for the tools that a server offers.
 #[derive(Clone, Copy, Debug, Args)]

@@ -15,7 +15,7 @@ use rustyline::{
 use tokio::sync::mpsc as channel;
 
 use super::{link::Link, question, run::input::Input};
-use crate::{
+use midex_domain::{
     error::{Code, Error, Result},
     limits,
 };

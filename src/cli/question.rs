@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write as _};
 
 use super::{link::Link, run::input::Input, unwritable};
-use crate::error::{Code, Error, Result};
+use midex_domain::error::{Code, Error, Result};
 
 /// Asks a question; true where the answer is yes. `flag` answers it for a script.
 ///

@@ -13,7 +13,7 @@ use super::{
     value::json_text,
     visible::visible,
 };
-use crate::error::{Code, Error, Violation};
+use midex_domain::error::{Code, Error, Violation};
 
 /// Reports the error of a command on stderr.
 pub(super) fn report(error: &Error, json: bool, hints: &Hints) {

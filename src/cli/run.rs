@@ -44,13 +44,13 @@ use super::{
     waits::{self, child_of},
     warn, wrong,
 };
-use crate::{
+use midex_domain::{
+    ExecutionId, State,
     clock::{Clock, SystemClock, SystemIds},
-    config::Config,
-    domain::{ExecutionId, State},
     error::{Code, Error, Result},
     limits,
 };
+use midex_server::config::Config;
 
 /// Which workflow, and where its outputs come from.
 #[derive(Clone, Debug, clap::Args)]

@@ -1,10 +1,9 @@
 //! `midex schema`: prints JSON Schemas for editors.
 
 use super::{EXIT_OK, Output};
-use crate::{
-    error::Result,
-    registry::{self, SchemaDraft, SchemaOf},
-};
+use midex_domain::error::Result;
+use midex_registry as registry;
+use midex_registry::{SchemaDraft, SchemaOf};
 
 /// Which schema to print.
 #[derive(Clone, Debug, Default, clap::Args)]

@@ -279,7 +279,7 @@ fn pieces(word: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::visible::is_hidden;
+    use crate::visible::is_hidden;
 
     const PLAIN: Screen = Screen {
         columns: Some(30),

@@ -13,22 +13,23 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 
 use super::{EXIT_OK, command::mend, log::Log};
-use crate::{
-    app::{self, App},
+use midex_domain::{
     clock::{SteadyClock, SystemIds},
-    config::Config,
     error::{Code, Error, Result, plain},
     limits,
-    mcp::{
-        self,
-        Listens,
-        Process,
-        Server,
-        ToolProfile,
-        // Not the crate of that name, which only `mcp` may name.
-        http as streamable,
-        process::Closing,
-    },
+};
+use midex_mcp as mcp;
+use midex_mcp::{
+    Listens,
+    Process,
+    Server,
+    ToolProfile, // Not the crate of that name, which only `mcp` may name.
+    http as streamable,
+    process::Closing,
+};
+use midex_server::{
+    app::{self, App},
+    config::Config,
 };
 
 /// How agents reach the server.

@@ -3,13 +3,15 @@
 
 use std::sync::Arc;
 
-use crate::{
-    app::{self, Options},
+use midex_domain::{
     clock::{SteadyClock, SystemIds},
-    config::Config,
     error::{Code, Error, Result},
     limits,
-    mcp::{Process, client::Client, process::Closing},
+};
+use midex_mcp::{Process, client::Client, process::Closing};
+use midex_server::{
+    app::{self, Options},
+    config::Config,
 };
 
 /// A client of the process that owns the store: of another one, or of this one.

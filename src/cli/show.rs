@@ -22,13 +22,14 @@ use super::{
     waits,
     when::{ago, local},
 };
-use crate::{
+use midex_domain::{
     clock::{Clock, SystemClock},
-    config::Config,
-    domain::{event::Body, id::StepId},
     error::{Code, Error, Result},
+    event::Body,
+    id::StepId,
     uri,
 };
+use midex_server::config::Config;
 
 /// The least columns in which the results have a column of their own.
 const RESULT_COLUMNS_MIN: usize = 40;

@@ -12,11 +12,11 @@ use super::{
     run,
     value::{field, list},
 };
-use crate::{
-    config::Config,
+use midex_domain::{
     error::{Code, Error, Result},
     limits,
 };
+use midex_server::config::Config;
 
 /// What it asks for.
 const ASKS: Asks = Asks {

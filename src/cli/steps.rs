@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::link::Link;
-use crate::{error::Result, uri};
+use midex_domain::{error::Result, uri};
 
 /// The fields of the first open step that `current_step` has at its top level.
 const OWN: &[&str] = &[

@@ -23,12 +23,13 @@ use super::{
     value::json_text,
     warn,
 };
-use crate::{
-    config::Config,
-    domain::telemetry::EventType,
+use midex_domain::{
     error::{Error, Result},
-    limits, uri,
+    limits,
+    telemetry::EventType,
+    uri,
 };
+use midex_server::config::Config;
 
 /// Which events.
 #[derive(Clone, Debug, clap::Args)]

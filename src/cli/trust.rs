@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::{EXIT_OK, Output, visible::visible};
-use crate::{config::Config, error::Result};
+use midex_domain::error::Result;
+use midex_server::config::Config;
 
 /// Which project, and what becomes of it.
 #[derive(Clone, Debug, clap::Args)]

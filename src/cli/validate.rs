@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::{EXIT_FINDINGS, EXIT_OK, Output, diagnostic};
-pub(super) use crate::error::counted;
-use crate::{
-    error::Result,
-    registry::{self, FileReport, Registry},
-};
+use midex_domain::error::Result;
+pub(super) use midex_domain::error::counted;
+use midex_registry as registry;
+use midex_registry::{FileReport, Registry};
 
 /// Check workflow and agent files.
 #[derive(Clone, Debug, Default, clap::Args)]

@@ -1,3 +1,3 @@
-//! What is shown on a terminal: see [`crate::domain::visible`].
+//! What is shown on a terminal: see [`midex_domain::visible`].
 
-pub(super) use crate::domain::visible::{is_hidden, is_invisible, marked, visible};
+pub(super) use midex_domain::visible::{is_hidden, is_invisible, marked, visible};

@@ -8,10 +8,7 @@ use super::{
     value::{field, list},
     when::{local, until},
 };
-use crate::{
-    clock::Timestamp,
-    domain::{event::PauseReason, id::StepId},
-};
+use midex_domain::{clock::Timestamp, event::PauseReason, id::StepId};
 
 /// The step of a wait, with its hook and its item: `nap`, `build #2`, `on_enter of nap`.
 pub(super) fn brief(wait: &Value) -> String {

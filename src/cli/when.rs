@@ -2,7 +2,8 @@
 
 use jiff::{Timestamp as Instant, tz::TimeZone};
 
-use crate::{cli::value::duration, clock::Timestamp};
+use crate::value::duration;
+use midex_domain::clock::Timestamp;
 
 /// How long before `now` that was: `2.1 s`, `5 m 03 s`, `3 d`; `None` where it is no time.
 pub(super) fn since(time: &str, now: Timestamp) -> Option<String> {

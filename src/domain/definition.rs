@@ -15,7 +15,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-pub(crate) use self::compiled::{CompiledStep, CompiledWorkflow, Parts, input_texts};
+pub use self::compiled::{CompiledStep, CompiledWorkflow, Parts, input_texts};
 pub(super) use self::graph::reach;
 pub use self::{
     graph::Graph,
@@ -179,7 +179,7 @@ impl PartialEq for Definition {
 
 impl Definition {
     /// A definition of what was checked.
-    pub(crate) fn new(workflow: Workflow, personas: BTreeMap<AgentName, Persona>) -> Self {
+    pub fn new(workflow: Workflow, personas: BTreeMap<AgentName, Persona>) -> Self {
         Self {
             workflow,
             personas,
@@ -190,7 +190,7 @@ impl Definition {
     }
 
     /// Notes that a project has a part in it: its file, a persona, or a workflow that it extends.
-    pub(crate) fn mark_of_project(&self) {
+    pub fn mark_of_project(&self) {
         self.of_project.get_or_init(|| ());
     }
 
@@ -249,7 +249,7 @@ impl Definition {
     }
 
     /// Whether it may take long to hold this value to what the workflow asks for: others should not have to wait for it.
-    pub(crate) fn is_long(&self, value: &Value) -> bool {
+    pub fn is_long(&self, value: &Value) -> bool {
         let measure = Measure::of(value);
         let inputs = self.workflow.inputs.iter().flat_map(Inputs::all_compiled);
         let mut all = self.schemas().iter().chain(inputs).flatten();
@@ -260,7 +260,7 @@ impl Definition {
     ///
     /// # Panics
     /// Where there is no such step.
-    pub(crate) fn compiled_step(&self, position: usize) -> &CompiledStep {
+    pub fn compiled_step(&self, position: usize) -> &CompiledStep {
         &self.compiled().steps[position]
     }
 
@@ -308,7 +308,7 @@ impl Definition {
     }
 
     /// Whether any of its steps begins a child.
-    pub(crate) fn has_children(&self) -> bool {
+    pub fn has_children(&self) -> bool {
         self.compiled().has_children
     }
 
@@ -319,12 +319,12 @@ impl Definition {
     }
 
     /// The activities that its steps name.
-    pub(crate) fn activities(&self) -> &BTreeSet<String> {
+    pub fn activities(&self) -> &BTreeSet<String> {
         &self.compiled().activities
     }
 
     /// The workflows that its steps name.
-    pub(crate) fn children(&self) -> BTreeSet<&str> {
+    pub fn children(&self) -> BTreeSet<&str> {
         let names = self.acting().filter_map(|step| match &step.kind {
             StepKind::Workflow { name } => Some(name.as_str()),
             _ => None,
@@ -343,7 +343,7 @@ impl Definition {
     }
 
     /// What the workflow evaluates as a whole.
-    pub(crate) fn compiled_workflow(&self) -> &CompiledWorkflow {
+    pub fn compiled_workflow(&self) -> &CompiledWorkflow {
         &self.compiled().workflow
     }
 

@@ -120,7 +120,7 @@ impl<'de> Deserialize<'de> for Document {
 }
 
 /// A value as plain text: a string as it is, anything else as JSON.
-pub(crate) fn plain(value: &Value) -> String {
+pub fn plain(value: &Value) -> String {
     value
         .as_str()
         .map_or_else(|| value.to_string(), str::to_owned)
@@ -242,7 +242,7 @@ fn absorb_text(hasher: &mut Sha256, text: fmt::Arguments<'_>) {
 }
 
 /// The type of a value, as a message names it.
-pub(crate) fn type_name(value: &Value) -> &'static str {
+pub fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "nothing",
         Value::Bool(_) => "a boolean",

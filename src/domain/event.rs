@@ -131,7 +131,7 @@ impl VisitId {
     }
 
     /// A text for the visit, which no other visit of any execution has: an id has no control characters.
-    pub(crate) fn text_in(&self, execution: &ExecutionId) -> String {
+    pub fn text_in(&self, execution: &ExecutionId) -> String {
         let Self {
             body, visit, item, ..
         } = self;

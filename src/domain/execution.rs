@@ -37,7 +37,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::answers::{Question, UTTERANCE};
+pub use self::answers::{Question, UTTERANCE};
 pub use self::{
     command::{
         Change, Command, GateAnswer, Lifecycle, Report, Resolution, SignalRequest, Start,
@@ -174,7 +174,7 @@ impl Execution {
     }
 
     /// The digest of its [`super::Lookup`].
-    pub(crate) fn lookup(&self) -> Option<Digest> {
+    pub fn lookup(&self) -> Option<Digest> {
         self.lookup
     }
 
@@ -221,7 +221,7 @@ impl Execution {
     }
 
     /// Takes each of `pending` that says the same in the place of its own step, so that executions share its memory.
-    pub(crate) fn share_pending(&mut self, pending: &[Arc<StepState>]) {
+    pub fn share_pending(&mut self, pending: &[Arc<StepState>]) {
         for (own, shared) in self.steps.iter_mut().zip(pending) {
             if own == shared {
                 own.clone_from(shared);

@@ -4,11 +4,11 @@ pub use crate::error::FailureCode;
 use crate::limits;
 
 /// A failure's message, cut to its limit.
-pub(in crate::domain) fn cut_message(message: &str) -> String {
+pub(crate) fn cut_message(message: &str) -> String {
     cut(message, limits::FAILURE_MESSAGE_BYTES_MAX)
 }
 
 /// At most `bytes_max` bytes of `text`, cut between characters.
-pub(in crate::domain) fn cut(text: &str, bytes_max: usize) -> String {
+pub(crate) fn cut(text: &str, bytes_max: usize) -> String {
     text[..text.floor_char_boundary(bytes_max)].to_owned()
 }

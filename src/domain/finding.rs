@@ -8,7 +8,7 @@ mod rule;
 use serde::Serialize;
 
 use self::edit::{Change, Manner};
-pub(crate) use self::place::first_line_end;
+pub use self::place::first_line_end;
 pub use self::{
     place::{LineTable, Place},
     rule::{Rule, Severity},

@@ -324,7 +324,7 @@ mod tests {
                 key.what
             );
         };
-        let span = |duration| crate::domain::span::Span::of(duration).to_string();
+        let span = |duration| crate::span::Span::of(duration).to_string();
         says(
             &FOREACH,
             "parallel",

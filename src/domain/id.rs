@@ -110,13 +110,13 @@ impl WorkflowName {
 
 impl StepId {
     /// What stands for the step where the workflow as a whole is meant.
-    pub(crate) fn of_workflow() -> &'static Self {
+    pub fn of_workflow() -> &'static Self {
         static ID: OnceLock<StepId> = OnceLock::new();
         ID.get_or_init(|| Self(OF_WORKFLOW.into()))
     }
 
     /// Parses the id that a file gives to a step; the error says which rule it breaks.
-    pub(crate) fn declared(text: &str) -> Result<Self> {
+    pub fn declared(text: &str) -> Result<Self> {
         check("step id", text, limits::STEP_ID_BYTES_MAX, plain)?;
         Ok(Self(text.into()))
     }

@@ -19,7 +19,7 @@ pub use self::{
     report::{InputReport, InputStatus},
     resolve::{Rejected, Taken},
 };
-pub(crate) use self::{
+pub use self::{
     output::OutputOf,
     provider::{ON_MISSING, inputs_of},
 };

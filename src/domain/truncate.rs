@@ -22,7 +22,7 @@ pub fn truncate(value: &Value, bytes_max: usize) -> (Value, bool) {
 }
 
 /// A text of at most so many characters, cut with `…`.
-pub(crate) fn shortened(text: &str, chars_max: usize) -> Cow<'_, str> {
+pub fn shortened(text: &str, chars_max: usize) -> Cow<'_, str> {
     match text.char_indices().nth(chars_max) {
         Some((end, _)) => format!("{}{CUT}", &text[..end]).into(),
         None => text.into(),
@@ -86,7 +86,7 @@ fn cut_text(text: &str, room: usize) -> String {
 }
 
 /// The bytes of a character in JSON text.
-pub(crate) fn encoded(c: char) -> usize {
+pub fn encoded(c: char) -> usize {
     match c {
         '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
         c if c.is_ascii_control() => 6,

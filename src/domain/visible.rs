@@ -2,14 +2,14 @@
 //! nor look like another one.
 
 /// `text` with U+FFFD in place of every control character and every invisible one.
-pub(crate) fn visible(text: &str) -> String {
+pub fn visible(text: &str) -> String {
     let shown = |(c, is_hidden)| if is_hidden { '\u{fffd}' } else { c };
     marked(text).map(shown).collect()
 }
 
 /// The characters of `text`, each with whether it is hidden. The joiners U+200C and U+200D are not where they shape what stands
 /// around them: in scripts whose letters join, and in emoji.
-pub(crate) fn marked(text: &str) -> impl Iterator<Item = (char, bool)> {
+pub fn marked(text: &str) -> impl Iterator<Item = (char, bool)> {
     let mut before = None;
     text.char_indices().map(move |(at, c)| {
         let mut around = before.into_iter().chain(text[at..].chars().nth(1));
@@ -34,14 +34,14 @@ fn is_joined(c: char) -> bool {
 }
 
 /// Whether a character is a control character or invisible, whatever stands around it.
-pub(crate) fn is_hidden(c: char) -> bool {
+pub fn is_hidden(c: char) -> bool {
     c.is_control() || is_invisible(c)
 }
 
 /// Whether a character takes no room or changes its neighbours: Unicode's `Default_Ignorable_Code_Point`, the separators of
 /// lines and paragraphs, and interlinear annotation marks. The variation selectors 15 and 16, which make a sign text or
 /// emoji, count as visible: people write them.
-pub(crate) fn is_invisible(c: char) -> bool {
+pub fn is_invisible(c: char) -> bool {
     matches!(
         c,
         '\u{ad}'

@@ -17,16 +17,13 @@ use super::{
     not_found,
     runner::Runner,
 };
-use crate::{
-    domain::{
-        Command, Decision, Definition, Digest, Event, Execution, ExecutionId, Row, State,
-        Transition,
-        execution::{AttemptId, Begin, Effect, Need, Start, Values},
-        expression::Rendered,
-    },
+use crate::store::{Commit, Position};
+use midex_domain::{
+    Command, Decision, Definition, Digest, Event, Execution, ExecutionId, Row, State, Transition,
     error::{Code, Error, Result},
+    execution::{AttemptId, Begin, Effect, Need, Start, Values},
+    expression::Rendered,
     limits,
-    store::{Commit, Position},
 };
 
 /// The actor of one execution.

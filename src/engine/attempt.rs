@@ -13,14 +13,12 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::secrets::{AttemptResult, Secrets, covered};
-use crate::{
-    activity::{Activities, Context},
-    catalog::{OperationCall, Operations, Pages},
-    domain::{
-        Definition, Digest, ExecutionId, FailureCode, StepKind,
-        event::VisitId,
-        execution::{Begin, Brought, OperationFailure, Safety},
-    },
+use crate::activity::{Activities, Context};
+use midex_domain::{
+    Definition, Digest, ExecutionId, FailureCode, StepKind,
+    event::VisitId,
+    execution::{Begin, Brought, OperationFailure, Safety},
+    operation::{OperationCall, Operations, Pages},
 };
 
 /// What the server works with.
@@ -161,7 +159,6 @@ async fn perform(
                 timeout,
                 idempotency_key,
                 is_idempotent: idempotent,
-                cancelled,
             };
             executors.operations.call(call).await
         }

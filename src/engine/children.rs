@@ -18,17 +18,15 @@ use super::{
     message::Origin,
     report::report,
 };
-use crate::{
-    catalog::BoxFuture,
-    domain::{
-        Command, Definition, Execution, ExecutionId, FailureCode, Lookup, State,
-        event::{Order, Parent},
-        execution::{Begin, Brought, OperationFailure},
-        span::backoff,
-        view,
-    },
+use midex_domain::operation::BoxFuture;
+use midex_domain::{
+    Command, Definition, Execution, ExecutionId, FailureCode, Lookup, State,
     error::{Code, Error, Result},
+    event::{Order, Parent},
+    execution::{Begin, Brought, OperationFailure},
     limits,
+    span::backoff,
+    view,
 };
 
 /// Where the definitions come from that children follow.

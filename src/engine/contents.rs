@@ -8,7 +8,8 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{domain::Digest, error::Result, limits, store::Store};
+use crate::store::Store;
+use midex_domain::{Digest, error::Result, limits};
 
 /// Values by digest, from the store or from memory.
 pub(super) struct Contents {

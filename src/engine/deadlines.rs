@@ -11,11 +11,12 @@ use tokio::{
 };
 
 use super::{Shared, message::Origin};
-use crate::{
+use midex_domain::{
+    Command, ExecutionId,
     clock::Timestamp,
-    domain::{Command, ExecutionId, span::backoff},
     error::{Code, Error, Result},
     limits,
+    span::backoff,
 };
 
 /// When each execution is to be woken: one entry for each that time will move, by the instant and by its id.

@@ -5,10 +5,11 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
-use crate::{
-    domain::{Definition, Digest, Execution, execution::StepState},
+use crate::store::Store;
+use midex_domain::{
+    Definition, Digest, Execution,
     error::{Error, Result},
-    store::Store,
+    execution::StepState,
 };
 
 /// Definitions that some live execution keeps. Holds none of them alive itself.

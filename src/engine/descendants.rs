@@ -12,11 +12,11 @@ use std::{
 
 use tokio::sync::{OnceCell, watch};
 
-use crate::{
-    domain::{Execution, ExecutionId, PauseReason},
+use crate::store::{ListQuery, Store};
+use midex_domain::{
+    Execution, ExecutionId, PauseReason,
     error::{Code, Error, Result, address, read},
     limits,
-    store::{ListQuery, Store},
 };
 
 /// The families of one engine, each below a root.

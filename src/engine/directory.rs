@@ -12,7 +12,7 @@ use ractor::{ActorId, ActorRef};
 use tokio::sync::watch;
 
 use super::{Seen, message::Message};
-use crate::{clock::Timestamp, domain::ExecutionId};
+use midex_domain::{ExecutionId, clock::Timestamp};
 
 /// A live actor.
 #[derive(Clone)]

@@ -8,8 +8,8 @@ use super::{
     stopping,
     supervisor::SupervisorMessage,
 };
-use crate::{
-    domain::{Command, ExecutionId},
+use midex_domain::{
+    Command, ExecutionId,
     error::{Code, Error, Result},
     limits,
 };
@@ -109,14 +109,14 @@ mod tests {
 
     use super::*;
     use crate::{
-        clock::{SeededIds, SystemClock},
-        domain::{Change, Lifecycle},
-        engine::{
-            Engine, Options,
-            actor::{Arguments, ExecutionActor},
-            directory::LiveActor,
-        },
+        Engine, Options,
+        actor::{Arguments, ExecutionActor},
+        directory::LiveActor,
         store::MemoryStore,
+    };
+    use midex_domain::{
+        Change, Lifecycle,
+        clock::{SeededIds, SystemClock},
     };
 
     /// An actor that has ended stands in the directory, and its end never becomes known: the call is brought to it as often

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
 
-use crate::limits;
+use midex_domain::limits;
 
 /// Environment variables by name.
 pub type Environment = BTreeMap<String, String>;

@@ -4,7 +4,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Engine;
-use crate::{clock::Timestamp, domain::Execution, error::Result, limits, store::Reached};
+use crate::store::Reached;
+use midex_domain::{Execution, clock::Timestamp, error::Result, limits};
 
 /// A portion of what is stored that was examined and holds together.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use crate::{domain::ExecutionId, limits};
+use midex_domain::{ExecutionId, limits};
 
 /// How often the actors of an execution died in a row. Past [`limits::WAKE_FAILURES_MAX`] it counts as paused, with
 /// the reason `engine_fault`, until a resume forgives it; so it does again in a new process.

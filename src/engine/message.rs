@@ -5,12 +5,10 @@ use std::sync::Arc;
 use ractor::RpcReplyPort;
 
 use super::Seen;
-use crate::{
-    domain::{
-        Command, Definition, Row,
-        execution::{Start, Values},
-    },
+use midex_domain::{
+    Command, Definition, Row,
     error::Result,
+    execution::{Start, Values},
 };
 
 /// Who asks.

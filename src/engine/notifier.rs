@@ -12,7 +12,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-use crate::domain::ExecutionId;
+use midex_domain::ExecutionId;
 
 /// What a listener calls the thing it listens to.
 pub type Name = Arc<str>;

@@ -11,20 +11,18 @@ use std::{
 use serde_json::{Map, Value};
 
 use super::{Engine, Listener, Seen, Topic, no_row, not_found, stopping};
-use crate::{
-    domain::{
-        Command, DefaultSources, Digest, Event, Execution, ExecutionId, PauseReason, Payload, Row,
-        State, StepId, Workflow, WorkflowName,
-        telemetry::{self, EventType},
-        view::{
-            self, Advanced, ArtifactContent, ArtifactView, Asked, CurrentStep, Found, GraphView,
-            HistoryRow, Listing, OpenExecution, Reader, Resumed, Shortened, StatusView, Subject,
-            TelemetryEvent, Wanted,
-        },
-    },
+use crate::store::{Entry, ListQuery, Placed, TelemetryQuery};
+use midex_domain::{
+    Command, DefaultSources, Digest, Event, Execution, ExecutionId, PauseReason, Payload, Row,
+    State, StepId, Workflow, WorkflowName,
     error::{Code, Error, Result},
     limits,
-    store::{Entry, ListQuery, Placed, TelemetryQuery},
+    telemetry::{self, EventType},
+    view::{
+        self, Advanced, ArtifactContent, ArtifactView, Asked, CurrentStep, Found, GraphView,
+        HistoryRow, Listing, OpenExecution, Reader, Resumed, Shortened, StatusView, Subject,
+        TelemetryEvent, Wanted,
+    },
 };
 
 impl Engine {
@@ -197,7 +195,7 @@ impl Engine {
 
     /// Where defaults of the inputs of a new execution come from. What ran before is looked for only where a default
     /// needs it.
-    pub(crate) async fn defaults(
+    pub async fn defaults(
         &self,
         workflow: &Workflow,
         given: Option<&Value>,

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use super::{Shared, message::Origin};
-use crate::{
-    domain::{Command, ExecutionId, execution::OperationFailure, span::backoff},
+use midex_domain::{
+    Command, ExecutionId,
     error::{Code, Error},
+    execution::OperationFailure,
     limits,
+    span::backoff,
 };
 
 /// Tells the execution until it has taken it in: what came of an attempt is not lost while the process lives. False where there

@@ -16,11 +16,9 @@ use super::{
     descendants::Announcement,
     report::report,
 };
-use crate::{
-    domain::{
-        Command, ExecutionId,
-        execution::{AttemptId, Begin, Effect},
-    },
+use midex_domain::{
+    Command, ExecutionId,
+    execution::{AttemptId, Begin, Effect},
     limits,
 };
 

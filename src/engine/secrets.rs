@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use serde_json::Value;
 
-use crate::domain::{
+use midex_domain::{
     FailureCode, Mask,
     execution::{Brought, OperationFailure},
     expression::{Rendered, SecretPlace, placeholder},

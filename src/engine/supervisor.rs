@@ -13,8 +13,8 @@ use super::{
     message::{Message, Origin},
     stopping,
 };
-use crate::{
-    domain::ExecutionId,
+use midex_domain::{
+    ExecutionId,
     error::{Code, Error, Result},
     limits,
 };

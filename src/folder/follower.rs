@@ -8,18 +8,18 @@ use std::{
     thread,
 };
 
-use crate::limits;
+use midex_domain::limits;
 
 /// Looks every [`limits::DEFINITIONS_LOOK_EVERY`], from [`Follower::begin`] on until it is dropped.
-#[derive(Default)]
-pub(crate) struct Follower {
+#[derive(Debug, Default)]
+pub struct Follower {
     /// Open as long as the thread has a purpose.
     followed: OnceLock<mpsc::Sender<()>>,
 }
 
 impl Follower {
     /// Begins to look, in a thread of this name. Whoever has begun does not begin again.
-    pub(crate) fn begin(&self, name: &str, look: impl Fn() + Send + 'static) {
+    pub fn begin(&self, name: &str, look: impl Fn() + Send + 'static) {
         self.followed.get_or_init(|| {
             let (followed, ended) = mpsc::channel();
             let every = limits::DEFINITIONS_LOOK_EVERY;

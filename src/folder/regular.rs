@@ -11,13 +11,13 @@ use std::{
 
 use rustix::fs::{Mode, OFlags};
 
-use crate::limits;
+use midex_domain::limits;
 
 /// Opens a regular file for reading; links are followed.
 ///
 /// # Errors
 /// `InvalidInput` where it is anything else.
-pub(crate) fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
+pub fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
     // A pipe is opened at once, whether it has a writer or not.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file: File = rustix::fs::open(path, flags, Mode::empty())?.into();
@@ -35,7 +35,7 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
 ///
 /// # Errors
 /// As [`open_regular`] and [`read_within`].
-pub(crate) fn read_regular(path: &Path, max: u64) -> io::Result<(Vec<u8>, Metadata)> {
+pub fn read_regular(path: &Path, max: u64) -> io::Result<(Vec<u8>, Metadata)> {
     let (file, metadata) = open_regular(path)?;
     Ok((read_within(file, max)?, metadata))
 }
@@ -48,7 +48,7 @@ pub(crate) fn read_regular(path: &Path, max: u64) -> io::Result<(Vec<u8>, Metada
     clippy::disallowed_methods,
     reason = "the time that a file system takes is that of the machine's own clock"
 )]
-pub(crate) fn read_within(file: File, max: u64) -> io::Result<Vec<u8>> {
+pub fn read_within(file: File, max: u64) -> io::Result<Vec<u8>> {
     const PORTION: u64 = 1 << 20;
     let (mut bytes, mut file) = (Vec::new(), file.take(max.saturating_add(1)));
     let began = Instant::now();
@@ -61,7 +61,7 @@ pub(crate) fn read_within(file: File, max: u64) -> io::Result<Vec<u8>> {
 }
 
 /// What an entry of a directory is, where it is no regular file.
-pub(crate) fn kind_of_other(kind: fs::FileType) -> Option<&'static str> {
+pub fn kind_of_other(kind: fs::FileType) -> Option<&'static str> {
     Some(match () {
         () if kind.is_file() => return None,
         () if kind.is_dir() => "a directory",

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use http::{HeaderMap, Request, header};
 
 use super::{BearerToken, Host, origin::Names};
-use crate::error::{Code, Error, Result};
+use midex_domain::error::{Code, Error, Result};
 
 /// Headers of which a request has one. Of two, a proxy before this server may have looked at the other one.
 const SINGLE: &[&str] = &[
@@ -19,14 +19,14 @@ const SINGLE: &[&str] = &[
 
 /// Whom a server lets in: those who call it by one of its names, from no foreign page, with its token if it has one.
 #[derive(Debug)]
-pub(crate) struct Access {
+pub struct Access {
     token: Option<BearerToken>,
     names: Names,
 }
 
 impl Access {
     /// That of a server which listens on `address`.
-    pub(crate) fn new(address: SocketAddr, hosts: Vec<Host>, token: Option<BearerToken>) -> Self {
+    pub fn new(address: SocketAddr, hosts: Vec<Host>, token: Option<BearerToken>) -> Self {
         let names = Names::new(address, hosts);
         Self { token, names }
     }
@@ -36,7 +36,7 @@ impl Access {
     /// # Errors
     /// `REQUEST_INVALID` for a header that comes twice, `UNAUTHORIZED` without the token, `FORBIDDEN` as
     /// [`Names::check`].
-    pub(crate) fn check<T>(&self, request: &Request<T>, single: &[&'static str]) -> Result<()> {
+    pub fn check<T>(&self, request: &Request<T>, single: &[&'static str]) -> Result<()> {
         check_single(request.headers(), single)?;
         if let Some(token) = &self.token {
             let given = text(request.headers(), header::AUTHORIZATION.as_str());
@@ -62,6 +62,6 @@ fn check_single(headers: &HeaderMap, more: &[&'static str]) -> Result<()> {
 }
 
 /// The value of a header, if it is text.
-pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+pub fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }

@@ -20,14 +20,14 @@ use super::{
     refusal::{Refusal, Reply},
     room::Room,
 };
-use crate::{
+use midex_domain::{
     error::{Code, Error},
     limits,
 };
 
 /// What a client sent.
 #[derive(Debug)]
-pub(crate) enum Sent {
+pub enum Sent {
     /// All of it, and its share of what may be under way.
     Whole(Bytes, Share),
     /// More than a body may hold: its beginning.
@@ -38,7 +38,7 @@ pub(crate) enum Sent {
 ///
 /// # Errors
 /// `SERVER_BUSY` where there is no room for it; `REQUEST_INVALID` where it ends early or takes too long.
-pub(crate) async fn read(
+pub async fn read(
     body: impl Body<Data: Buf, Error: Display>,
     room: &Room,
     connection: &Arc<Connection>,
@@ -98,7 +98,7 @@ async fn gather(
 }
 
 /// A body that ends early once `end` is cancelled.
-pub(crate) fn until(body: Reply, end: CancellationToken) -> Reply {
+pub fn until(body: Reply, end: CancellationToken) -> Reply {
     Until {
         body: Some(body),
         end: Box::pin(end.cancelled_owned()),
@@ -131,7 +131,7 @@ impl Body for Until {
 
 /// The body of a reply to a request in `work`, which counts until its client has taken it. What is `held` is let go
 /// before that, once the reply is told to the end.
-pub(crate) fn holding<T: Send + Sync + Unpin + 'static>(
+pub fn holding<T: Send + Sync + Unpin + 'static>(
     body: Reply,
     held: T,
     work: Work,
@@ -214,7 +214,7 @@ mod tests {
     use tokio::sync::mpsc;
 
     use super::*;
-    use crate::http::connections::Connections;
+    use crate::connections::Connections;
 
     fn room() -> Room {
         Room {

@@ -8,14 +8,14 @@ use std::sync::{
 
 use tokio::sync::{Notify, futures::Notified};
 
-use crate::{
+use midex_domain::{
     error::{Code, Error, Result},
     limits,
 };
 
 /// What is taken of each limit.
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub struct Budget {
     bytes_max: usize,
     calls: AtomicUsize,
     streams: AtomicUsize,
@@ -25,9 +25,12 @@ pub(crate) struct Budget {
 
 /// Which limit a share is taken of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// Calls in work, at most [`limits::HTTP_CALLS_MAX`].
     Calls,
+    /// Open streams of events.
     Streams,
+    /// Bytes of requests and replies that are held in memory.
     Bytes,
 }
 
@@ -43,7 +46,7 @@ impl Kind {
 
 /// A share of a limit, given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub struct Share {
     budget: Arc<Budget>,
     kind: Kind,
     amount: usize,
@@ -57,7 +60,7 @@ impl Default for Budget {
 
 impl Budget {
     /// With room for so many bytes.
-    pub(crate) fn new(bytes_max: usize) -> Self {
+    pub fn new(bytes_max: usize) -> Self {
         Self {
             bytes_max,
             calls: AtomicUsize::default(),
@@ -87,7 +90,7 @@ impl Budget {
     ///
     /// # Errors
     /// `SERVER_BUSY` where less than that is left.
-    pub(crate) fn take(self: &Arc<Self>, kind: Kind, amount: usize) -> Result<Share> {
+    pub fn take(self: &Arc<Self>, kind: Kind, amount: usize) -> Result<Share> {
         let max = self.max(kind);
         let fits = |taken: usize| taken.checked_add(amount).filter(|sum| *sum <= max);
         let taken = self

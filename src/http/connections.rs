@@ -19,11 +19,11 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::budget::Share;
-use crate::limits;
+use midex_domain::limits;
 
 /// Every connection, by number.
 #[derive(Debug)]
-pub(crate) struct Connections {
+pub struct Connections {
     open: Mutex<HashMap<u64, Arc<Connection>>>,
     /// How many there may be.
     max: usize,
@@ -40,7 +40,7 @@ pub(crate) struct Connections {
 
 /// One connection.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub struct Connection {
     number: u64,
     /// Cancelled to end it at once.
     cut: CancellationToken,
@@ -88,7 +88,7 @@ pub(crate) enum Evictable {
 
 impl Connections {
     /// With room for so many.
-    pub(crate) fn new(max: usize) -> Self {
+    pub fn new(max: usize) -> Self {
         Self {
             open: Mutex::default(),
             max,
@@ -271,7 +271,7 @@ impl Connection {
     }
 
     /// A request has been read to its end. Until the guard is dropped, the client waits for the server.
-    pub(crate) fn work(self: &Arc<Self>) -> Work {
+    pub fn work(self: &Arc<Self>) -> Work {
         self.state().working += 1;
         Work(self.clone())
     }
@@ -312,7 +312,7 @@ impl Connection {
 
 /// A request in work.
 #[derive(Debug)]
-pub(crate) struct Work(Arc<Connection>);
+pub struct Work(Arc<Connection>);
 
 impl Work {
     /// The connection it came by.
@@ -448,9 +448,9 @@ mod tests {
     #[tokio::test]
     async fn a_reply_counts_until_it_is_written() {
         let connections = Connections::new(limits::HTTP_CONNECTIONS_MAX);
-        let budget = Arc::new(crate::http::budget::Budget::default());
+        let budget = Arc::new(crate::budget::Budget::default());
         let connection = connections.enter().expect("room");
-        let bytes = crate::http::budget::Kind::Bytes;
+        let bytes = crate::budget::Kind::Bytes;
         let idle =
             |connection: &Connection| connection.waits_since(Evictable::AllThatWait).is_some();
         let reply = || (Some(connection.work()), budget.count(bytes, 10));

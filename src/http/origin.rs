@@ -5,7 +5,7 @@ use std::net::{Ipv6Addr, SocketAddr};
 
 use http::{HeaderMap, Uri, header, uri::Authority};
 
-use crate::error::{Code, Error, Result};
+use midex_domain::error::{Code, Error, Result};
 
 /// A name by which requests may call the server: in small letters, an address of version 6 without brackets.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,16 +6,17 @@ use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, combinators::BoxBody};
 use hyper::body::Bytes;
 
-use crate::error::{Code, Error};
+use midex_domain::error::{Code, Error};
 
 /// The body of a reply.
-pub(crate) type Reply = BoxBody<Bytes, Infallible>;
+pub type Reply = BoxBody<Bytes, Infallible>;
 
 /// Why a request is refused, and the status that says so. What serves the requests writes the body.
 #[derive(Debug)]
-pub(crate) struct Refusal {
+pub struct Refusal {
     pub(crate) status: StatusCode,
-    pub(crate) error: Error,
+    /// What the body of the reply says.
+    pub error: Error,
     /// For the header `Allow`, where the status is 405.
     allowed: &'static str,
 }
@@ -37,7 +38,7 @@ impl From<Error> for Refusal {
 
 impl Refusal {
     /// With another status than the code's own.
-    pub(crate) fn new(status: StatusCode, error: Error) -> Self {
+    pub fn new(status: StatusCode, error: Error) -> Self {
         Self {
             status,
             error,
@@ -47,13 +48,13 @@ impl Refusal {
 
     /// Names the only methods that are allowed.
     #[must_use]
-    pub(crate) fn allowing(mut self, allowed: &'static str) -> Self {
+    pub fn allowing(mut self, allowed: &'static str) -> Self {
         self.allowed = allowed;
         self
     }
 
     /// The response with this body of JSON, and the header that the status asks for.
-    pub(crate) fn response(&self, body: Vec<u8>) -> Response<Reply> {
+    pub fn response(&self, body: Vec<u8>) -> Response<Reply> {
         let mut response = json(self.status, body);
         let (name, value) = match self.status {
             StatusCode::UNAUTHORIZED => (header::WWW_AUTHENTICATE, "Bearer"),
@@ -68,7 +69,7 @@ impl Refusal {
 }
 
 /// A response with a body of JSON.
-pub(crate) fn json(status: StatusCode, body: Vec<u8>) -> Response<Reply> {
+pub fn json(status: StatusCode, body: Vec<u8>) -> Response<Reply> {
     let mut response = Response::new(Full::from(body).boxed());
     *response.status_mut() = status;
     let json = HeaderValue::from_static("application/json");

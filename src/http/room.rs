@@ -7,13 +7,15 @@ use super::{
     budget::{Budget, Kind, Share},
     connections::{Connection, Connections, Evictable},
 };
-use crate::{error::Result, limits};
+use midex_domain::{error::Result, limits};
 
 /// The budget, and those who may have to give some of it back.
 #[derive(Clone, Debug)]
-pub(crate) struct Room {
-    pub(crate) budget: Arc<Budget>,
-    pub(crate) connections: Arc<Connections>,
+pub struct Room {
+    /// The limits, and what is taken of them.
+    pub budget: Arc<Budget>,
+    /// The connections that may have to give some of it back.
+    pub connections: Arc<Connections>,
 }
 
 impl Room {

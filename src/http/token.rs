@@ -5,11 +5,11 @@ use std::{io::Read, os::unix::fs::PermissionsExt, path::Path};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use crate::{
+use midex_domain::{
     error::{Code, Error, Result},
-    folder::open_regular,
     limits,
 };
+use midex_folder::open_regular;
 
 /// A bearer token. Only its digest is kept.
 #[derive(Clone)]

@@ -4,7 +4,7 @@
 use rmcp::model::{CallToolResult, ErrorCode, ErrorData};
 use serde_json::{Map, Value, json};
 
-use crate::{
+use midex_domain::{
     clock::IdSource,
     error::{Category, Code, Error},
 };

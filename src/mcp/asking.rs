@@ -20,18 +20,16 @@ use serde_json::{Map, Value, json};
 
 pub(super) use self::confirm::{Agreement, Confirmation, Unasked, trust};
 use super::metadata::is_modern;
-use crate::{
-    app::App,
-    domain::{
-        Digest, ExecutionId, State, StepId,
-        document::meaning,
-        event::Channel,
-        execution::{GateAnswer, Report},
-        view::{Advanced, ReadyStep, StatusView, WaitView},
-    },
+use midex_domain::{
+    Digest, ExecutionId, State, StepId,
+    document::meaning,
     error::{Code, Error, Result},
+    event::Channel,
+    execution::{GateAnswer, Report},
     limits,
+    view::{Advanced, ReadyStep, StatusView, WaitView},
 };
+use midex_server::app::App;
 
 /// What came of a call: its answer, or what is needed for one.
 pub(super) enum Asked {

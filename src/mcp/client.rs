@@ -16,7 +16,7 @@ use tokio::{
     process::{Child, Command},
 };
 
-use crate::{
+use midex_domain::{
     error::{Code, Error, Result},
     limits,
 };

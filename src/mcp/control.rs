@@ -29,11 +29,11 @@ pub use self::{
     socket::SOCKET,
 };
 use super::{LineTransport, Server, serve};
-use crate::{
-    app::{self, App},
+use midex_domain::{
     error::{Code, Error, Result},
     limits,
 };
+use midex_server::app::{self, App};
 
 /// What the owner of a directory tells the callers at its door, and what they may ask of it.
 #[derive(Clone, Debug)]

@@ -13,8 +13,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 
-use crate::{
-    domain::document::{count_values, oversized_integer},
+use midex_domain::{
+    document::{count_values, oversized_integer},
     limits,
 };
 

@@ -10,7 +10,7 @@ use std::{
 use rmcp::model::RequestId;
 use tokio::sync::Notify;
 
-use crate::limits;
+use midex_domain::limits;
 
 /// What one client has outstanding.
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@ use std::{
     task::Poll,
 };
 
-use crate::error::{Error, Result};
+use midex_domain::error::{Error, Result};
 
 /// The outcome of `work`; a panic in it is an error.
 pub(super) async fn guarded<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
@@ -36,7 +36,7 @@ mod tests {
         })
         .await
         .expect_err("the panic");
-        assert_eq!(error.code(), crate::error::Code::Internal);
+        assert_eq!(error.code(), midex_domain::error::Code::Internal);
         assert_eq!(guarded(async { Ok(1) }).await.expect("no panic"), 1);
     }
 }

@@ -15,7 +15,7 @@ use rmcp::{
 };
 use serde_json::Value;
 
-use crate::limits;
+use midex_domain::limits;
 
 /// How long a result stays true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

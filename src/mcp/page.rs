@@ -4,7 +4,7 @@
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use rmcp::model::PaginatedRequestParams;
 
-use crate::{
+use midex_domain::{
     error::{Code, Error, Result, Violation, again},
     limits,
 };

@@ -14,11 +14,11 @@ use super::{
     control::{self, Door, Greeting, Preamble, Role},
     serve,
 };
-use crate::{
-    app::{self, App, Options, OwnedDirectory},
+use midex_domain::{
     error::{Code, Error, Result},
     limits,
 };
+use midex_server::app::{self, App, Options, OwnedDirectory};
 
 /// A process that uses a data directory for one client of its own: an agent, or a person's command.
 pub struct Process {

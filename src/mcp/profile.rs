@@ -3,7 +3,7 @@
 use rmcp::model::{Implementation, Tool};
 
 use super::tools::{self, Spelling, ToolNames, ToolSpec, Toolset, Toolsets};
-use crate::error::Result;
+use midex_domain::error::Result;
 
 /// Which tools a server offers, and how it writes their names. As it comes: all of them, as each client can take them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

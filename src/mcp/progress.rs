@@ -9,7 +9,7 @@ use rmcp::{
 };
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::limits;
+use midex_domain::limits;
 
 /// Does the work. Where the caller gave a token it is told every [`limits::PROGRESS_EVERY`] how many seconds that has
 /// taken, of `longest` where that is known.

@@ -32,7 +32,7 @@ use super::{
     process::{Closing, Link, Process},
     transport::completed,
 };
-use crate::{
+use midex_domain::{
     clock::{IdSource, SystemIds},
     error::{Code, Error, Result},
     limits,

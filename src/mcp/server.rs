@@ -41,11 +41,11 @@ use super::{
     tools::{self, ToolSpec, Work, personas::known_agents},
     transport::LineTransport,
 };
-use crate::{
-    app::App,
+use midex_domain::{
     error::{Code, Error, Result},
     limits,
 };
+use midex_server::app::App;
 
 /// Methods that this server knows: a request for one of them that rmcp cannot decode has bad parameters.
 const KNOWN_METHODS: &[&str] = &[

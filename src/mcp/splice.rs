@@ -8,7 +8,7 @@ use rmcp::{
 };
 use serde::Serialize;
 
-use crate::error::{Error, Result};
+use midex_domain::error::{Error, Result};
 
 /// In the extensions of a request: its answer is written by [`encoded`].
 #[derive(Clone, Copy, Debug)]

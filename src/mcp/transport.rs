@@ -22,7 +22,7 @@ use super::{
     gate::Gate,
     splice::{self, Splices},
 };
-use crate::{
+use midex_domain::{
     clock::{IdSource, SystemIds},
     limits,
 };

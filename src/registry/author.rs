@@ -6,10 +6,8 @@ use std::{
 };
 
 use super::{Directory, Registry, Source, Sources, template::Template, validate::Kind};
-use crate::{
-    error::{Code, Error, Result, again, plain},
-    folder::{Existing, Folder},
-};
+use midex_domain::error::{Code, Error, Result, again, plain};
+use midex_folder::{Existing, Folder};
 
 /// Writes a new definition into the `workflows/` or `agents/` of `project`, which is made if need be.
 /// Gives the path of the file. Refused: a name that cannot be a file's, a file that exists (unless it is

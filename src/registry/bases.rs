@@ -3,7 +3,7 @@
 use std::{borrow::Cow, cell::OnceCell, collections::HashMap};
 
 use super::{Directory, Registry, Source, cache::Cache, extend::Bases, files::File, read};
-use crate::domain::definition::Definition;
+use midex_domain::definition::Definition;
 
 impl Bases for Registry {
     fn file(&self, name: &str) -> Option<File> {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Registry;
-use crate::limits;
+use midex_domain::limits;
 
 /// Logs the names of entries that differ.
 pub(super) fn log(before: &Registry, after: &Registry) {

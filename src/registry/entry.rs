@@ -10,7 +10,7 @@ use super::{
     last_good::{LastGood, Versions},
     shipped,
 };
-use crate::domain::{
+use midex_domain::{
     definition::{Definition, Persona},
     document::Digest,
     finding::{Finding, is_broken},

@@ -3,18 +3,16 @@
 use std::cell::OnceCell;
 
 use super::{files::File, read};
-use crate::{
-    domain::{
-        check::{self, Known},
-        definition::Workflow,
-        document::Digest,
-        draft::{Form, WorkflowDraft},
-        finding::{Finding, Rule, errors, has_room, is_broken},
-        grammar::{EXTENDS, is_template},
-        inherit::{self, Merged},
-        node::Node,
-    },
+use midex_domain::{
+    check::{self, Known},
+    definition::Workflow,
+    document::Digest,
+    draft::{Form, WorkflowDraft},
+    finding::{Finding, Rule, errors, has_room, is_broken},
+    grammar::{EXTENDS, is_template},
+    inherit::{self, Merged},
     limits,
+    node::Node,
 };
 
 /// Files of workflows by name.

@@ -16,27 +16,25 @@ use std::{
 use rustix::fs::{Dir, Mode, OFlags, openat};
 
 use super::source::{Directory, unreadable};
-use crate::{
-    domain::{
-        document::Digest,
-        finding::{Finding, Place, Rule},
-    },
+use midex_domain::{
+    document::Digest,
     error::{Code, Error, Result},
-    folder::{Stamp, kind_of_other, open_regular, read_within},
+    finding::{Finding, Place, Rule},
     limits,
 };
+use midex_folder::{Stamp, kind_of_other, open_regular, read_within};
 
 /// A file, or a directory that could not be read.
 #[derive(Clone, Debug)]
-pub(crate) struct File {
+pub struct File {
     /// Its path, for people.
     pub(crate) path: PathBuf,
     /// Its text without a byte order mark; as much of it as could be read.
-    pub(crate) text: String,
+    pub text: String,
     /// The digest of its bytes: its version, for those who write it.
     pub(crate) version: Digest,
     /// Why it could not be read.
-    pub(crate) trouble: Option<Finding>,
+    pub trouble: Option<Finding>,
     /// What the file system said of it, where that tells it from any later content.
     pub(super) stamp: Option<Stamp>,
 }
@@ -326,7 +324,7 @@ pub(super) fn read_again(directories: &[Directory], path: &Path) -> Option<File>
 }
 
 /// Reads one file of at most `max` bytes.
-pub(crate) fn read(path: &Path, max: u64) -> File {
+pub fn read(path: &Path, max: u64) -> File {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_file() => {
             let opened = open_regular(path).map(|(file, _)| file);

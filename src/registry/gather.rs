@@ -18,12 +18,10 @@ use super::{
     load::{self, Loaded},
     markdown, shipped,
 };
-use crate::{
-    domain::{
-        check::{Agent, Agents, Known},
-        definition::{Definition, Persona, Workflow},
-        finding::{Finding, Rule},
-    },
+use midex_domain::{
+    check::{Agent, Agents, Known},
+    definition::{Definition, Persona, Workflow},
+    finding::{Finding, Rule},
     limits,
 };
 

@@ -2,7 +2,7 @@
 //! lines that follow belong to it.
 
 use super::yaml;
-use crate::domain::{
+use midex_domain::{
     finding::{Finding, Place, Rule},
     node::{Content, Entry, Node},
 };

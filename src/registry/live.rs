@@ -10,12 +10,14 @@ use std::{
 use tokio::sync::{Semaphore, watch};
 
 use super::{Places, Registry, difference, names, stamps::Stamps};
-use crate::{
-    domain::{check::Abilities, definition::Definition, id::AgentName},
+use midex_domain::{
+    check::Abilities,
+    definition::Definition,
     error::{Error, Result},
-    folder::Follower,
+    id::AgentName,
     limits,
 };
+use midex_folder::Follower;
 
 /// The registry as it stands. It is loaded for the first caller that asks for it, anew where a caller asks for the current one
 /// and its files changed, and from [`Definitions::watch`] on by itself.
@@ -60,7 +62,7 @@ impl Definitions {
     }
 
     /// What definitions are checked for.
-    pub(crate) fn abilities(&self) -> Abilities {
+    pub fn abilities(&self) -> Abilities {
         self.live.abilities().clone()
     }
 
@@ -84,7 +86,7 @@ impl Definitions {
     ///
     /// # Errors
     /// The work panicked.
-    pub(crate) async fn look<T: Send + 'static>(
+    pub async fn look<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> Result<T> {
@@ -124,7 +126,7 @@ impl Definitions {
     ///
     /// # Errors
     /// `CATALOG_MISSING` with the call that imports it.
-    pub(crate) fn meets_requirements(&self, definition: &Definition) -> Result<()> {
+    pub fn meets_requirements(&self, definition: &Definition) -> Result<()> {
         super::meets_requirements(&self.live.abilities(), definition)
     }
 
@@ -352,7 +354,7 @@ mod tests {
             flag_agents: None,
             home: None,
             registry: None,
-            by_project: crate::domain::NamedByProject::default(),
+            by_project: midex_domain::NamedByProject::default(),
             project: project.to_owned(),
             user: None,
         }
@@ -451,7 +453,7 @@ mod tests {
         assert_eq!(told("new"), "new", "what is not known yet is looked for");
         fs::remove_file(project.path().join("workflows/b.md")).unwrap();
         let gone = definitions.definition("b").unwrap_err();
-        assert_eq!(gone.code(), crate::error::Code::WorkflowNotFound);
+        assert_eq!(gone.code(), midex_domain::error::Code::WorkflowNotFound);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::{
     shipped,
     source::is_of_host,
 };
-use crate::domain::{
+use midex_domain::{
     check,
     definition::{Persona, Workflow},
     finding::{Finding, LineTable, Place, Rule, arrange, is_broken, position},

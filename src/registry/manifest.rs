@@ -14,19 +14,17 @@ use super::{
     template::Template,
     yaml,
 };
-use crate::{
-    domain::{
-        check::{Agents, Known},
-        definition::Definition,
-        document::Digest,
-        draft::Form,
-        finding::{Finding, is_broken},
-        grammar::EXTENDS,
-        id::WorkflowName,
-        inherit,
-        node::Node,
-    },
+use midex_domain::{
+    check::{Agents, Known},
+    definition::Definition,
+    document::Digest,
+    draft::Form,
     error::Result,
+    finding::{Finding, is_broken},
+    grammar::EXTENDS,
+    id::WorkflowName,
+    inherit,
+    node::Node,
 };
 
 /// The text of a workflow's definition.

@@ -1,6 +1,6 @@
 //! Markdown with front matter: YAML between two lines of `---`, then the body.
 
-use crate::domain::{
+use midex_domain::{
     draft::{Heading, Section},
     finding::{Finding, Place, Rule, first_line_end},
     node::{At, Node},

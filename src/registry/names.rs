@@ -1,7 +1,7 @@
 //! Whether files define something of a name, told without checking them.
 
 use super::{Directory, files, read};
-use crate::limits;
+use midex_domain::limits;
 
 /// Whether a file in one of these directories, of those that are the project's, may define something of one of `names`. A name may be that of the file, or stand
 /// in a line with its key.

@@ -5,7 +5,7 @@ use super::{
     extend::{Meant, Used},
     shipped,
 };
-use crate::domain::definition::Definition;
+use midex_domain::definition::Definition;
 
 impl Registry {
     /// Marks every definition that the project has a part in.
@@ -30,7 +30,7 @@ impl Registry {
     }
 
     /// Whose workflow of this name the project's takes the place of, where it does.
-    pub(crate) fn hidden_by_project(&self, name: &str) -> Option<Source> {
+    pub fn hidden_by_project(&self, name: &str) -> Option<Source> {
         let shown = self.workflow(name)?.source;
         let hidden = self.hidden_workflows().filter(|entry| entry.name == name);
         let mut sources = hidden.map(|entry| entry.source);

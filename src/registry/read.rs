@@ -1,4 +1,4 @@
-//! Makes drafts of parsed documents. Keys and values are judged later, in [`crate::domain::check`].
+//! Makes drafts of parsed documents. Keys and values are judged later, in [`midex_domain::check`].
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use super::{
     markdown::{self, Markdown},
     recover, slips, yaml,
 };
-use crate::domain::{
+use midex_domain::{
     draft::{Form, PersonaDraft, WorkflowDraft},
     finding::{Finding, Place, Rule},
     grammar,

@@ -6,7 +6,7 @@ mod body;
 mod outline;
 mod values;
 
-use crate::domain::{
+use midex_domain::{
     check::unknown_key,
     draft::Form,
     finding::{Finding, Rule, has_room},
@@ -45,7 +45,7 @@ pub(super) fn recover(found: &mut Vec<Finding>, document: &Node, form: Form) -> 
 
 /// Whether a mapping has more keys than any of a definition: each would be looked for among all.
 fn is_large(entries: &[Entry]) -> bool {
-    entries.len() > crate::limits::KEYS_RECOVERED_MAX
+    entries.len() > midex_domain::limits::KEYS_RECOVERED_MAX
 }
 
 impl Recovery<'_> {

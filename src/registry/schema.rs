@@ -1,6 +1,6 @@
 //! JSON Schemas of what people write and of what programs read, for editors and generators.
 //!
-//! Those of definition files list exactly the keys of [`crate::domain::grammar`] that are read. What a schema cannot say stays with
+//! Those of definition files list exactly the keys of [`midex_domain::grammar`] that are read. What a schema cannot say stays with
 //! `midex validate`: that a dependency or a jump names another step, that steps do not wait for each other, that what a manifest
 //! extends exists and has the steps that it speaks of, that arms of a branch stay apart and every step can be come to, that step
 //! ids are distinct, that an agent exists and has a persona, that the server has an activity, that `allowParallel: false` can be
@@ -12,8 +12,9 @@ mod grammar;
 
 use serde_json::{Map, Value, json};
 
-use crate::{
-    domain::{definition::output_schema_json, draft::Form},
+use midex_domain::{
+    definition::output_schema_json,
+    draft::Form,
     error::{Category, Code},
 };
 
@@ -95,7 +96,7 @@ fn renamed(schema: Value, definitions: &str) -> Value {
     }
 }
 
-/// The payload of an error ([`crate::error::Error::payload`]). Surfaces may add keys of their own.
+/// The payload of an error ([`midex_domain::error::Error::payload`]). Surfaces may add keys of their own.
 fn error() -> Value {
     let codes: Vec<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
     json!({
@@ -185,9 +186,9 @@ fn suggestion() -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        domain::schema::Schema,
+    use midex_domain::{
         error::{Error, Violation},
+        schema::Schema,
     };
 
     const ALL: [SchemaOf; 5] = [

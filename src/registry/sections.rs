@@ -3,7 +3,7 @@
 
 use std::cell::LazyCell;
 
-use crate::domain::{
+use midex_domain::{
     draft::{Heading, Section},
     finding::LineTable,
     node::At,

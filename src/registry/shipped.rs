@@ -8,7 +8,7 @@ macro_rules! table {
     ($(#[doc = $doc:literal])* $name:ident: $($path:literal)*) => {
         $(#[doc = $doc])*
         pub(super) const $name: &[(&str, &str)] =
-            &[$(($path, include_str!(concat!("../../", $path))),)*];
+            &[$(($path, include_str!($path)),)*];
     };
 }
 

@@ -2,7 +2,7 @@
 //! only if the text then parses, or parses farther than before. Of what is YAML and not what it seems, warnings: a text that
 //! a comment cuts.
 
-use crate::domain::finding::{Finding, Place, Rule};
+use midex_domain::finding::{Finding, Place, Rule};
 
 /// A change of the text: where, what stands there, and what to write instead.
 type Change = (usize, String, String);

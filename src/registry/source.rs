@@ -8,12 +8,10 @@ use std::{
 use etcetera::{BaseStrategy, choose_base_strategy};
 use serde::Serialize;
 
-use crate::{
-    domain::{
-        NamedByProject,
-        finding::{Finding, Rule},
-    },
+use midex_domain::{
+    NamedByProject,
     error::plain,
+    finding::{Finding, Rule},
 };
 
 /// Whose a definition is. A nearer one hides a farther one of the same name.
@@ -235,7 +233,7 @@ impl Places {
 }
 
 /// The user's directory of midex, where their definitions and their `midex.toml` lie; `None` where there is no home.
-pub(crate) fn user_dir() -> Option<PathBuf> {
+pub fn user_dir() -> Option<PathBuf> {
     let base = choose_base_strategy().ok()?;
     Some(base.config_dir().join("midex"))
 }

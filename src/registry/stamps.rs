@@ -7,7 +7,8 @@ use std::{
 };
 
 use super::{Directory, files};
-use crate::{folder::Stamp, limits};
+use midex_domain::limits;
+use midex_folder::Stamp;
 
 /// The stamps of all files and directories that a load would look at, by path. Nothing stands where nothing is.
 #[derive(Debug, PartialEq, Eq)]

@@ -5,9 +5,9 @@ use std::fmt::Write;
 use serde_json::json;
 
 use super::{Format, files, validate::Kind};
-use crate::{
-    domain::id::{AgentName, WorkflowName},
+use midex_domain::{
     error::{Code, Error, Result},
+    id::{AgentName, WorkflowName},
     limits,
 };
 
@@ -191,10 +191,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{
-        domain::node::Content,
-        registry::{Registry, Sources, check_text},
-    };
+    use crate::{Registry, Sources, check_text};
+    use midex_domain::node::Content;
 
     #[test]
     fn a_value_is_quoted_only_where_it_must_be() {

@@ -17,13 +17,11 @@ use super::{
     load::{self, Loaded},
     shipped,
 };
-use crate::{
-    domain::{
-        check::{Agent, Agents},
-        definition::{Persona, Workflow},
-        finding::{Finding, Rule, is_broken},
-    },
+use midex_domain::{
+    check::{Agent, Agents},
+    definition::{Persona, Workflow},
     error::{Code, Error, Result, plain},
+    finding::{Finding, Rule, is_broken},
     limits,
 };
 

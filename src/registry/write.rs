@@ -13,11 +13,11 @@ use serde::Serialize;
 
 use self::held::{Held, Room, unwritten};
 use super::{Definitions, Directory, Format, Manifest, Registry, WorkflowEntry, author::unusable};
-use crate::{
-    domain::finding::{Finding, Rule, is_broken},
+use midex_domain::{
     error::Result,
-    folder::Existing,
+    finding::{Finding, Rule, is_broken},
 };
+use midex_folder::Existing;
 
 /// A text to be saved, and what it may take the place of.
 #[derive(Clone, Debug)]

@@ -11,12 +11,10 @@ use serde_saphyr::{
 };
 
 use super::slips;
-use crate::{
-    domain::{
-        finding::{Finding, Place, Rule, first_line_end},
-        node::{Content, Entry, Node},
-    },
+use midex_domain::{
+    finding::{Finding, Place, Rule, first_line_end},
     limits,
+    node::{Content, Entry, Node},
 };
 
 /// The document that `text` holds; empty text is an empty mapping.

@@ -13,15 +13,13 @@ use super::{
     client::{Fault, causes},
     payload::{Payload, bare, file_name, text_of},
 };
-use crate::{
-    domain::{
-        Document, FailureCode, Mask,
-        document::plain,
-        event,
-        execution::{Attachment, Brought, OperationFailure},
-        truncate::shortened,
-    },
+use midex_domain::{
+    Document, FailureCode, Mask,
+    document::plain,
+    event,
+    execution::{Attachment, Brought, OperationFailure},
     limits,
+    truncate::shortened,
 };
 
 /// Headers that an answer keeps: what a step may go on with.

@@ -8,11 +8,13 @@ use std::{
 use serde_json::{Map, Value, json};
 
 use super::{body, fields, write::escape};
-use crate::{
-    catalog::operation::{CONTENT_TYPE_ARGUMENT, Content, Location, Operation, Parameter},
-    domain::{check::BodyFields, nearest::did_you_mean, schema::Schema},
+use crate::operation::{CONTENT_TYPE_ARGUMENT, Content, Location, Operation, Parameter};
+use midex_domain::{
+    check::BodyFields,
     error::{Suggestion, Violation},
     limits,
+    nearest::did_you_mean,
+    schema::Schema,
 };
 
 /// The arguments where there are none.

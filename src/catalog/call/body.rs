@@ -7,15 +7,13 @@ use serde_json::{Map, Value};
 
 use super::write::{content, escape, pairs};
 use crate::{
-    catalog::{
-        media_type::Kind,
-        operation::{Content, Style, Written},
-    },
-    domain::{
-        document::{Digest, plain},
-        schema::{meant, types},
-    },
+    media_type::Kind,
+    operation::{Content, Style, Written},
+};
+use midex_domain::{
+    document::{Digest, plain},
     error::Violation,
+    schema::{meant, types},
 };
 
 /// What the body's schema is held against: files count as their text, and bytes are not judged.

@@ -21,13 +21,9 @@ use super::{
     reach::{Reach, Refusal, Way, host_and_port, shown},
     request::Request,
 };
-use crate::{
-    catalog::{
-        BoxFuture,
-        operation::{Class, Method},
-    },
-    limits,
-};
+use crate::operation::{Class, Method};
+use midex_domain::limits;
+use midex_domain::operation::BoxFuture;
 
 /// How names become addresses.
 pub trait Resolver: fmt::Debug + Send + Sync {

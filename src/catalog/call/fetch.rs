@@ -9,8 +9,8 @@ use super::{
     reach::{Reach, shown},
     request::Request,
 };
-use crate::{
-    catalog::operation::Method,
+use crate::operation::Method;
+use midex_domain::{
     error::{Code, Error, Result},
     limits,
 };

@@ -4,12 +4,10 @@ use std::{collections::BTreeSet, ptr};
 
 use serde_json::{Map, Value};
 
-use crate::{
-    catalog::{media_type::Kind, operation::Content},
-    domain::{
-        check::{Argument, BodyFields},
-        schema::{composing, meant, members, referred},
-    },
+use crate::{media_type::Kind, operation::Content};
+use midex_domain::{
+    check::{Argument, BodyFields},
+    schema::{composing, meant, members, referred},
 };
 
 /// The fields of a body of this content; nothing where it is no object.

@@ -30,7 +30,6 @@ use std::{
 
 use reqwest::Url;
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
 
 pub use self::{
     answer::Answer,
@@ -50,11 +49,7 @@ use self::{
     security::{Secured, secure},
 };
 use super::operation::{Class, Operation, SecurityScheme};
-use crate::{
-    domain::{FailureCode, Mask, execution::OperationFailure},
-    error::Violation,
-    limits,
-};
+use midex_domain::{FailureCode, Mask, error::Violation, execution::OperationFailure, limits};
 
 /// Where the operations of a catalog are called, and with what. It belongs to one catalog and no other.
 #[derive(Clone, Default)]
@@ -116,8 +111,6 @@ pub struct Options {
     pub is_idempotent: Option<bool>,
     /// The names of the secrets that stand in the arguments and the body.
     pub secrets: Vec<String>,
-    /// Cancelled as soon as nobody waits for the answer any more.
-    pub cancelled: CancellationToken,
 }
 
 /// Calls operations and fetches documents, with one set of connections for the process. Cheap to clone.
@@ -149,7 +142,7 @@ impl Caller {
     /// Calls an operation.
     ///
     /// # Errors
-    /// The class says what happened: `network`, `timeout`, `http_4xx`, `http_5xx`, `http_429`, `too_large`, `cancelled`; and
+    /// The class says what happened: `network`, `timeout`, `http_4xx`, `http_5xx`, `http_429`, `too_large`; and
     /// before anything is sent `arguments_invalid`, `address_refused`, `secret_missing`, `secret_not_allowed`. What the
     /// service answered stands in the failure. No secret of the catalog stands in what is returned.
     pub async fn call(
@@ -163,8 +156,8 @@ impl Caller {
         let call = self.prepare(prepared, target, options);
         // Pinned where it is made: it is large, and would be copied each time that it is handed on.
         let work = pin!(call.once(with, body, Page::default()));
-        let answered = call.unless_cancelled(work).await;
-        answered.map(|(answer, _)| answer)
+        let (answer, _) = work.await?;
+        Ok(answer)
     }
 
     /// Asks for a page of a list: the first, or the one that the page before said is `next`.
@@ -181,8 +174,7 @@ impl Caller {
     ) -> Result<Paged, OperationFailure> {
         let call = self.prepare(prepared, target, options);
         let turn = Turn::read(next)?;
-        let work = pin!(pages::page(&call, with, body, paginate, turn));
-        call.unless_cancelled(work).await
+        pages::page(&call, with, body, paginate, turn).await
     }
 
     fn prepare<'a>(
@@ -230,19 +222,6 @@ impl Call<'_> {
     fn is_repeatable(&self) -> bool {
         let said = self.options.is_idempotent;
         said.unwrap_or_else(|| self.target.is_repeatable(self.operation()))
-    }
-
-    async fn unless_cancelled<T>(
-        &self,
-        work: impl Future<Output = Result<T, OperationFailure>>,
-    ) -> Result<T, OperationFailure> {
-        tokio::select! {
-            biased;
-            () = self.options.cancelled.cancelled() => {
-                Err(OperationFailure::new("cancelled", "nobody waits for the answer any more"))
-            }
-            outcome = work => outcome,
-        }
     }
 
     async fn within<T>(

@@ -7,16 +7,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{Answer, Call, Page, Payload, client::Fault, secret::has_reference, signs::Signs};
-use crate::{
-    catalog::operation::{Operation, Pagination},
-    domain::{
-        Digest,
-        document::{count_values, plain},
-        execution::OperationFailure,
-        schema::{meant, types},
-        truncate::shortened,
-    },
-    limits, uri,
+use crate::operation::{Operation, Pagination};
+use midex_domain::{
+    Digest,
+    document::{count_values, plain},
+    execution::OperationFailure,
+    limits,
+    schema::{meant, types},
+    truncate::shortened,
+    uri,
 };
 
 /// What a service answers a page that is none: once there was one before it, the list has ended.

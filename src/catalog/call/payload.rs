@@ -8,10 +8,7 @@ use reqwest::{
 use serde_json::{Value, json};
 
 use super::{client::Fault, write::is_json};
-use crate::{
-    domain::{Mask, document::count_values, truncate::length},
-    limits, uri,
-};
+use midex_domain::{Mask, document::count_values, limits, truncate::length, uri};
 
 /// The body of an answer.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -13,12 +13,8 @@ use super::{
     body,
     write::{Encoding, content, escape, is_json, pairs, segment},
 };
-use crate::{
-    catalog::operation::{Content, Location, Method, Operation, Parameter, Written},
-    domain::document::plain,
-    error::Violation,
-    limits, uri,
-};
+use crate::operation::{Content, Location, Method, Operation, Parameter, Written};
+use midex_domain::{document::plain, error::Violation, limits, uri};
 
 /// Headers that say how a message is carried: a call that could write them could smuggle another one (RFC 9110, 7.6).
 const OF_THE_CONNECTION: &[&str] = &[

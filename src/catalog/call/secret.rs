@@ -12,10 +12,7 @@ use reqwest::Url;
 use rustix::fs::{Mode, OFlags, open};
 
 use super::reach::host_and_port;
-use crate::{
-    domain::{FailureCode, execution::OperationFailure},
-    limits,
-};
+use midex_domain::{FailureCode, execution::OperationFailure, limits};
 
 /// Where secrets come from: listed environment variables, and a file.
 #[derive(Clone, Default)]

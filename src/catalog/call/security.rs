@@ -8,10 +8,8 @@ use super::{
     request::Request,
     secret::{Filler, Sources, has_reference},
 };
-use crate::{
-    catalog::operation::{Location, Operation, SecurityScheme},
-    domain::{FailureCode, Mask, execution::OperationFailure},
-};
+use crate::operation::{Location, Operation, SecurityScheme};
+use midex_domain::{FailureCode, Mask, execution::OperationFailure};
 
 /// What became of the secrets of a call.
 pub(super) struct Secured {

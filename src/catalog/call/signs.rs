@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::catalog::document::{HOLDERS, MORES, NEXT_URLS, bare};
+use crate::document::{HOLDERS, MORES, NEXT_URLS, bare};
 
 /// Values for the next call, which are null where there is none.
 const NEXTS: &str = "nextpage nextcursor nextpagetoken nexttoken nextmarker continuationtoken";

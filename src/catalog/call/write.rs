@@ -3,12 +3,9 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
-pub(super) use crate::catalog::media_type::is_json;
-use crate::{
-    catalog::operation::{Style, Written},
-    domain::document::plain,
-    uri,
-};
+pub(super) use crate::media_type::is_json;
+use crate::operation::{Style, Written};
+use midex_domain::{document::plain, uri};
 
 /// Reserved characters that stay as they are where the document allows it: those that mean nothing in a query.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC

@@ -16,12 +16,8 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 use super::{Collision, Compiled, Providers, entry::Entry, schema::named, words::Words};
-use crate::{
-    catalog::operation::{Operation, SecurityScheme},
-    domain::Digest,
-    error::Violation,
-    limits,
-};
+use crate::operation::{Operation, SecurityScheme};
+use midex_domain::{Digest, error::Violation, limits};
 
 /// The number grows with each change of what follows it, so an older file is made again.
 const MAGIC: &[u8; 16] = b"midex-catalog 5\n";

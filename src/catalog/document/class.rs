@@ -4,7 +4,7 @@
 //! call may take away. Words only ever raise a class: a document cannot talk an operation below the class of its method.
 
 use super::{name::dashed, provider::singular, words::stem};
-use crate::catalog::operation::{Class, Operation};
+use crate::operation::{Class, Operation};
 
 /// Verbs for taking something away, in their base form.
 const REMOVALS: &[&str] = &[

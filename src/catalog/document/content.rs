@@ -7,15 +7,12 @@ use super::{
     reference::{entries, flag, follow, text},
 };
 use crate::{
-    catalog::{
-        media_type::{Kind, is_json},
-        operation::{
-            Body, CONTENT_TYPE_ARGUMENT, Content, Location, Operation, Parameter, Style, Written,
-        },
+    media_type::{Kind, is_json},
+    operation::{
+        Body, CONTENT_TYPE_ARGUMENT, Content, Location, Operation, Parameter, Style, Written,
     },
-    domain::truncate::shortened,
-    limits,
 };
+use midex_domain::{limits, truncate::shortened};
 
 impl<'a> Reader<'a, '_> {
     /// Fills the body.

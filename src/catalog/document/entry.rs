@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::operation::{Class, Method, Operation};
+use crate::operation::{Class, Method, Operation};
 
 /// What is known of an operation without reading it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

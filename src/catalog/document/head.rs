@@ -9,12 +9,8 @@ use super::{
     operation::METHODS,
     reference::{entries, follow, text},
 };
-use crate::{
-    catalog::operation::{Location, SecurityScheme},
-    domain::{document::type_name, truncate::shortened},
-    error::Violation,
-    limits,
-};
+use crate::operation::{Location, SecurityScheme};
+use midex_domain::{document::type_name, error::Violation, limits, truncate::shortened};
 
 /// Whether the document is of OpenAPI 3.0, and not of a later 3.
 ///

@@ -36,7 +36,7 @@ pub use self::{
     search::{Hit, Shelf, search},
 };
 use super::operation::{Operation, SecurityScheme};
-use crate::{domain::Digest, error::Violation, limits};
+use midex_domain::{Digest, error::Violation, limits};
 
 /// What a text is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

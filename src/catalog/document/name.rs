@@ -18,11 +18,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde::{Deserialize, Serialize};
 
 use super::{Warnings, operation::place};
-use crate::{
-    catalog::operation::{Method, Operation},
-    domain::Digest,
-    limits,
-};
+use crate::operation::{Method, Operation};
+use midex_domain::{Digest, limits};
 
 /// An operation whose name another one has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

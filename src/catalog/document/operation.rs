@@ -9,10 +9,10 @@ use super::{
     server::servers,
     shape::Shared,
 };
-use crate::{
-    catalog::operation::{Method, Operation, Pagination},
-    domain::truncate::{length, shortened},
+use crate::operation::{Method, Operation, Pagination};
+use midex_domain::{
     limits,
+    truncate::{length, shortened},
 };
 
 /// The methods by their keys in a path item.

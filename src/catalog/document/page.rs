@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::shape::{Shared, kind, properties};
-use crate::catalog::operation::{Class, Location, Operation, Pagination, Parameter};
+use crate::operation::{Class, Location, Operation, Pagination, Parameter};
 
 /// Parameters that take the value which the answer before gave.
 const CURSORS: &[&str] = &[
@@ -36,12 +36,11 @@ const NEXTS: &[&str] = &[
     "lastid",
 ];
 /// Fields that hold the URL of the next page, as [`bare`] writes them.
-pub(in crate::catalog) const NEXT_URLS: &str =
-    "next nexturl nextpageurl nextlink odatanextlink nexthref";
+pub(crate) const NEXT_URLS: &str = "next nexturl nextpageurl nextlink odatanextlink nexthref";
 /// Flags that say whether there is a further page.
-pub(in crate::catalog) const MORES: &str = "hasmore hasnext hasnextpage moreavailable istruncated";
+pub(crate) const MORES: &str = "hasmore hasnext hasnextpage moreavailable istruncated";
 /// Fields that hold such a field.
-pub(in crate::catalog) const HOLDERS: &[&str] = &[
+pub(crate) const HOLDERS: &[&str] = &[
     "meta",
     "metadata",
     "paging",
@@ -138,7 +137,7 @@ fn has_field(output: Option<&Value>, names: &str, shared: &Shared) -> bool {
 }
 
 /// A name without its way of writing.
-pub(in crate::catalog) fn bare(name: &str) -> String {
+pub(crate) fn bare(name: &str) -> String {
     let letters = name.chars().filter(char::is_ascii_alphanumeric);
     letters.map(|c| c.to_ascii_lowercase()).collect()
 }

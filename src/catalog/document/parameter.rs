@@ -6,11 +6,8 @@ use super::{
     operation::{self, Reader, Site},
     reference::{entries, flag, follow, text},
 };
-use crate::{
-    catalog::operation::{Location, Operation, Parameter, Style, Written},
-    domain::truncate::shortened,
-    limits,
-};
+use crate::operation::{Location, Operation, Parameter, Style, Written};
+use midex_domain::{limits, truncate::shortened};
 
 /// Headers that other parts of the document decide (OpenAPI 3.1, 4.8.12.1), and those that are written for the body and the
 /// address of every request, so that no caller may give them.

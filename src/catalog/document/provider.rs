@@ -10,10 +10,8 @@ use super::{
     name::{dashed, ends_with_parameter, parts},
     shape::{Shared, items, kind, meant, properties},
 };
-use crate::{
-    catalog::operation::{Location, Method, Operation, Parameter},
-    limits,
-};
+use crate::operation::{Location, Method, Operation, Parameter};
+use midex_domain::limits;
 
 /// All contracts of a document.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

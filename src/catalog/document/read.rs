@@ -6,7 +6,7 @@ use serde_saphyr::{
     options::{DuplicateKeyPolicy, MergeKeyPolicy},
 };
 
-use crate::{domain::document::count_values, error::Violation, limits};
+use midex_domain::{document::count_values, error::Violation, limits};
 
 /// Why a text cannot be read. In a box, for it is large beside a value.
 type Faulty = Box<Violation>;

@@ -5,7 +5,7 @@ use std::fmt;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
-use crate::{domain::truncate::shortened, limits};
+use midex_domain::{limits, truncate::shortened};
 
 /// Why a reference leads to nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]

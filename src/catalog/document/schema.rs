@@ -1,4 +1,4 @@
-//! Schemas of OpenAPI become schemas of JSON Schema 2020-12 that [`crate::domain::schema`] reads: what OpenAPI adds goes,
+//! Schemas of OpenAPI become schemas of JSON Schema 2020-12 that [`midex_domain::schema`] reads: what OpenAPI adds goes,
 //! what it says in its own way is said in theirs, and what is no schema at all accepts anything. A schema that a reference
 //! names is converted once and shared.
 
@@ -12,12 +12,10 @@ use super::{
     Warnings,
     reference::{Broken, entries, flag, pointer, target},
 };
-use crate::{
-    domain::{
-        schema::{self, Form, Quota, Schema},
-        truncate::length,
-    },
+use midex_domain::{
     limits,
+    schema::{self, Form, Quota, Schema},
+    truncate::length,
 };
 
 /// The schemas of a document: those that are shared, by name, and those that still are to be converted.

@@ -11,7 +11,8 @@ use super::{
     name::dashed,
     words::{PART, SUMMARY, stem, words},
 };
-use crate::{catalog::operation::Method, limits};
+use crate::operation::Method;
+use midex_domain::limits;
 
 /// A book with what its catalog says about it.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::reference::{entries, text};
-use crate::limits;
+use midex_domain::limits;
 
 /// The base URLs of `servers` of a document, path item or operation: with the default of each variable, then with its
 /// other values. A slash at the end is left out.

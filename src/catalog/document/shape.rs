@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{reference::entries, schema::shared_name};
-use crate::{domain::schema::types, limits};
+use midex_domain::{limits, schema::types};
 
 /// The schemas that several operations share.
 pub(super) type Shared = BTreeMap<String, Value>;

@@ -8,12 +8,12 @@ use super::{
     figures::Turn,
     load::{Contender, Disk, Lane, Limited, Stopwatch, drive, now},
 };
-use crate::{
+use midex_domain::{
+    Execution, ExecutionId, Row,
     clock::{Clock, SystemClock, SystemIds},
-    domain::{Execution, ExecutionId, Row},
     error::{Error, Result},
-    store::{self, BoxFuture, Commit, Position, RedbStore, Store},
 };
+use midex_engine::store::{self, BoxFuture, Commit, Position, RedbStore, Store};
 
 /// Clients that fill a store.
 const FILLERS: usize = 256;
@@ -294,7 +294,7 @@ impl Contender for Sqlite {
 #[cfg(feature = "bench-sqlite")]
 fn sqlite_failed(error: &rusqlite::Error) -> Error {
     Error::new(
-        crate::error::Code::StoreUnavailable,
+        midex_domain::error::Code::StoreUnavailable,
         format!("SQLite failed: {error}"),
     )
 }

@@ -13,13 +13,17 @@ use super::{
     figures::Turn,
     load::{Contender, Disk, Lane, Limited, Stopwatch, drive},
 };
-use crate::{
-    app::{App, Options},
+use midex_domain::{
+    ExecutionId,
     clock::{SteadyClock, SystemIds},
-    config::Config,
-    domain::{ExecutionId, execution::Report, view::Advanced},
     error::{Error, Result},
-    store::{self, BoxFuture},
+    execution::Report,
+    view::Advanced,
+};
+use midex_engine::store::{self, BoxFuture};
+use midex_server::{
+    app::{App, Options},
+    config::Config,
 };
 
 /// The workflow that is measured.

@@ -16,7 +16,7 @@ use super::{
     calls::WORKFLOW,
     load::{self, Stopwatch, now},
 };
-use crate::error::{Code, Error, Result, plain};
+use midex_domain::error::{Code, Error, Result, plain};
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":"first","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"0"}}}"#;
 const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;

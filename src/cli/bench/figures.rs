@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use comfy_table::CellAlignment;
 use serde_json::{Map, Value, json};
 
-use crate::cli::screen::{Screen, Style};
+use crate::screen::{Screen, Style};
 
 /// What a number says, and its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,10 +16,8 @@ use rustix::time::{ClockId, clock_gettime};
 use tokio::task::JoinSet;
 
 use super::figures::{Measure, Turn};
-use crate::{
-    error::{Error, Result},
-    store::{BoxFuture, Hook, Operation},
-};
+use midex_domain::error::{Error, Result};
+use midex_engine::store::{BoxFuture, Hook, Operation};
 
 /// Something that is measured in turns with others.
 pub(super) trait Contender: Send {

@@ -11,11 +11,11 @@ use super::{
     load::{Contender, Stopwatch, fraction, now},
     servers::{command, kill, not_run, over_lines},
 };
-use crate::{
+use midex_domain::{
     error::{Error, Result},
     limits,
-    store::BoxFuture,
 };
+use midex_engine::store::BoxFuture;
 
 const LIST: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
 

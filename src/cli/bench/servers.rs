@@ -14,10 +14,8 @@ use super::{
     load::{Contender, Stopwatch, drive},
     machine::cpu_of,
 };
-use crate::{
-    error::{Error, Result, plain},
-    store::BoxFuture,
-};
+use midex_domain::error::{Error, Result, plain};
+use midex_engine::store::BoxFuture;
 
 /// How calls reach the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

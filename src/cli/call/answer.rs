@@ -3,16 +3,14 @@
 use serde_json::Value;
 
 use crate::{
-    cli::{
-        Output,
-        question::prompt,
-        screen::{Screen, cut, one_line, row},
-        validate::counted,
-        value::{duration, field, json_text, list},
-        visible::visible,
-    },
-    error::Result,
+    Output,
+    question::prompt,
+    screen::{Screen, cut, one_line, row},
+    validate::counted,
+    value::{duration, field, json_text, list},
+    visible::visible,
 };
+use midex_domain::error::Result;
 
 /// The widest column of a table.
 const COLUMN_MAX: usize = 40;

@@ -5,8 +5,8 @@ use std::{fs, path::Path};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde_json::Value;
 
-use crate::{
-    cli::{link::Link, value::json_text},
+use crate::{link::Link, value::json_text};
+use midex_domain::{
     error::{Code, Error, Result, plain},
     limits,
 };

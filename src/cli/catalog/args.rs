@@ -2,11 +2,12 @@
 
 use clap::ValueEnum;
 
-use crate::{cli::list::at_least_one, limits};
+use crate::list::at_least_one;
+use midex_domain::limits;
 
 /// What is done with catalogs.
 #[derive(Clone, Debug, clap::Subcommand)]
-pub(in crate::cli) enum CatalogCommand {
+pub(crate) enum CatalogCommand {
     /// List the catalogs
     List,
     /// Import an OpenAPI document: its operations become commands
@@ -44,7 +45,7 @@ pub(in crate::cli) enum CatalogCommand {
 
 /// A document, and what its catalog is to be.
 #[derive(Clone, Debug, clap::Args)]
-pub(in crate::cli) struct DocumentArgs {
+pub(crate) struct DocumentArgs {
     /// The OpenAPI document: a file, or a URL
     pub(super) source: String,
     /// What the catalog is called; its id is made of it
@@ -71,7 +72,7 @@ pub(in crate::cli) struct DocumentArgs {
 
 /// An import.
 #[derive(Clone, Debug, clap::Args)]
-pub(in crate::cli) struct AddArgs {
+pub(crate) struct AddArgs {
     #[command(flatten)]
     pub(super) document: DocumentArgs,
     /// Replace the document of the catalog with this title, and keep its settings
@@ -87,14 +88,14 @@ pub(in crate::cli) struct AddArgs {
 
 /// A catalog.
 #[derive(Clone, Debug, clap::Args)]
-pub(in crate::cli) struct NamedArgs {
+pub(crate) struct NamedArgs {
     /// The id of the catalog, or its title
     pub(super) catalog: String,
 }
 
 /// A catalog, or one of its commands.
 #[derive(Clone, Debug, clap::Args)]
-pub(in crate::cli) struct ShowArgs {
+pub(crate) struct ShowArgs {
     #[command(flatten)]
     pub(super) named: NamedArgs,
     /// One of its commands, without the vendor
@@ -106,7 +107,7 @@ pub(in crate::cli) struct ShowArgs {
 
 /// A catalog that is removed.
 #[derive(Clone, Debug, clap::Args)]
-pub(in crate::cli) struct RemoveArgs {
+pub(crate) struct RemoveArgs {
     #[command(flatten)]
     pub(super) named: NamedArgs,
     /// Delete its document too
@@ -119,7 +120,7 @@ pub(in crate::cli) struct RemoveArgs {
 
 /// A catalog whose document is read again.
 #[derive(Clone, Debug, clap::Args)]
-pub(in crate::cli) struct RefreshArgs {
+pub(crate) struct RefreshArgs {
     #[command(flatten)]
     pub(super) named: NamedArgs,
     /// Take the new document, and do not ask
@@ -129,7 +130,7 @@ pub(in crate::cli) struct RefreshArgs {
 
 /// The headers of a catalog.
 #[derive(Clone, Debug, clap::Args)]
-pub(in crate::cli) struct HeadersArgs {
+pub(crate) struct HeadersArgs {
     #[command(flatten)]
     pub(super) named: NamedArgs,
     /// A header, such as 'Authorization=Bearer ${env:NAME}'; an empty value removes it
@@ -142,7 +143,7 @@ pub(in crate::cli) struct HeadersArgs {
 
 /// A credential of a catalog.
 #[derive(Clone, Debug, clap::Args)]
-pub(in crate::cli) struct CredentialArgs {
+pub(crate) struct CredentialArgs {
     #[command(flatten)]
     pub(super) named: NamedArgs,
     /// The security scheme of the document
@@ -153,7 +154,7 @@ pub(in crate::cli) struct CredentialArgs {
 
 /// The class of a command.
 #[derive(Clone, Debug, clap::Args)]
-pub(in crate::cli) struct ClassArgs {
+pub(crate) struct ClassArgs {
     #[command(flatten)]
     pub(super) named: NamedArgs,
     /// The command, without the vendor
@@ -164,7 +165,7 @@ pub(in crate::cli) struct ClassArgs {
 
 /// What a command may change.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub(in crate::cli) enum ClassArg {
+pub(crate) enum ClassArg {
     /// It reads
     Safe,
     /// It changes what can be changed back
@@ -175,7 +176,7 @@ pub(in crate::cli) enum ClassArg {
 
 /// An address that is allowed.
 #[derive(Clone, Debug, clap::Args)]
-pub(in crate::cli) struct AllowArgs {
+pub(crate) struct AllowArgs {
     #[command(flatten)]
     pub(super) named: NamedArgs,
     /// The host or address, and the port
@@ -185,7 +186,7 @@ pub(in crate::cli) struct AllowArgs {
 
 /// Where a catalog is called.
 #[derive(Clone, Debug, clap::Args)]
-pub(in crate::cli) struct BaseUrlArgs {
+pub(crate) struct BaseUrlArgs {
     #[command(flatten)]
     pub(super) named: NamedArgs,
     /// The URL that the paths of its commands follow

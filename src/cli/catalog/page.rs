@@ -7,14 +7,12 @@ use unicode_width::UnicodeWidthStr;
 
 use super::{Listed, schema::kind};
 use crate::{
-    cli::{
-        command::quoted,
-        screen::{Screen, Style, row},
-        value::{field, list},
-        visible::visible,
-    },
-    domain::schema::meant,
+    command::quoted,
+    screen::{Screen, Style, row},
+    value::{field, list},
+    visible::visible,
 };
+use midex_domain::schema::meant;
 
 /// The margin of the lines below a title.
 const INDENT: &str = "  ";
@@ -45,7 +43,7 @@ pub(super) fn catalog_table(catalogs: &[Value]) -> String {
 }
 
 /// Whether its commands can be called.
-pub(in crate::cli) fn state(catalog: &Value) -> &'static str {
+pub(crate) fn state(catalog: &Value) -> &'static str {
     match list(&catalog["findings"]) {
         [] if catalog["enabled"] == false => "disabled",
         [] => "usable",
@@ -163,7 +161,7 @@ fn named(all: &[(&str, String)], screen: &Screen) -> String {
 }
 
 /// Commands, each on a line.
-pub(in crate::cli) fn command_table(commands: &[Value], screen: &Screen) -> String {
+pub(crate) fn command_table(commands: &[Value], screen: &Screen) -> String {
     let mut table = screen.table(&["command", "class", "what it does"]);
     for command in commands {
         let summary = match field(command, "summary") {

@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use crate::{
-    domain::schema::{meant, members, types},
+use midex_domain::{
     limits,
+    schema::{meant, members, types},
 };
 
 /// The type that a value is to have beside `null`, if there is one. `root` has the shared schemas.
-pub(in crate::cli) fn kind(schema: &Value, root: &Value) -> Option<String> {
+pub(crate) fn kind(schema: &Value, root: &Value) -> Option<String> {
     kind_in(schema, root, limits::SCHEMA_REFERENCES_FOLLOWED_MAX)
 }
 

@@ -10,14 +10,14 @@ use serde::Serialize;
 use toml_edit::{Document, Item, TableLike, Value};
 
 use super::key::{Key, Kind, keys};
-use crate::{
-    config::TRUST_KEY,
-    domain::finding::{Finding, Place, Rule, arrange, errors},
+use midex_domain::{
     error::plain,
-    folder::real_path,
+    finding::{Finding, Place, Rule, arrange, errors},
     limits,
-    registry::read_file,
 };
+use midex_folder::real_path;
+use midex_registry::read_file;
+use midex_server::config::TRUST_KEY;
 
 /// Whose a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, CommandFactory, ValueHint};
 use toml_edit::{Item, Value};
 
 use super::super::Cli;
-use crate::catalog::call::allowable;
+use midex_catalog::call::allowable;
 
 /// The flag that is no key: it belongs to a command, not to a user.
 const NO_KEY: &str = "json";

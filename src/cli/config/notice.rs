@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::super::{ServeArgs, command::mend};
-use crate::domain::finding::Severity;
+use midex_domain::finding::Severity;
 
 /// Something that concerns no line of a file alone.
 #[derive(Debug, Serialize)]

@@ -12,11 +12,8 @@ use super::{
     key::{Key, Kind},
     keys, notices, variable,
 };
-use crate::{
-    config::{Config, split_names},
-    domain::finding::Severity,
-    error::Result,
-};
+use midex_domain::{error::Result, finding::Severity};
+use midex_server::config::{Config, split_names};
 
 /// Where a value comes from.
 #[derive(Debug, Serialize)]

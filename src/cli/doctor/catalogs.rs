@@ -6,16 +6,14 @@ use serde_json::{Value, json};
 
 use super::{Finding, NAMED_MAX};
 use crate::{
-    catalog::call::secrets_in,
-    cli::{
-        catalog::page::state,
-        link::Link,
-        validate::counted,
-        value::{field, list},
-    },
-    config::Config,
-    error::{Code, Result},
+    catalog::page::state,
+    link::Link,
+    validate::counted,
+    value::{field, list},
 };
+use midex_catalog::call::secrets_in;
+use midex_domain::error::{Code, Result};
+use midex_server::config::Config;
 
 const CHECK: &str = "catalogs";
 

@@ -3,10 +3,8 @@
 use std::path::Path;
 
 use super::{Finding, Verdict, mend};
-use crate::{
-    cli::install::{Found, Named, Scope, found},
-    config::Config,
-};
+use crate::install::{Found, Named, Scope, found};
+use midex_server::config::Config;
 
 const CHECK: &str = "clients";
 

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::Finding;
-use crate::{app, config::Config};
+use midex_server::{app, config::Config};
 
 /// A warning that names the copies, if there are any. The damaged log itself is gone once the store was opened.
 pub(super) fn copies(config: &Config) -> Option<Finding> {

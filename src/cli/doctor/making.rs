@@ -4,7 +4,7 @@ use std::{fs, io, path::Path};
 
 use rustix::fs::Access;
 
-use crate::error::plain;
+use midex_domain::error::plain;
 
 /// Why the directory cannot be made, as the rest of a sentence that begins with its path; `None` where it can. `error` is what
 /// the system says of the directory.

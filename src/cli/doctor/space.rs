@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::Finding;
-use crate::limits;
+use midex_domain::limits;
 
 /// How much room there is for executions; nothing where the file system does not say.
 pub(super) fn space(directory: &Path) -> Option<Finding> {
@@ -25,7 +25,7 @@ fn of_free(bytes: u64) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::doctor::Verdict;
+    use crate::doctor::Verdict;
 
     #[test]
     fn little_room_is_a_warning() {

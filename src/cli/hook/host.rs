@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 
-use crate::limits;
+use midex_domain::limits;
 
 /// What a host says of its event, as far as it matters here.
 #[derive(Debug, Default, Deserialize)]

@@ -10,8 +10,8 @@ use std::{
     path::Path,
 };
 
-use crate::{
-    domain::document::Digest,
+use midex_domain::{
+    document::Digest,
     error::{Code, Error, Result, plain},
     limits,
 };

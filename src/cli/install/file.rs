@@ -7,11 +7,11 @@ use std::{
 };
 
 use super::Fault;
-use crate::{
+use midex_domain::{
     error::{Code, Error, Result, plain},
-    folder::{Existing, Folder, read_regular, real_path},
     limits,
 };
+use midex_folder::{Existing, Folder, read_regular, real_path};
 
 /// What Windows editors put before the text.
 const BYTE_ORDER_MARK: char = '\u{feff}';

@@ -4,10 +4,8 @@ use std::{net::IpAddr, path::PathBuf};
 
 use clap::{ArgMatches, parser::ValueSource};
 
-use crate::{
-    catalog::call::allowable,
-    error::{Code, Error, Result},
-};
+use midex_catalog::call::allowable;
+use midex_domain::error::{Code, Error, Result};
 
 /// The flags of this command line that the server of the block gets too, and the hooks.
 const FLAGS: [&str; 6] = [

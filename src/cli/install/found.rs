@@ -11,20 +11,21 @@ use super::{
     hosts::{self, HOSTS, Hooks, Host},
     project_of,
 };
-use crate::{config::Config, error::Result};
+use midex_domain::error::Result;
+use midex_server::config::Config;
 
 /// What a file of a host says of midex.
-pub(in crate::cli) struct Found {
+pub(crate) struct Found {
     /// The host, as `--client` names it.
-    pub(in crate::cli) client: String,
-    pub(in crate::cli) scope: Scope,
-    pub(in crate::cli) path: PathBuf,
+    pub(crate) client: String,
+    pub(crate) scope: Scope,
+    pub(crate) path: PathBuf,
     /// Why the file cannot be read, where it cannot.
-    pub(in crate::cli) names: Result<Named>,
+    pub(crate) names: Result<Named>,
 }
 
 /// What a host starts or calls.
-pub(in crate::cli) enum Named {
+pub(crate) enum Named {
     /// This program, as a server.
     Program(Run),
     /// An address.
@@ -36,7 +37,7 @@ pub(in crate::cli) enum Named {
 }
 
 /// What the files of all hosts say of midex, those of the user and of this project.
-pub(in crate::cli) fn found(config: &Config) -> Vec<Found> {
+pub(crate) fn found(config: &Config) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
     let scopes = [Scope::User, Scope::Project];
     for (host, scope) in HOSTS

@@ -10,17 +10,17 @@ use super::{
     hosts::{Hooks, Shape},
     json,
 };
-use crate::cli::command::quoted;
+use crate::command::quoted;
 
 /// What `midex hook` is told of the event, in the order of [`Hooks::events`].
 pub(super) const EVENTS: [&str; 2] = ["session-start", "stop"];
 
 /// A program that a host starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::cli) struct Run {
-    pub(in crate::cli) program: String,
+pub(crate) struct Run {
+    pub(crate) program: String,
     /// Of a hook only those behind the event.
-    pub(in crate::cli) args: Vec<String>,
+    pub(crate) args: Vec<String>,
 }
 
 impl Run {
@@ -51,7 +51,7 @@ impl Run {
     }
 
     /// The data directory that it is given.
-    pub(in crate::cli) fn data_dir(&self) -> Option<&str> {
+    pub(crate) fn data_dir(&self) -> Option<&str> {
         let of_flag = self.args.windows(2).find(|pair| pair[0] == "--data-dir");
         let mut args = self.args.iter();
         let joined = args.find_map(|arg| arg.strip_prefix("--data-dir="));

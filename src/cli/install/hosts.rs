@@ -7,14 +7,12 @@ use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 
 use super::Scope;
-use crate::{
-    config::Config,
-    error::{Code, Error, Result},
-};
+use midex_domain::error::{Code, Error, Result};
+use midex_server::config::Config;
 
 /// A program that starts MCP servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(in crate::cli) enum Client {
+pub(crate) enum Client {
     #[value(help = "Claude Code")]
     ClaudeCode,
     #[value(help = "Claude Desktop; without --scope project, --http and --with-hooks")]

@@ -3,7 +3,7 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::cli::screen::{cut, one_line, padded, wrapped};
+use crate::screen::{cut, one_line, padded, wrapped};
 
 /// The columns between two cells.
 const GAP: usize = 2;

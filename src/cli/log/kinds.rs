@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::limits;
+use midex_domain::limits;
 
 /// The number of lines of each kind since the present span of time began.
 #[derive(Debug, Default)]

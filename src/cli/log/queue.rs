@@ -9,7 +9,8 @@ use std::{
 };
 
 use super::kinds::Kinds;
-use crate::{cli::visible::visible, limits};
+use crate::visible::visible;
+use midex_domain::limits;
 
 /// A queue of lines, which a thread of its own writes.
 #[derive(Clone, Debug, Default)]

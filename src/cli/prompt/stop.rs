@@ -46,7 +46,7 @@ struct Reading {
 }
 
 /// Heeds stops from now on, once for the whole process: whoever listens to the signal has it for good.
-pub(in crate::cli) fn heed() {
+pub(crate) fn heed() {
     static HEEDED: Once = Once::new();
     HEEDED.call_once(|| {
         let listen = |of: Signal| signal(SignalKind::from_raw(of.as_raw())).ok();
@@ -72,11 +72,11 @@ pub(in crate::cli) fn heed() {
 /// While this value lives, the next Ctrl-Z does not stop the process at once: its holder first lets go what others need, and
 /// then calls [`stop`].
 #[derive(Debug)]
-pub(in crate::cli) struct StopRequest(oneshot::Receiver<()>);
+pub(crate) struct StopRequest(oneshot::Receiver<()>);
 
 impl StopRequest {
     /// Registers for the next Ctrl-Z, in the place of an earlier request.
-    pub(in crate::cli) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         heed();
         let (sender, receiver) = oneshot::channel();
         *waiting() = Some(sender);
@@ -85,7 +85,7 @@ impl StopRequest {
 
     /// Waits for the Ctrl-Z; returns at once if it was pressed since [`StopRequest::new`]. To be called again only before it
     /// has returned.
-    pub(in crate::cli) async fn received(&mut self) {
+    pub(crate) async fn received(&mut self) {
         if (&mut self.0).await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -149,7 +149,7 @@ fn of_now() -> MutexGuard<'static, Option<Reading>> {
 }
 
 /// Stops this process, with the terminal as its shell knows it, until it goes on.
-pub(in crate::cli) fn stop() {
+pub(crate) fn stop() {
     // Nobody could let a job go on that has no shell; by default the system does not stop it either.
     if getsid(None).is_ok_and(|session| session == getpgrp()) {
         return;

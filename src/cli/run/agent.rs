@@ -15,20 +15,20 @@ use super::{
     submission::{Report, Submission, of_person, turn},
 };
 use crate::{
-    cli::{
-        command::quoted,
-        guard,
-        link::Link,
-        question,
-        screen::{cut, one_line},
-        value::duration,
-        wrong,
-    },
-    config::parse_duration,
-    domain::document::Digest,
+    command::quoted,
+    guard,
+    link::Link,
+    question,
+    screen::{cut, one_line},
+    value::duration,
+    wrong,
+};
+use midex_domain::{
+    document::Digest,
     error::{Code, Error, Result, plain},
     limits,
 };
+use midex_server::config::parse_duration;
 
 /// How long the command may take where nothing else is said.
 const TIMEOUT: &str = "30m";
@@ -39,7 +39,7 @@ const AGAIN: &str = "--agent-again";
 
 /// The command, and how it is spoken to.
 #[derive(Clone, Debug, clap::Args)]
-pub(in crate::cli) struct AgentArgs {
+pub(crate) struct AgentArgs {
     /// A command that does the work of each step: it is given the task on standard input, and prints one JSON value; another exit
     /// code than 0 hands in that the step failed, but 126 and 127, which say that a command cannot be run, leave it open
     #[arg(long = "agent", value_name = "CMD", conflicts_with_all = ["editor", "outputs", "output"])]

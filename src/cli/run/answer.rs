@@ -4,11 +4,8 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::{
-    cli::value::{is_said, list},
-    domain::{definition::output_schema_json, truncate::truncate},
-    limits,
-};
+use crate::value::{is_said, list};
+use midex_domain::{definition::output_schema_json, limits, truncate::truncate};
 
 /// What a command is not told: it hands in nothing itself.
 const OWN: &[&str] = &["continuation_token", "expires_at", "agent_uri"];

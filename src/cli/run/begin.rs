@@ -9,13 +9,13 @@ use super::{
     field::{Field, refused},
     inputs,
 };
-use crate::{
-    cli::{link::may_be_done, prompt::Typed, refusal::warn, value::list, visible::visible},
-    config::Trust,
-    domain::nearest::hint,
+use crate::{link::may_be_done, prompt::Typed, refusal::warn, value::list, visible::visible};
+use midex_domain::{
     error::{Code, Error, Result},
+    nearest::hint,
     uri,
 };
+use midex_server::config::Trust;
 
 impl Runner<'_> {
     /// Starts the execution; false where the person who was asked for inputs leaves it.

@@ -8,7 +8,7 @@ use super::{
     submission::{Report, Submission},
     words::skipped,
 };
-use crate::cli::value::{escaped, field, json_text};
+use crate::value::{escaped, field, json_text};
 
 /// An answer until it is recorded. Wherever `midex run` ends it is printed, so that it is not lost.
 #[derive(Debug, Default)]

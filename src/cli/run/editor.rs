@@ -15,8 +15,8 @@ use super::{
     input::{read_file, unusable},
     submission::{Submission, written},
 };
-use crate::{
-    cli::{value::field, wrong},
+use crate::{value::field, wrong};
+use midex_domain::{
     error::{Code, Error, Result, plain},
     limits,
 };

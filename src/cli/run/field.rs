@@ -3,20 +3,18 @@
 use serde_json::{Map, Value, json};
 
 use crate::{
-    cli::{
-        screen::{cut, one_line},
-        value::{escaped, field, list, not_json},
-    },
-    domain::{
-        input::{InputType, read_text},
-        schema::Schema,
-    },
+    screen::{cut, one_line},
+    value::{escaped, field, list, not_json},
+};
+use midex_domain::{
     error::Violation,
+    input::{InputType, read_text},
+    schema::Schema,
 };
 
 /// A value that is asked for.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::cli) struct Field {
+pub(crate) struct Field {
     name: String,
     /// What it is, for people.
     about: String,
@@ -32,7 +30,7 @@ pub(in crate::cli) struct Field {
 
 impl Field {
     /// An input of a workflow, as `workflow_details` shows it.
-    pub(in crate::cli) fn of_input(input: &Value) -> Self {
+    pub(crate) fn of_input(input: &Value) -> Self {
         let label = field(input, "label");
         let about = [label, field(input, "description")];
         let about: Vec<_> = about.into_iter().filter(|text| !text.is_empty()).collect();
@@ -113,12 +111,12 @@ impl Field {
     }
 
     /// What is asked, in a line: `level: How deep (whole number; 1 to 5)`.
-    pub(in crate::cli) fn told(&self) -> String {
+    pub(crate) fn told(&self) -> String {
         self.described(self.kind_words(), such_as)
     }
 
     /// The same where the value is given as a flag, in which a list or an object is JSON.
-    pub(in crate::cli) fn told_as_flag(&self) -> String {
+    pub(crate) fn told_as_flag(&self) -> String {
         let kind = match self.kind() {
             Some("boolean") => "true or false".to_owned(),
             Some("array") => "list, as JSON: [\"…\", \"…\"]".to_owned(),

@@ -12,14 +12,12 @@ use super::{
     words::{self, At, Said, Word},
 };
 use crate::{
-    cli::{
-        link::Link,
-        prompt::{Prompt, Typed},
-        question,
-        screen::{Screen, Style},
-    },
-    error::{Error, Result},
+    link::Link,
+    prompt::{Prompt, Typed},
+    question,
+    screen::{Screen, Style},
 };
+use midex_domain::error::{Error, Result};
 
 /// What came of asking for a field; what was typed is in the draft.
 enum Given {

@@ -6,10 +6,8 @@ use super::{
     Runner,
     submission::{Report, Submission},
 };
-use crate::{
-    cli::{link::may_be_done, warn},
-    error::{Code, Error, Result},
-};
+use crate::{link::may_be_done, warn};
+use midex_domain::error::{Code, Error, Result};
 
 impl Runner<'_> {
     /// Submits an output or an error of a step. Returns the refusal if a person can be asked again.

@@ -8,8 +8,8 @@ use std::{
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Stdin};
 
-use crate::{
-    cli::link::Link,
+use crate::link::Link;
+use midex_domain::{
     error::{Code, Error, Result, plain},
     limits,
 };
@@ -18,7 +18,7 @@ use crate::{
 ///
 /// # Errors
 /// `FILE_UNUSABLE` if it cannot be read or is not UTF-8; `LIMIT_EXCEEDED`.
-pub(in crate::cli) fn read_file(path: &Path, bytes_max: usize) -> Result<String> {
+pub(crate) fn read_file(path: &Path, bytes_max: usize) -> Result<String> {
     let shown = path.display().to_string();
     let mut bytes = Vec::new();
     let read =
@@ -45,13 +45,13 @@ fn too_long(what: &str, bytes_max: usize) -> Error {
 }
 
 /// Standard input, line by line.
-pub(in crate::cli) struct Input {
+pub(crate) struct Input {
     reader: BufReader<Stdin>,
     number: usize,
 }
 
 impl Input {
-    pub(in crate::cli) fn stdin() -> Self {
+    pub(crate) fn stdin() -> Self {
         Self {
             reader: BufReader::new(tokio::io::stdin()),
             number: 0,
@@ -67,7 +67,7 @@ impl Input {
     ///
     /// # Errors
     /// `LIMIT_EXCEEDED` past [`limits::FRAME_BYTES_MAX`]; `FILE_UNUSABLE`.
-    pub(in crate::cli) async fn line(&mut self, link: &mut Link<'_>) -> Result<Option<String>> {
+    pub(crate) async fn line(&mut self, link: &mut Link<'_>) -> Result<Option<String>> {
         let mut bytes = Vec::new();
         let mut limited = (&mut self.reader).take(limits::FRAME_BYTES_MAX as u64 + 1);
         let mut read = Box::pin(limited.read_until(b'\n', &mut bytes));

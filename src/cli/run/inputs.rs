@@ -8,10 +8,11 @@ use super::{
     field::{Field, refused},
     input::read_file,
 };
-use crate::{
-    cli::value::not_json,
-    domain::{document::oversized_integer, input::read_text},
+use crate::value::not_json;
+use midex_domain::{
+    document::oversized_integer,
     error::{Code, Error, Result},
+    input::read_text,
     limits,
 };
 
@@ -36,7 +37,7 @@ const OBJECT: &str = "Give a JSON object, or @FILE with one in it; nothing was s
 ///
 /// # Errors
 /// `USAGE_INVALID` if it is no JSON; `FILE_UNUSABLE`, `LIMIT_EXCEEDED`.
-pub(in crate::cli) fn json(name: &str, flag: &str, bytes_max: usize) -> Result<(String, Value)> {
+pub(crate) fn json(name: &str, flag: &str, bytes_max: usize) -> Result<(String, Value)> {
     let (place, text) = match flag.strip_prefix('@') {
         Some(path) => (
             format!("{name}: {path}"),
@@ -61,7 +62,7 @@ pub(in crate::cli) fn json(name: &str, flag: &str, bytes_max: usize) -> Result<(
 ///
 /// # Errors
 /// `USAGE_INVALID` without a name or `=`.
-pub(in crate::cli) fn single(name: &str, flag: &str) -> Result<(String, String)> {
+pub(crate) fn single(name: &str, flag: &str) -> Result<(String, String)> {
     match flag.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => {
@@ -74,7 +75,7 @@ pub(in crate::cli) fn single(name: &str, flag: &str) -> Result<(String, String)>
 }
 
 /// Adds each `--input` to the object of `--inputs`, read as its declared type; without one it is a text.
-pub(in crate::cli) fn together(
+pub(crate) fn together(
     whole: Option<Value>,
     single: Vec<(String, String)>,
     declared: &[Value],
@@ -130,7 +131,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{cli::command::mend, error::Violation};
+    use crate::command::mend;
+    use midex_domain::error::Violation;
 
     #[test]
     fn inputs_are_an_object() {

@@ -8,8 +8,8 @@ use super::{
     input::{self, Input},
     submission::{Submission, parse, place_of},
 };
-use crate::{
-    cli::{link::Link, run::page::Page},
+use crate::{link::Link, run::page::Page};
+use midex_domain::{
     error::{Code, Error, Result},
     limits,
 };

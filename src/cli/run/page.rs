@@ -6,16 +6,16 @@ use serde_json::Value;
 
 use super::submission::{Report, Submission, turn};
 use crate::{
-    cli::{
-        Output,
-        command::{operand, with_flags},
-        link::is_final,
-        screen::{Screen, Style, cut, one_line},
-        show::left,
-        value::{duration, field, fields, final_output_faults, gist, json_text, list},
-        visible::visible,
-        waits,
-    },
+    Output,
+    command::{operand, with_flags},
+    link::is_final,
+    screen::{Screen, Style, cut, one_line},
+    show::left,
+    value::{duration, field, fields, final_output_faults, gist, json_text, list},
+    visible::visible,
+    waits,
+};
+use midex_domain::{
     clock::{Clock, SystemClock},
     error::Result,
 };

@@ -10,14 +10,14 @@ use super::{
     words::{self, At, Said, Word},
 };
 use crate::{
-    cli::{
-        link::Link,
-        prompt::{Prompt, Typed},
-        question,
-        screen::{Screen, Style},
-        value::{field, list},
-        wrong,
-    },
+    link::Link,
+    prompt::{Prompt, Typed},
+    question,
+    screen::{Screen, Style},
+    value::{field, list},
+    wrong,
+};
+use midex_domain::{
     error::{Error, Result},
     limits,
 };

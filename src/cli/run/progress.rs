@@ -9,12 +9,12 @@ use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
 use crate::{
-    cli::{
-        question,
-        screen::{Screen, cut},
-        value::{duration, list},
-        waits::brief,
-    },
+    question,
+    screen::{Screen, cut},
+    value::{duration, list},
+    waits::brief,
+};
+use midex_domain::{
     clock::{Clock, SystemClock, Timestamp},
     limits,
 };

@@ -20,8 +20,8 @@ use super::{
     submission::{Next, Submission, place_of, written},
     words::At,
 };
-use crate::{
-    cli::{link::Link, prompt::Prompt},
+use crate::{link::Link, prompt::Prompt};
+use midex_domain::{
     error::{Error, Result},
     limits,
 };

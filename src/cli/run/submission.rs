@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::{
-    cli::{value::not_json, visible::visible},
-    domain::document::oversized_integer,
+use crate::{value::not_json, visible::visible};
+use midex_domain::{
+    document::oversized_integer,
     error::{Code, Error, Result},
     limits,
 };

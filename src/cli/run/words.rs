@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::question::asks_for_help;
+use crate::question::asks_for_help;
 
 /// An answer of a person that is no output.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,16 +7,14 @@ use unicode_width::UnicodeWidthStr;
 
 use super::{How, INDENT, section};
 use crate::{
-    cli::{
-        command::{of_id, operand, with_flags},
-        link::is_final,
-        screen::Style,
-        steps,
-        visible::visible,
-        waits::{self, Way},
-    },
-    domain::State,
+    command::{of_id, operand, with_flags},
+    link::is_final,
+    screen::Style,
+    steps,
+    visible::visible,
+    waits::{self, Way},
 };
+use midex_domain::State;
 
 /// The section of the commands; empty where the execution has ended.
 pub(super) fn next(shown: &Value, how: &How<'_>) -> String {

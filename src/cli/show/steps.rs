@@ -4,14 +4,14 @@ use serde_json::Value;
 
 use super::{How, failure};
 use crate::{
-    cli::{
-        picture::{Notes, picture},
-        value::{duration, field, gist, list},
-        waits,
-        when::since,
-    },
+    picture::{Notes, picture},
+    value::{duration, field, gist, list},
+    waits,
+    when::since,
+};
+use midex_domain::{
     clock::Timestamp,
-    domain::view::{GraphNode, GraphView},
+    view::{GraphNode, GraphView},
 };
 
 /// The steps of `shown`, as they stand `now`, with what each waits for; `None` where their graph cannot be read.

@@ -10,17 +10,17 @@ use tokio::{
 
 use super::{How, page, read};
 use crate::{
-    cli::{
-        link::{Link, is_final},
-        screen::{Screen, rows},
-        tail::{reader_gone, written},
-        unwritable,
-        value::json_text,
-    },
-    config::Config,
+    link::{Link, is_final},
+    screen::{Screen, rows},
+    tail::{reader_gone, written},
+    unwritable,
+    value::json_text,
+};
+use midex_domain::{
     error::{Error, Result},
     limits,
 };
+use midex_server::config::Config;
 
 /// Wipes the terminal, and begins at its top.
 const WIPE: &str = "\u{1b}[H\u{1b}[J";

@@ -5,21 +5,19 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::{
-    cli::{
-        EXIT_OK, Output,
-        command::quoted,
-        picture::{Notes, picture},
-        run::Field,
-        screen::{Screen, Style},
-    },
-    domain::{
-        Workflow,
-        finding::Finding,
-        view::{self, GraphView},
-    },
-    error::Result,
-    registry::{Registry, WorkflowEntry},
+    EXIT_OK, Output,
+    command::quoted,
+    picture::{Notes, picture},
+    run::Field,
+    screen::{Screen, Style},
 };
+use midex_domain::{
+    Workflow,
+    error::Result,
+    finding::Finding,
+    view::{self, GraphView},
+};
+use midex_registry::{Registry, WorkflowEntry};
 
 /// The margin of what belongs to a title.
 const INDENT: &str = "  ";

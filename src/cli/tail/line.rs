@@ -6,7 +6,7 @@ use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
 use super::words::words;
-use crate::cli::{
+use crate::{
     screen::{Screen, Style, cut},
     value::field,
     when,

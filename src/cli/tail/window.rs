@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::limits;
+use midex_domain::limits;
 
 /// The events that were seen.
 #[derive(Debug, Default)]

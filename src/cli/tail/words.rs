@@ -3,12 +3,10 @@
 use serde_json::Value;
 
 use crate::{
-    cli::{
-        screen::{Style, one_line},
-        value::{duration, field},
-    },
-    domain::{state::State, telemetry::EventType},
+    screen::{Style, one_line},
+    value::{duration, field},
 };
+use midex_domain::{state::State, telemetry::EventType};
 
 /// What is said of an event, and in what style; `None` where another event of the same transition says it, as with tokens.
 pub(super) fn words(event: &Value) -> Option<(String, Option<Style>)> {

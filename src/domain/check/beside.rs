@@ -16,7 +16,7 @@ use super::{
     flow::Flow,
     step,
 };
-use crate::domain::definition::on_failure_alone;
+use crate::definition::on_failure_alone;
 
 /// Checks the hooks of the workflow.
 pub(super) fn hooks(

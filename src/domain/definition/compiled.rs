@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::{Branch, Pattern, Step, StepKind, Wait, Workflow};
-use crate::domain::{
+use crate::{
     body::Body,
     expression::{Expression, Template},
 };
 
 /// What one step evaluates.
 #[derive(Debug)]
-pub(crate) struct CompiledStep {
+pub struct CompiledStep {
     /// Whether it is entered.
     pub(crate) condition: Option<Expression>,
     /// Whether it is done.
@@ -22,13 +22,13 @@ pub(crate) struct CompiledStep {
     /// What it offers, by its output.
     pub(crate) branches: Vec<CompiledBranch>,
     /// What it works on: an object of all texts and values of its kind that may hold expressions.
-    pub(crate) input: Template,
+    pub input: Template,
     /// The list of a `foreach`.
     pub(crate) items: Option<Template>,
     /// What a `foreach` does with each item.
-    pub(crate) body: Option<Box<CompiledStep>>,
+    pub body: Option<Box<CompiledStep>>,
     /// Its hooks, and what takes back its effect.
-    pub(crate) bodies: BTreeMap<Body, CompiledStep>,
+    pub bodies: BTreeMap<Body, CompiledStep>,
     /// What cannot be compiled: no checked definition has such a thing.
     pub(crate) broken: Option<String>,
 }
@@ -42,19 +42,21 @@ pub(crate) struct CompiledBranch {
 
 /// What a workflow evaluates as a whole.
 #[derive(Debug)]
-pub(crate) struct CompiledWorkflow {
+pub struct CompiledWorkflow {
     /// What memory holds at the start.
     pub(crate) memory: Template,
     /// What it comes to.
-    pub(crate) final_output: Option<Parts>,
+    pub final_output: Option<Parts>,
     /// Its hooks.
-    pub(crate) bodies: BTreeMap<Body, CompiledStep>,
+    pub bodies: BTreeMap<Body, CompiledStep>,
 }
 
 /// The final output: of a mapping each key by itself, so that a fault in one leaves the others.
 #[derive(Debug)]
-pub(crate) enum Parts {
+pub enum Parts {
+    /// One template for all of it.
     Whole(Template),
+    /// Each key with its template.
     Keys(Vec<(String, Template)>),
 }
 
@@ -158,7 +160,7 @@ impl CompiledStep {
 const WORDS: &[&str] = &["instructions", "guidance", "ask"];
 
 /// All texts and values of a step that may hold expressions, by what they are.
-pub(crate) fn input_texts(step: &Step) -> Value {
+pub fn input_texts(step: &Step) -> Value {
     let mut input = Map::new();
     let mut put =
         |key: &str, value: Option<Value>| input.extend(value.map(|value| (key.to_owned(), value)));

@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::{Join, RunWhen, Step};
-use crate::domain::id::StepId;
+use crate::id::StepId;
 
 /// Positions of steps, and who waits for whom.
 #[derive(Clone, Debug, Default)]
@@ -174,7 +174,7 @@ impl Graph {
 }
 
 /// Everything that can be got to from `start`, itself included.
-pub(in crate::domain) fn reach(next: &[Vec<usize>], start: usize) -> BTreeSet<usize> {
+pub(crate) fn reach(next: &[Vec<usize>], start: usize) -> BTreeSet<usize> {
     let mut reached = BTreeSet::from([start]);
     let mut open = vec![start];
     while let Some(at) = open.pop() {

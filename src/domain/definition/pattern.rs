@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::domain::schema::same;
+use crate::schema::same;
 
 /// A place in an output and the value that must stand there.
 #[derive(Clone, Debug, PartialEq)]

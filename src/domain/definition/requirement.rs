@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::nearest::fold;
+use crate::nearest::fold;
 
 /// A catalog that a workflow requires (S2's `requires.catalogs`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ pub struct Requirement {
 
 impl Requirement {
     /// Whether a step that names this catalog may mean it.
-    pub(in crate::domain) fn is_called(&self, catalog: &str) -> bool {
+    pub(crate) fn is_called(&self, catalog: &str) -> bool {
         let is = |name: &str| fold(name) == fold(catalog);
         is(&self.vendor) || self.title.as_deref().is_some_and(is)
     }

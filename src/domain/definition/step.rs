@@ -343,7 +343,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 
 impl Join {
     /// The join that a file names.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         match text {
             "all" => Some(Self::All),
             "any" => Some(Self::Quorum(1)),

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Awaiting, ConsumedCall, Failure, Outcome, Payload, VisitId};
-use crate::domain::{
+use crate::{
     document::Digest,
     id::{AgentName, ExecutionId},
 };

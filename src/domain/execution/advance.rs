@@ -12,9 +12,10 @@ use super::{
 };
 use crate::{
     clock::Timestamp,
-    domain::{document::Digest, token::Token},
+    document::Digest,
     error::{Code, Error, NextCall, Result, address, read},
     limits,
+    token::Token,
 };
 
 /// The next call where a step failed for good and the execution goes on without it.

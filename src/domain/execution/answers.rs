@@ -14,13 +14,11 @@ use super::{
     transition::{TransitionBuilder, payload},
 };
 use crate::{
-    domain::{
-        FailureCode,
-        definition::{Step, StepKind, Via},
-        id::StepId,
-        input::{Inputs, Taken},
-    },
+    FailureCode,
+    definition::{Step, StepKind, Via},
     error::{Code, Error, NextCall, Violation, again},
+    id::StepId,
+    input::{Inputs, Taken},
     limits,
 };
 
@@ -31,11 +29,11 @@ const ASK_AGAIN: NextCall = again(
 .after("say again what is wrong or missing");
 
 /// S4's name for what a user said in words of their own.
-pub(crate) const UTTERANCE: &str = "userUtterance";
+pub const UTTERANCE: &str = "userUtterance";
 
 /// What a model is asked for in a step of these kinds: kept with the input of its visit, under `question`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Question {
+pub struct Question {
     /// The inputs that had no value when the visit of an `input` step began: an answer may set these and no others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) asked: Vec<String>,

@@ -8,11 +8,9 @@ use super::{
 };
 use crate::{
     clock::Timestamp,
-    domain::{
-        document::Digest,
-        event::{VisitId, VisitOpened},
-        id::StepId,
-    },
+    document::Digest,
+    event::{VisitId, VisitOpened},
+    id::StepId,
 };
 
 impl Execution {

@@ -9,12 +9,10 @@ use super::{
     effect::attempt_id, time::acting_on, transition::TransitionBuilder,
 };
 use crate::{
-    domain::{
-        FailureCode,
-        definition::{Definition, Step, StepKind},
-        document::Digest,
-        id::ExecutionId,
-    },
+    FailureCode,
+    definition::{Definition, Step, StepKind},
+    document::Digest,
+    id::ExecutionId,
     limits,
 };
 
@@ -38,7 +36,7 @@ impl Execution {
     }
 
     /// The attempts that wait for a child and that nobody in this process attends to: what each does, and what on.
-    pub(crate) fn unattended(
+    pub fn unattended(
         &self,
         definition: &Definition,
         alive: &BTreeSet<AttemptId>,
@@ -113,7 +111,7 @@ impl Execution {
     /// The first orders that can be carried out now, one for each child: at most [`limits::ORDERS_AT_ONCE_MAX`]. A pause
     /// and a resume of a child that is waited for and has not begun yet come after its beginning; any other one of the
     /// `missing` never will begin.
-    pub(crate) fn orders_due(&self, missing: &BTreeSet<ExecutionId>) -> Vec<Order> {
+    pub fn orders_due(&self, missing: &BTreeSet<ExecutionId>) -> Vec<Order> {
         let awaited: BTreeSet<_> = self.awaited_children().collect();
         let is_to_come = |child: &ExecutionId| missing.contains(child) && awaited.contains(child);
         let mut children = BTreeSet::new();
@@ -173,14 +171,14 @@ impl Execution {
     }
 
     /// Whether the visit waits for this child: not any more once the execution gave the visit up.
-    pub(crate) fn waits_for_child(&self, visit_id: &VisitId, child: &ExecutionId) -> bool {
+    pub fn waits_for_child(&self, visit_id: &VisitId, child: &ExecutionId) -> bool {
         let visit = self.visit(visit_id);
         let awaiting = visit.and_then(|(.., visit)| visit.awaiting.as_ref());
         matches!(awaiting, Some(Awaiting::Child { execution_id }) if execution_id == child)
     }
 
     /// The children that its open visits wait for.
-    pub(crate) fn awaited_children(&self) -> impl Iterator<Item = ExecutionId> + '_ {
+    pub fn awaited_children(&self) -> impl Iterator<Item = ExecutionId> + '_ {
         self.open()
             .filter_map(|(.., visit)| match visit.awaiting.as_ref()? {
                 Awaiting::Child { execution_id } => Some(execution_id.clone()),

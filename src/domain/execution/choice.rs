@@ -9,13 +9,11 @@ use super::{
     transition::TransitionBuilder,
 };
 use crate::{
-    domain::{
-        event::OptionChosen,
-        failure::cut,
-        offer::{CONTINUE_TOOL, Offered, StepOption},
-    },
     error::{Code, Error, Violation},
+    event::OptionChosen,
+    failure::cut,
     limits,
+    offer::{CONTINUE_TOOL, Offered, StepOption},
 };
 
 /// The option that a client took.

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use serde_json::{Value, json};
 
 use super::{AttemptId, Brought, OperationFailure, State};
-use crate::domain::{
+use crate::{
     document::{Digest, meaning, meaning_of_list},
     event::{Channel, Order, Ordered, Parent},
     id::{ExecutionId, StepId},

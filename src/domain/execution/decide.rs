@@ -12,16 +12,14 @@ use super::{
 };
 use crate::{
     clock::{IdSource, Timestamp},
-    domain::{
-        definition::Definition,
-        document::{Digest, meaning},
-        event::Created,
-        id::StepId,
-        schema::over_budget,
-        token::Grant,
-    },
+    definition::Definition,
+    document::{Digest, meaning},
     error::{Code, Error, Result, Violation, counted},
+    event::Created,
+    id::StepId,
     limits,
+    schema::over_budget,
+    token::Grant,
 };
 
 impl Start {

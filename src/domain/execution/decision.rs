@@ -10,15 +10,13 @@ use super::{
     work::{Effect, Safety, Unsafe},
 };
 use crate::{
-    domain::{
-        FailureCode,
-        definition::{Definition, Step},
-        document::Digest,
-        event::Owner,
-        failure::cut_message,
-        id::StepId,
-    },
+    FailureCode,
+    definition::{Definition, Step},
+    document::Digest,
     error::{Code, Error},
+    event::Owner,
+    failure::cut_message,
+    id::StepId,
 };
 
 /// What a decision may look at besides the execution.

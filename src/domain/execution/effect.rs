@@ -13,18 +13,16 @@ use super::{
     transition::TransitionBuilder,
 };
 use crate::{
+    FailureCode,
+    artifact::{self, Artifact},
     clock::Timestamp,
-    domain::{
-        FailureCode,
-        artifact::{self, Artifact},
-        definition::{Retry, Step, StepKind},
-        expression::Rendered,
-        id::ExecutionId,
-        schema::over_budget,
-        span::backoff,
-    },
+    definition::{Retry, Step, StepKind},
     error::{Result, Violation, class_of_failure, counted},
+    expression::Rendered,
+    id::ExecutionId,
     limits,
+    schema::over_budget,
+    span::backoff,
 };
 
 impl StepKind {

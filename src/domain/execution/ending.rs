@@ -12,12 +12,10 @@ use super::{
     transition::TransitionBuilder,
 };
 use crate::{
-    domain::{
-        definition::{RunWhen, Step},
-        document::Digest,
-        expression::Item,
-        failure::FailureCode,
-    },
+    definition::{RunWhen, Step},
+    document::Digest,
+    expression::Item,
+    failure::FailureCode,
     limits,
 };
 

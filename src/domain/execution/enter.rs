@@ -9,16 +9,14 @@ use super::{
     transition::TransitionBuilder,
 };
 use crate::{
+    FailureCode,
     clock::Timestamp,
-    domain::{
-        FailureCode,
-        definition::{Arm, CompiledStep, Next, Step, StepKind, Wait},
-        document::plain,
-        expression::Rendered,
-        span::Span,
-    },
+    definition::{Arm, CompiledStep, Next, Step, StepKind, Wait},
+    document::plain,
     error::Error,
+    expression::Rendered,
     limits,
+    span::Span,
 };
 
 impl TransitionBuilder<'_> {

@@ -8,11 +8,9 @@ use super::{
     transition::TransitionBuilder,
 };
 use crate::{
-    domain::{
-        FailureCode,
-        definition::{Join, Next, OnError, RunWhen, Step, StepKind},
-        document::Document,
-    },
+    FailureCode,
+    definition::{Join, Next, OnError, RunWhen, Step, StepKind},
+    document::Document,
     limits,
 };
 

@@ -6,7 +6,7 @@ use super::{
     Body, Event, Outcome, StepStatus, VisitId, decision::DecideResult, scope::EvalContext,
     transition::TransitionBuilder,
 };
-use crate::domain::{event::Failure, state::State};
+use crate::{event::Failure, state::State};
 
 impl Body {
     /// The hooks that run when something came to its end, in order; of the workflow also at an end that is neither good

@@ -9,12 +9,10 @@ use super::{
     transition::TransitionBuilder,
 };
 use crate::{
-    domain::{
-        FailureCode,
-        definition::{CompiledStep, OnError, Step, StepKind},
-        document::{Digest, plain},
-        expression::Item,
-    },
+    FailureCode,
+    definition::{CompiledStep, OnError, Step, StepKind},
+    document::{Digest, plain},
+    expression::Item,
     limits,
 };
 

@@ -6,7 +6,7 @@ use super::{
     Event, Outcome, Skipped, StepStatus, decision::DecideResult, flow::Readiness,
     transition::TransitionBuilder,
 };
-use crate::domain::{
+use crate::{
     FailureCode,
     definition::{Join, Losers, Next, RunWhen},
     event::Failure,

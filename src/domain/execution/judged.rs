@@ -11,17 +11,15 @@ use super::{
     transition::{Content, TransitionBuilder, payload},
 };
 use crate::{
-    domain::{
-        FailureCode,
-        artifact::{Artifact, ArtifactReference, extract},
-        definition::{OnError, Step, StepKind},
-        document::{Digest, meaning},
-        failure::cut,
-        offer::Suggestion,
-        schema::over_budget,
-    },
+    FailureCode,
+    artifact::{Artifact, ArtifactReference, extract},
+    definition::{OnError, Step, StepKind},
+    document::{Digest, meaning},
     error::{Code, Error, NextCall, Result, Violation, address, call, counted, read},
+    failure::cut,
     limits,
+    offer::Suggestion,
+    schema::over_budget,
 };
 
 /// The next call once a step has failed for good.

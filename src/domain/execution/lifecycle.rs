@@ -5,8 +5,9 @@ use super::{
     decision::DecideResult, transition::TransitionBuilder,
 };
 use crate::{
-    domain::{FailureCode, event::PauseReason},
+    FailureCode,
     error::{Code, Error, Result},
+    event::PauseReason,
     limits,
 };
 

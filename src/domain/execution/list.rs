@@ -89,10 +89,8 @@ mod tests {
     use super::*;
     use crate::{
         clock::Timestamp,
-        domain::{
-            event::{Awaiting, Row, VisitId},
-            id::{ExecutionId, StepId},
-        },
+        event::{Awaiting, Row, VisitId},
+        id::{ExecutionId, StepId},
         limits,
     };
 

@@ -12,16 +12,14 @@ use super::{
     transition::TransitionBuilder,
 };
 use crate::{
-    domain::{
-        definition::{Branch, StepKind},
-        document::Digest,
-        id::StepId,
-        offer::{
-            Offered, OptionSource, STEP_PRIORITY, SUGGESTIONS, StepOption, Suggestion, Taken, take,
-        },
-    },
+    definition::{Branch, StepKind},
+    document::Digest,
     error::Violation,
+    id::StepId,
     limits,
+    offer::{
+        Offered, OptionSource, STEP_PRIORITY, SUGGESTIONS, StepOption, Suggestion, Taken, take,
+    },
 };
 
 /// What a step offers its client.

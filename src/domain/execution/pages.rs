@@ -11,9 +11,8 @@ use super::{
     transition::TransitionBuilder,
 };
 use crate::{
-    domain::{definition::Step, document::Digest, expression::Rendered, truncate::length},
-    error::Error,
-    limits,
+    definition::Step, document::Digest, error::Error, expression::Rendered, limits,
+    truncate::length,
 };
 
 /// Where the input of a visit says how far its list came.

@@ -10,10 +10,13 @@ use super::{
     transition::TransitionBuilder,
 };
 use crate::{
+    FailureCode,
     clock::Timestamp,
-    domain::{FailureCode, definition::Step, event::GateAnswered, schema::over_budget},
+    definition::Step,
     error::{Code, Error, Result, again, counted},
+    event::GateAnswered,
     limits,
+    schema::over_budget,
 };
 
 impl Execution {

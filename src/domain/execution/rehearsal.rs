@@ -19,14 +19,12 @@ use super::{
 };
 use crate::{
     clock::{IdSource, Timestamp},
-    domain::{
-        definition::{CompiledStep, Definition, Parts, RunWhen, Step, StepKind},
-        document::Digest,
-        expression::{Roots, Template, Unresolved},
-        id::{ExecutionId, StepId},
-        input::DefaultSources,
-    },
+    definition::{CompiledStep, Definition, Parts, RunWhen, Step, StepKind},
+    document::Digest,
     error::Result,
+    expression::{Roots, Template, Unresolved},
+    id::{ExecutionId, StepId},
+    input::DefaultSources,
 };
 
 /// What is known of an execution before it begins.

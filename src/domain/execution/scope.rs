@@ -10,19 +10,17 @@ use super::{
     transition::TransitionBuilder,
 };
 use crate::{
-    domain::{
-        FailureCode,
-        definition::Parts,
-        document::Document,
-        event::OutputFault,
-        expression::{
-            BESIDE, ERROR, EvaluationFault, Expression, Item, RUN, Reference, Rendered, Root,
-            Roots, Segment, Template, dotted,
-        },
-        id::StepId,
-        truncate::length,
+    FailureCode,
+    definition::Parts,
+    document::Document,
+    event::OutputFault,
+    expression::{
+        BESIDE, ERROR, EvaluationFault, Expression, Item, RUN, Reference, Rendered, Root, Roots,
+        Segment, Template, dotted,
     },
+    id::StepId,
     limits,
+    truncate::length,
 };
 
 /// Where something is evaluated: by default in the workflow as a whole, outside of its steps.

@@ -7,9 +7,7 @@ use super::{
     VisitId, decision::DecideResult, enter::waited, transition::TransitionBuilder,
 };
 use crate::{
-    clock::Timestamp,
-    domain::{Definition, FailureCode, StepId, definition::Step, span::Span},
-    limits,
+    Definition, FailureCode, StepId, clock::Timestamp, definition::Step, limits, span::Span,
 };
 
 impl Execution {

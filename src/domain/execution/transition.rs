@@ -13,17 +13,15 @@ use super::{
     decision::{DecideResult, Interrupt},
 };
 use crate::{
+    artifact::{Artifact, ArtifactReference},
     clock::{IdSource, Timestamp},
-    domain::{
-        artifact::{Artifact, ArtifactReference},
-        definition::{CompiledStep, Step},
-        document::{Digest, Document, depth},
-        event::{AttemptEnded, Body, VisitClosed, VisitOpened},
-        id::AgentName,
-        token::Grant,
-    },
+    definition::{CompiledStep, Step},
+    document::{Digest, Document, depth},
     error::{Error, Result},
+    event::{AttemptEnded, Body, VisitClosed, VisitOpened},
+    id::AgentName,
     limits,
+    token::Grant,
 };
 
 /// A transition being made: every event is applied as it is added, so the next state and the row

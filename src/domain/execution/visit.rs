@@ -9,14 +9,12 @@ use super::{
 };
 use crate::{
     clock::Timestamp,
-    domain::{
-        document::Digest,
-        event::{AttemptEnded, Body},
-        id::StepId,
-        state::StepStatus,
-        token::Grant,
-    },
+    document::Digest,
+    event::{AttemptEnded, Body},
+    id::StepId,
     limits,
+    state::StepStatus,
+    token::Grant,
 };
 
 /// One step of an execution.
@@ -110,7 +108,7 @@ pub struct Closed {
 
 impl StepState {
     /// A step that was never entered.
-    pub(crate) fn pending(id: StepId) -> Self {
+    pub fn pending(id: StepId) -> Self {
         Self {
             id,
             status: StepStatus::Pending,
@@ -190,7 +188,7 @@ impl StepState {
     }
 
     /// What its latest visit failed with.
-    pub(in crate::domain) fn failure(&self) -> Option<&Failure> {
+    pub(crate) fn failure(&self) -> Option<&Failure> {
         self.visit()?.closed.as_ref()?.failure.as_ref()
     }
 

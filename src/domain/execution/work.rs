@@ -5,8 +5,8 @@ use std::{fmt, time::Duration};
 use serde_json::Value;
 
 use super::VisitId;
-use crate::domain::event::Order;
-use crate::domain::{
+use crate::event::Order;
+use crate::{
     FailureCode, definition::StepKind, document::Document, event::Response, expression::Rendered,
     mask::Mask,
 };

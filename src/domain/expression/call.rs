@@ -9,7 +9,7 @@ use super::{
     parse::{Node, ParseResult, Parser},
     token::{Kind, Token, cut},
 };
-use crate::domain::{grammar::foreign as words, nearest};
+use crate::{grammar::foreign as words, nearest};
 
 impl Parser<'_> {
     /// Parses the filters and tests after a value.

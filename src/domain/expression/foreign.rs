@@ -7,7 +7,7 @@ use super::{
     parse::{Node, ParseResult, Parser},
     token::{Token, cut},
 };
-use crate::domain::grammar::foreign as words;
+use crate::grammar::foreign as words;
 
 impl Parser<'_> {
     /// Notes an operator of another language, for which `meant` is the one of ours.

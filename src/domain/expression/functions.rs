@@ -14,7 +14,7 @@ use super::{
     operators::{added, described, have_order},
     text_of,
 };
-use crate::domain::document::oversized_integer;
+use crate::document::oversized_integer;
 
 /// One use of a filter: its subject `value`, and the arguments after it.
 pub(super) struct Call<'c, 't, 'e> {

@@ -9,7 +9,7 @@ use super::{
     segment::Segment,
     token::{Kind, Token, cut},
 };
-use crate::domain::{grammar::foreign as words, nearest};
+use crate::{grammar::foreign as words, nearest};
 
 /// Keywords of the language.
 pub(super) const WORDS: &[&str] = &["and", "or", "not", "in", "is", "if", "else"];

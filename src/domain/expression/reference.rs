@@ -10,7 +10,7 @@ use super::{
     segment::Segment,
     token::cut,
 };
-use crate::domain::nearest;
+use crate::nearest;
 
 /// The first word of a path: the values that an expression can see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -157,7 +157,7 @@ pub struct Roots {
 
 impl Roots {
     /// Adds what other references ask for.
-    pub(in crate::domain) fn extend(&mut self, more: Self) {
+    pub(crate) fn extend(&mut self, more: Self) {
         self.inputs.extend(more.inputs);
         self.steps.extend(more.steps);
         self.errors.extend(more.errors);

@@ -1,7 +1,7 @@
 //! What an execution says of itself to expressions, below `run`: said once, for those who check a path and those who fill it in.
 
 /// The parts, in the order in which the whole shows them, with what stands below each.
-pub(in crate::domain) const RUN: &[(&str, Below)] = &[
+pub(crate) const RUN: &[(&str, Below)] = &[
     ("execution_id", Below::Nothing),
     ("workflow", Below::Nothing),
     ("project", Below::Nothing),
@@ -17,18 +17,17 @@ pub(in crate::domain) const RUN: &[(&str, Below)] = &[
 ];
 
 /// The key under which a step that failed has what it failed with.
-pub(in crate::domain) const ERROR: &str = "error";
+pub(crate) const ERROR: &str = "error";
 
 /// What stands below [`ERROR`]: null where the other side answered nothing.
-pub(in crate::domain) const ERROR_FIELDS: &[&str] =
-    &["code", "message", "status", "response_payload"];
+pub(crate) const ERROR_FIELDS: &[&str] = &["code", "message", "status", "response_payload"];
 
 /// What hooks and compensations see besides.
-pub(in crate::domain) const BESIDE: &[(&str, Below)] =
+pub(crate) const BESIDE: &[(&str, Below)] =
     &[("outcome", Below::Nothing), ("output", Below::Anything)];
 
 /// What may follow a part in a path.
-pub(in crate::domain) enum Below {
+pub(crate) enum Below {
     Nothing,
     Anything,
     These(&'static [&'static str]),

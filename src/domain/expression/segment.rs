@@ -52,7 +52,7 @@ pub(super) fn is_word(letter: char) -> bool {
 }
 
 /// A place in a value: `with.files[0]`.
-pub(in crate::domain) fn dotted(place: &[Segment]) -> String {
+pub(crate) fn dotted(place: &[Segment]) -> String {
     let mut text = String::new();
     for segment in place {
         match segment {

@@ -11,10 +11,7 @@ use super::{
     text_of,
     token::tokens,
 };
-use crate::{
-    domain::{truncate::length, words::Words},
-    limits,
-};
+use crate::{limits, truncate::length, words::Words};
 
 /// A JSON value whose texts may hold `${{ … }}` anywhere.
 ///
@@ -140,7 +137,7 @@ impl Template {
 
     /// Marks the texts under these keys of the value as instructions for a model: [`Words`] quotes the values in them.
     #[must_use]
-    pub(in crate::domain) fn with_words(self, words: &'static [&'static str]) -> Self {
+    pub(crate) fn with_words(self, words: &'static [&'static str]) -> Self {
         Self { words, ..self }
     }
 

@@ -8,7 +8,7 @@ use super::{
     fault::{ExpressionFault, FaultKind},
     segment::is_word,
 };
-use crate::{domain::truncate::shortened, limits};
+use crate::{limits, truncate::shortened};
 
 /// Signs, the longest first, so that the longest match wins. Some are listed only so that the parser can refuse them by name.
 const SIGNS: &[&str] = &[

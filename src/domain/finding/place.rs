@@ -81,7 +81,7 @@ pub(super) fn line_start(text: &str, at: usize) -> usize {
 }
 
 /// The end of `start..end`, cut at the end of its first line.
-pub(crate) fn first_line_end(text: &str, start: usize, end: usize) -> usize {
+pub fn first_line_end(text: &str, start: usize, end: usize) -> usize {
     let start = text.floor_char_boundary(start.min(text.len()));
     let end = text.floor_char_boundary(end.clamp(start, text.len()));
     let cut = text[start..end].find('\n').map_or(end, |at| start + at);

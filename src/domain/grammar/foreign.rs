@@ -8,7 +8,7 @@ use std::{borrow::Cow, collections::HashMap, sync::LazyLock};
 
 pub use self::documents::document;
 use self::words::{BARE, FILTERS, KEYS, VALUES};
-use crate::domain::nearest::fold;
+use crate::nearest::fold;
 
 /// Foreign keys of one meaning in one mapping.
 #[derive(Debug)]

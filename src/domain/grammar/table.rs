@@ -16,7 +16,7 @@ pub(super) use self::{
 };
 use super::{Id, Key, Record, Role, Shape};
 use crate::{
-    domain::input::{DefaultFrom, InputType, ON_MISSING},
+    input::{DefaultFrom, InputType, ON_MISSING},
     limits,
 };
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{Input, InputType, OutputOf};
-use crate::domain::id::WorkflowName;
+use crate::id::WorkflowName;
 
 /// The default of an input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

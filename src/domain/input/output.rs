@@ -2,21 +2,21 @@
 
 use serde_json::{Map, Value};
 
-use crate::domain::{
+use crate::{
     expression::{Expression, Roots},
     id::WorkflowName,
 };
 
 /// A workflow, and what of its final output is meant: `build`, or `build.image.tags[0]`.
 #[derive(Debug)]
-pub(crate) struct OutputOf {
+pub struct OutputOf {
     pub(crate) workflow: WorkflowName,
     path: Expression,
 }
 
 impl OutputOf {
     /// Reads it; what it would be where it cannot be read.
-    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
         let end = text.find(['.', '[']).unwrap_or(text.len());
         let (workflow, path) = text.split_at(end);
         let workflow = WorkflowName::parse(workflow);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{Input, Inputs};
-use crate::domain::expression::{Expression, Reference, Root, Roots, Template};
+use crate::expression::{Expression, Reference, Root, Roots, Template};
 
 /// Which fields of the objects count.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,7 +33,7 @@ enum OnMissing {
 }
 
 /// The words for that.
-pub(crate) const ON_MISSING: &[&str] = &["prompt", "skip", "fail"];
+pub const ON_MISSING: &[&str] = &["prompt", "skip", "fail"];
 
 /// An argument of a provider that is bound to an input: `{from_input: owner, path: id}`.
 #[derive(Clone, Debug, Deserialize)]
@@ -81,7 +81,7 @@ fn template(written: &Value) -> Option<Template> {
 }
 
 /// The inputs that an argument of a provider is worked out from; `None` where it cannot be read.
-pub(crate) fn inputs_of(written: &Value) -> Option<BTreeSet<String>> {
+pub fn inputs_of(written: &Value) -> Option<BTreeSet<String>> {
     let template = template(written)?;
     let of_inputs = template.references().iter();
     let of_inputs = of_inputs.filter(|reference| reference.root == Root::Inputs);

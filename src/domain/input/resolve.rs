@@ -4,11 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::{DefaultSources, Input, Inputs};
-use crate::{
-    domain::{nearest::hint, truncate},
-    error::Violation,
-    limits,
-};
+use crate::{error::Violation, limits, nearest::hint, truncate};
 
 /// What became of answers to questions for inputs.
 #[derive(Clone, Debug, Default, PartialEq)]

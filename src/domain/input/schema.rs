@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{DefaultFrom, Input, Inputs};
-use crate::domain::schema::Schema;
+use crate::schema::Schema;
 
 impl Input {
     /// What its value is held to.
@@ -70,7 +70,7 @@ impl Inputs {
     }
 
     /// What the values of all of them are held to.
-    pub(in crate::domain) fn all_compiled(&self) -> &[Option<Schema>] {
+    pub(crate) fn all_compiled(&self) -> &[Option<Schema>] {
         let compile = |input: &Input| Schema::compile(&Value::Object(input.constraints())).ok();
         self.compiled
             .get_or_init(|| self.list.iter().map(compile).collect())

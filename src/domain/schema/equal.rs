@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Number, Value};
 
-use crate::domain::document::parts;
+use crate::document::parts;
 
 /// Whether two values are equal.
 pub fn same(a: &Value, b: &Value) -> bool {

@@ -20,7 +20,7 @@ use super::{
     node::{Amount, Keyword, NodeId, PatternId, Program, Properties, Unit},
     words::{self, Part, violation},
 };
-use crate::{domain::truncate::shortened, error::Violation, limits};
+use crate::{error::Violation, limits, truncate::shortened};
 
 /// Why an evaluation stopped early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 use jiff::civil::{Date, Time};
 
 use super::pattern;
-use crate::domain::nearest::nearest;
+use crate::nearest::nearest;
 
 /// A format that is enforced.
 pub(super) struct Format {

@@ -6,9 +6,10 @@ use serde_json::Value;
 
 use super::node::{Keyword, Unit};
 use crate::{
-    domain::{nearest::did_you_mean, truncate::shortened},
     error::{Suggestion, Violation},
     limits,
+    nearest::did_you_mean,
+    truncate::shortened,
 };
 
 /// The most characters of a schema, or of names of properties, in a message.

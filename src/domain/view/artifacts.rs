@@ -6,7 +6,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::domain::{
+use crate::{
     artifact::{Artifact, ArtifactKind, ArtifactReference, CONTENT_TYPE_DEFAULT, address},
     document::Document,
     event::{Event, Row, VisitId},

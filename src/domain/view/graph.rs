@@ -17,7 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::standing::Standing;
-use crate::domain::grammar;
+use crate::grammar;
 
 /// The steps of a workflow and the order between them.
 ///

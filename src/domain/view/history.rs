@@ -6,14 +6,12 @@ use serde_json::Value;
 use super::reply::FailureView;
 use crate::{
     clock::Timestamp,
-    domain::{
-        document::Digest,
-        event::{Channel, Event, GateAnswered, OptionChosen, Outcome, Payload, Row, VisitId},
-        execution::StepStatus,
-        id::{ExecutionId, StepId},
-        offer::{Offered, StepOption},
-        telemetry::{EventType, Telemetry},
-    },
+    document::Digest,
+    event::{Channel, Event, GateAnswered, OptionChosen, Outcome, Payload, Row, VisitId},
+    execution::StepStatus,
+    id::{ExecutionId, StepId},
+    offer::{Offered, StepOption},
+    telemetry::{EventType, Telemetry},
 };
 
 /// One visit of a step (S0's `step_history`).

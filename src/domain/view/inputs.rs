@@ -6,10 +6,8 @@ use serde_json::Value;
 
 use super::Subject;
 use crate::{
-    domain::{
-        input::{Input, InputDefault, Inputs},
-        truncate::truncate,
-    },
+    input::{Input, InputDefault, Inputs},
+    truncate::truncate,
     uri,
 };
 

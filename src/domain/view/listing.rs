@@ -12,13 +12,11 @@ use super::{
     waits::quoted,
 };
 use crate::{
-    domain::{
-        execution::Execution,
-        state::State,
-        truncate::{length, shortened, truncate},
-    },
     error::in_quotes,
+    execution::Execution,
     limits,
+    state::State,
+    truncate::{length, shortened, truncate},
 };
 
 /// One execution in a list.
@@ -211,7 +209,7 @@ impl OpenExecution {
 }
 
 fn done(execution: &Execution) -> usize {
-    use crate::domain::StepStatus::{Completed, Skipped};
+    use crate::StepStatus::{Completed, Skipped};
     let steps = execution.steps().iter();
     steps
         .filter(|step| matches!(step.status, Completed | Skipped))

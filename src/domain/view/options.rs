@@ -1,7 +1,7 @@
 //! What a client may do next (S3, `nextStepOptions`): what steps offer, and going on with the workflow.
 
 use super::Subject;
-use crate::domain::{
+use crate::{
     definition::{Next, StepKind},
     id::StepId,
     offer::{Offered, OptionSource, StepOption},

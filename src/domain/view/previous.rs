@@ -11,13 +11,12 @@ use super::{
     subject::{Shortened, decided},
 };
 use crate::{
-    domain::{
-        definition::{Definition, Step, StepKind},
-        execution::Execution,
-        state::State,
-        truncate::{CUT, length, shares, truncate},
-    },
-    limits, uri,
+    definition::{Definition, Step, StepKind},
+    execution::Execution,
+    limits,
+    state::State,
+    truncate::{CUT, length, shares, truncate},
+    uri,
 };
 
 /// What a step before decided.

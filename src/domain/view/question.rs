@@ -7,14 +7,12 @@ use serde_json::{Map, Value, json};
 
 use super::inputs::{InputView, view_of};
 use crate::{
-    domain::{
-        definition::{Definition, Step, StepKind, Via},
-        document::plain,
-        execution::{Question, UTTERANCE},
-        input::Input,
-        words::fence,
-    },
+    definition::{Definition, Step, StepKind, Via},
+    document::plain,
+    execution::{Question, UTTERANCE},
+    input::Input,
     limits,
+    words::fence,
 };
 
 /// The inputs that a step asks for, as they stand in one turn.

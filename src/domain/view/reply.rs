@@ -21,17 +21,16 @@ use super::{
 };
 use crate::{
     clock::Timestamp,
-    domain::{
-        definition::{Definition, Step},
-        document::Document,
-        event::{Event, Failure, OutputFault, Row},
-        execution::{Execution, Visit},
-        id::AgentName,
-        offer::{CONTINUE, StepOption},
-        state::State,
-        truncate::shortened,
-    },
-    limits, uri,
+    definition::{Definition, Step},
+    document::Document,
+    event::{Event, Failure, OutputFault, Row},
+    execution::{Execution, Visit},
+    id::AgentName,
+    limits,
+    offer::{CONTINUE, StepOption},
+    state::State,
+    truncate::shortened,
+    uri,
 };
 
 /// The answer of `workflow.start` and `workflow.next_step` (S0). The singular fields show the first

@@ -19,15 +19,13 @@ use super::{
     },
 };
 use crate::{
-    domain::{
-        event::{Body, OutputFault, PauseReason, VisitId},
-        execution::{Execution, NotCompensated, StepStatus},
-        id::ExecutionId,
-        offer::StepOption,
-        truncate::{shortened, truncate},
-    },
     error::in_quotes,
+    event::{Body, OutputFault, PauseReason, VisitId},
+    execution::{Execution, NotCompensated, StepStatus},
+    id::ExecutionId,
     limits,
+    offer::StepOption,
+    truncate::{shortened, truncate},
 };
 
 /// S0's primary resource: what to do now, as whom, and the token to come back with.

@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::domain::{
+use crate::{
     definition::Definition,
     document::Digest,
     event::{Body, Event, Payload, Row},

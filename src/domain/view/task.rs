@@ -6,19 +6,18 @@ use serde_json::Value;
 
 use super::{Subject, definition_step, question::Questions};
 use crate::{
-    domain::{
-        definition::{OnError, RunWhen, Step, StepKind, input_texts},
-        document::plain,
-        event::{Awaiting, Event, Failure, Row},
-        execution::Visit,
-        failure::cut,
-        id::AgentName,
-        state::StepStatus,
-        token::Grant,
-        truncate::{shortened, truncate},
-        words::fence,
-    },
-    limits, uri,
+    definition::{OnError, RunWhen, Step, StepKind, input_texts},
+    document::plain,
+    event::{Awaiting, Event, Failure, Row},
+    execution::Visit,
+    failure::cut,
+    id::AgentName,
+    limits,
+    state::StepStatus,
+    token::Grant,
+    truncate::{shortened, truncate},
+    uri,
+    words::fence,
 };
 
 /// A model's turn: an open visit of a step, or of an item of one, that it holds a token for.

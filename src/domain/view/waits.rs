@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Subject, definition_step};
-use crate::domain::{
+use crate::{
     definition::{StepKind, Wait},
     document::plain,
     event::{Awaiting, Body},

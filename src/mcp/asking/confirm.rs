@@ -4,32 +4,32 @@ use rmcp::model::CallToolResponse;
 use serde_json::{Map, Value, json};
 
 use super::{Call, ElicitationResult, can_ask, elicitation_result};
-use crate::{
-    catalog::By,
-    domain::document::meaning,
+use midex_catalog::By;
+use midex_domain::{
+    document::meaning,
     error::{Code, Error, Result},
 };
 
 /// What the user is asked before a call does its work.
 #[derive(Debug)]
-pub(in crate::mcp) struct Confirmation {
+pub(crate) struct Confirmation {
     /// Which question it is: once something else would be done, it has another key.
-    pub(in crate::mcp) key: String,
+    pub(crate) key: String,
     /// What would be done.
-    pub(in crate::mcp) message: String,
+    pub(crate) message: String,
     /// What it would be done to, by the names that the context of an error has.
-    pub(in crate::mcp) about: Vec<(&'static str, String)>,
+    pub(crate) about: Vec<(&'static str, String)>,
     /// What follows where the user cannot be asked.
-    pub(in crate::mcp) unasked: Unasked,
+    pub(crate) unasked: Unasked,
     /// Who asks for it once the user has agreed.
-    pub(in crate::mcp) by: By,
+    pub(crate) by: By,
     /// The arguments that do just this, and nothing else.
-    pub(in crate::mcp) confirmed: Map<String, Value>,
+    pub(crate) confirmed: Map<String, Value>,
 }
 
 /// What follows where the user cannot be asked.
 #[derive(Debug)]
-pub(in crate::mcp) enum Unasked {
+pub(crate) enum Unasked {
     /// It is done all the same.
     Done,
     /// Nothing is done until the call says that the user wants it.
@@ -39,7 +39,7 @@ pub(in crate::mcp) enum Unasked {
 }
 
 /// What came of the question.
-pub(in crate::mcp) enum Agreement {
+pub(crate) enum Agreement {
     /// The work may be done, with these arguments, and counts as asked for by this one.
     Agreed(Map<String, Value>, By),
     /// The question is on its way.
@@ -55,7 +55,7 @@ pub(super) fn is_of_trust(key: &str) -> bool {
 }
 
 /// The question whether a project is trusted, for a start that was refused because it is not.
-pub(in crate::mcp) fn trust(refused: &Error) -> Confirmation {
+pub(crate) fn trust(refused: &Error) -> Confirmation {
     let question = refused.context("question").and_then(Value::as_str);
     let message = question.unwrap_or_default().to_owned();
     Confirmation {
@@ -73,7 +73,7 @@ impl Call<'_> {
     ///
     /// # Errors
     /// `CONFIRMATION_REQUIRED`.
-    pub(in crate::mcp) async fn agreement(
+    pub(crate) async fn agreement(
         mut self,
         Confirmation {
             key,

@@ -16,7 +16,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::preamble::{ClientInfo, Role};
-use crate::{
+use midex_domain::{
     error::{Code, Error, Result},
     limits,
 };

@@ -12,13 +12,15 @@ use serde_json::{Map, Value};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 
 use super::socket::refused;
-use crate::{
-    app,
-    config::{AuthorTo, Config, RegistryDir},
-    domain::NamedByProject,
+use crate::{ToolNames, ToolProfile, Toolsets};
+use midex_domain::{
+    NamedByProject,
     error::{Code, Error, Result},
     limits,
-    mcp::{ToolNames, ToolProfile, Toolsets},
+};
+use midex_server::{
+    app,
+    config::{AuthorTo, Config, RegistryDir},
 };
 
 /// What both sides must agree on: builds of one number work together, whatever their version. Fields may be added under

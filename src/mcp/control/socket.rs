@@ -8,7 +8,7 @@ use std::{
 
 use tokio::net::{UnixListener, UnixStream};
 
-use crate::error::{Code, Error, Result};
+use midex_domain::error::{Code, Error, Result};
 
 /// The name of the socket in the data directory.
 pub const SOCKET: &str = "control.sock";

@@ -14,11 +14,9 @@ use rmcp::{
 };
 
 use super::refusal;
-use crate::{
-    error::Error,
-    http::{access::text, refusal::Reply},
-    mcp::{LineTransport, frame, splice::Splices},
-};
+use crate::{LineTransport, frame, splice::Splices};
+use midex_domain::error::Error;
+use midex_http::{access::text, refusal::Reply};
 
 /// A call that is answered here.
 pub(super) type Call = JsonRpcRequest<ClientRequest>;

@@ -21,21 +21,21 @@ use super::{
     refusal::{self, Refused},
     sessions::{CallId, HttpSession, OpenStream, SessionSlot, Sessions},
 };
-use crate::{
+use crate::{answer, frame};
+use midex_domain::{
     clock::IdSource,
-    domain::document::oversized_integer,
+    document::oversized_integer,
     error::{Code, Error},
-    http::{
-        Service,
-        access::{Access, text},
-        body::{self, Sent},
-        budget::{Budget, Kind, Share},
-        connections::{Connection, Connections, Work},
-        refusal::{Refusal, Reply},
-        room::Room,
-    },
     limits,
-    mcp::{answer, frame},
+};
+use midex_http::{
+    Service,
+    access::{Access, text},
+    body::{self, Sent},
+    budget::{Budget, Kind, Share},
+    connections::{Connection, Connections, Work},
+    refusal::{Refusal, Reply},
+    room::Room,
 };
 
 const SESSION_ID: &str = "mcp-session-id";

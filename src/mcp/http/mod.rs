@@ -1,4 +1,4 @@
-//! Streamable HTTP at `/mcp`, for both eras of the protocol, over `crate::http`. rmcp speaks it; here stands what
+//! Streamable HTTP at `/mcp`, for both eras of the protocol, over `midex_http`. rmcp speaks it; here stands what
 //! rmcp leaves open: sessions and their limits, and answers that are errors of ours throughout.
 
 mod direct;
@@ -11,11 +11,9 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use self::endpoint::Endpoint;
-pub use crate::http::{BearerToken, Host, Options};
-use crate::{
-    error::{Error, Result},
-    http,
-};
+use midex_domain::error::{Error, Result};
+use midex_http as http;
+pub use midex_http::{BearerToken, Host, Options};
 
 /// The one path that is served.
 pub const PATH: &str = "/mcp";

@@ -7,11 +7,9 @@ use rmcp::{
     service::TxJsonRpcMessage,
 };
 
-use crate::{
-    clock::IdSource,
-    http::refusal::{Refusal, Reply, json},
-    mcp::{answer, splice},
-};
+use crate::{answer, splice};
+use midex_domain::clock::IdSource;
+use midex_http::refusal::{Refusal, Reply, json};
 
 /// A request that is not passed on, and the id of the call that it holds.
 #[derive(Debug)]

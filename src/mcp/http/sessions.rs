@@ -16,10 +16,10 @@ use rmcp::{
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
+use crate::channel::NotificationChannel;
+use midex_domain::{
     error::{Code, Error, Result},
     limits,
-    mcp::channel::NotificationChannel,
 };
 
 /// Every session, by id.

@@ -5,16 +5,14 @@ use std::fmt::Write as _;
 use serde_json::json;
 
 use super::{Given, Page};
-use crate::{
-    app::App,
-    domain::{
-        finding::{Finding, errors},
-        grammar,
-    },
+use crate::resources::MANUAL;
+use midex_domain::{
     error::Result,
-    mcp::resources::MANUAL,
-    registry::{Examined, Manifest, Registry},
+    finding::{Finding, errors},
+    grammar,
 };
+use midex_registry::{Examined, Manifest, Registry};
+use midex_server::app::App;
 
 const RULES: &str = "Rules:\n\
     1. `workflow` is the id: letters, digits, `_`, `.` and `-`. `description` says in a sentence what the workflow achieves.\n\
@@ -179,6 +177,6 @@ fn findings(page: &mut Page, manifest: &Manifest, findings: &[Finding], heading:
         shown["excerpt"] = json!(line);
         shown.to_string()
     });
-    let shown: Vec<_> = shown.take(crate::limits::VIOLATIONS_MAX).collect();
+    let shown: Vec<_> = shown.take(midex_domain::limits::VIOLATIONS_MAX).collect();
     page.quote(heading, "json", &shown.join("\n"));
 }

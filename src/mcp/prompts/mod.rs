@@ -15,13 +15,13 @@ use super::{
     profile::ToolProfile,
     tools::{Spelling, Toolset},
 };
-use crate::{
-    app::App,
-    domain::nearest::nearest,
+use midex_domain::{
     error::{Code, Error, Result, Violation},
     limits,
-    registry::Registry,
+    nearest::nearest,
 };
+use midex_registry::Registry;
+use midex_server::app::App;
 
 /// The first part of the name of the prompt that starts a workflow. It hides none of the others.
 const RUN: &str = "run.";

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::mcp::tools::{self, Spelling, Toolsets};
+use crate::tools::{self, Spelling, Toolsets};
 
 /// A prompt that is being written.
 pub(super) struct Page {

@@ -4,16 +4,14 @@ use rmcp::model::{Prompt, PromptArgument};
 use serde_json::{Map, Value, json};
 
 use super::{Given, Page, page};
-use crate::{
-    app::{App, Subject},
-    domain::{
-        definition::{Definition, Workflow},
-        input::{InputReport, Inputs},
-        view,
-    },
+use midex_domain::{
+    definition::{Definition, Workflow},
     error::{Code, Error, Result, Violation},
-    registry::{Manifest, Registry},
+    input::{InputReport, Inputs},
+    view,
 };
+use midex_registry::{Manifest, Registry};
+use midex_server::app::{App, Subject};
 
 /// The prompt that starts a workflow, whose inputs are its arguments.
 pub(super) fn listed(name: String, workflow: &Workflow) -> Prompt {

@@ -6,7 +6,7 @@ use rmcp::model::{RequestId, SubscriptionFilter};
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
-use crate::mcp::{
+use crate::{
     metadata, resources,
     tools::{self, Toolsets},
 };

@@ -6,11 +6,11 @@ use rmcp::model::{RequestId, SubscriptionFilter};
 use serde_json::{Value, json};
 
 use super::message::{self, Asks, Message};
-use crate::{
+use crate::{answer, metadata};
+use midex_domain::{
     clock::IdSource,
     error::{Code, Error, address, call, read},
     limits,
-    mcp::{answer, metadata},
 };
 
 /// Where a listen's notifications say which listen they belong to.

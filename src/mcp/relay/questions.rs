@@ -6,7 +6,7 @@ use rmcp::model::RequestId;
 use serde_json::json;
 
 use super::message;
-use crate::limits;
+use midex_domain::limits;
 
 /// Questions of the owner of the moment. Owners number them alike, so the client sees other ids of each owner after the
 /// first one that asked.

@@ -3,7 +3,7 @@
 
 use tokio::time::Instant;
 
-use crate::limits;
+use midex_domain::limits;
 
 /// How long an owner that is waited for has been silent.
 #[derive(Debug, Default)]

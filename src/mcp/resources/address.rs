@@ -3,12 +3,15 @@
 use std::{collections::HashMap, fmt, ops::RangeInclusive, str::FromStr};
 
 use super::{AUTHORING, ROOT, SKILL, unknown};
-use crate::{
-    app::ListRequest,
-    domain::{ExecutionId, StepId, telemetry::EventType, view::Reader},
+use midex_domain::{
+    ExecutionId, StepId,
     error::{Code, Error, Result, Violation},
-    limits, uri,
+    limits,
+    telemetry::EventType,
+    uri,
+    view::Reader,
 };
+use midex_server::app::ListRequest;
 
 /// What an address names.
 #[derive(Debug)]
@@ -55,7 +58,7 @@ pub(super) enum ForAuthors {
 
 /// What is served as a skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::mcp) enum SkillName {
+pub(crate) enum SkillName {
     Workflow(String),
     Agent(String),
 }

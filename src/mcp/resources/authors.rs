@@ -4,18 +4,17 @@ use serde_json::Value;
 
 use super::{AUTHORING, MARKDOWN, ResourceContent, SCHEMA, address::ForAuthors, listed_page};
 use crate::{
-    app::App,
-    error::{NextCall, Result, read as read_next},
-    mcp::{
-        metadata::CacheHint,
-        tools::{WantedCommands, listed_manifest, page_of_commands, providers},
-    },
-    registry::{self, Registry, SchemaDraft, SchemaOf},
+    metadata::CacheHint,
+    tools::{WantedCommands, listed_manifest, page_of_commands, providers},
 };
+use midex_domain::error::{NextCall, Result, read as read_next};
+use midex_registry as registry;
+use midex_registry::{Registry, SchemaDraft, SchemaOf};
+use midex_server::app::App;
 
 /// The manual of manifests.
-pub(in crate::mcp) const MANUAL: &str = include_str!("../../../docs/manifest.md");
-const ERRORS: &str = include_str!("../../../docs/errors.md");
+pub(crate) const MANUAL: &str = include_str!("manifest.md");
+const ERRORS: &str = include_str!("errors.md");
 
 /// The manifest that may have been meant.
 const NEAREST: NextCall = read_next(

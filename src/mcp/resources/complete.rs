@@ -3,20 +3,16 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::{listed::is_template, unknown};
-use crate::{
-    app::{App, ListRequest},
-    domain::{ExecutionId, telemetry::EventType, view::Listing},
-    error::Result,
-    limits,
-    mcp::tools::Toolsets,
-};
+use crate::tools::Toolsets;
+use midex_domain::{ExecutionId, error::Result, limits, telemetry::EventType, view::Listing};
+use midex_server::app::{App, ListRequest};
 
 /// Values for the variable `name` of the template `reference` that begin with `begun`. `given` are the values of
 /// other variables, as far as they are known.
 ///
 /// # Errors
 /// `RESOURCE_NOT_FOUND` where these toolsets have no such template.
-pub(in crate::mcp) async fn complete(
+pub(crate) async fn complete(
     app: &App,
     sets: Toolsets,
     reference: &str,
@@ -31,7 +27,7 @@ pub(in crate::mcp) async fn complete(
 }
 
 /// Those of the values that begin with what was typed, whatever its case.
-pub(in crate::mcp) fn beginning(mut values: Vec<String>, begun: &str) -> Vec<String> {
+pub(crate) fn beginning(mut values: Vec<String>, begun: &str) -> Vec<String> {
     let begun = begun.to_lowercase();
     values.retain(|value| value.to_lowercase().starts_with(&begun));
     values

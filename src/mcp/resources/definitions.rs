@@ -5,17 +5,14 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::address::Page;
-use crate::{
-    domain::{
-        Definition,
-        definition::Persona,
-        finding::{Finding, is_broken},
-        view,
-    },
+use midex_domain::{
+    Definition,
+    definition::Persona,
     error::{Code, Error, NextCall, Result, address, read},
-    limits,
-    registry::{Registry, WorkflowEntry},
+    finding::{Finding, is_broken},
+    limits, view,
 };
+use midex_registry::{Registry, WorkflowEntry};
 
 /// Every workflow, also those with findings.
 pub(super) fn workflows(registry: &Registry) -> Value {
@@ -178,7 +175,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::registry::{Directory, Registry, Source, Sources};
+    use midex_registry::{Directory, Registry, Source, Sources};
 
     #[test]
     fn a_stale_workflow_is_shown_as_it_was_with_what_is_wrong_now() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::limits::{self, Figure, Limit};
+use midex_domain::limits::{self, Figure, Limit};
 
 /// Every limit with its figure.
 pub(super) fn limits() -> Value {

@@ -8,11 +8,9 @@ use super::{
     JSON, ROOT,
     table::{BESIDE, SHELVES, Shelf, Spec, USEFUL},
 };
-use crate::{
-    mcp::tools::{Toolset, Toolsets},
-    registry::{AgentEntry, Registry, WorkflowEntry},
-    uri,
-};
+use crate::tools::{Toolset, Toolsets};
+use midex_domain::uri;
+use midex_registry::{AgentEntry, Registry, WorkflowEntry};
 
 /// What these toolsets have.
 fn shelves(sets: Toolsets) -> impl Iterator<Item = &'static Shelf> {
@@ -37,7 +35,7 @@ pub(super) fn kinds(root: &str) -> BTreeSet<&'static str> {
 }
 
 /// The resources that are always there.
-pub(in crate::mcp) fn fixed(sets: Toolsets) -> Vec<Resource> {
+pub(crate) fn fixed(sets: Toolsets) -> Vec<Resource> {
     let resource = |root: &str, spec: &Spec| {
         let mut resource = Resource::new(format!("{root}{}", spec.path), spec.name)
             .with_title(spec.title)
@@ -57,7 +55,7 @@ pub(in crate::mcp) fn fixed(sets: Toolsets) -> Vec<Resource> {
 }
 
 /// All resources that need no argument: those that are always there, then each workflow and each agent.
-pub(in crate::mcp) fn list(registry: &Registry, sets: Toolsets) -> Vec<Resource> {
+pub(crate) fn list(registry: &Registry, sets: Toolsets) -> Vec<Resource> {
     let mut resources = fixed(sets);
     resources.extend(registry.workflows().map(workflow));
     resources.extend(registry.agents().map(agent));
@@ -93,7 +91,7 @@ fn definition(kind: &str, name: &str, title: String, description: Option<&str>) 
 }
 
 /// The resources that take arguments, as they are listed.
-pub(in crate::mcp) fn templates(sets: Toolsets) -> Vec<ResourceTemplate> {
+pub(crate) fn templates(sets: Toolsets) -> Vec<ResourceTemplate> {
     let template = |root: &str, spec: &Spec| {
         let mut template = ResourceTemplate::new(format!("{root}{}", spec.path), spec.name)
             .with_title(spec.title)

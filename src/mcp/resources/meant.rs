@@ -1,12 +1,12 @@
 //! Addresses of which nothing is there: what was meant, and what to read instead.
 
 use super::{AUTHORING, ROOT, SKILL, listed};
-use crate::{
-    app::App,
-    domain::nearest::nearest,
+use midex_domain::{
     error::{Code, Error, NextCall, read},
+    nearest::nearest,
     uri,
 };
+use midex_server::app::App;
 
 /// What others call our resources.
 const FOREIGN: &[(&str, &[&str])] = &[

@@ -27,12 +27,12 @@ use super::{
     metadata::{CacheHint, suggested_tool},
     tools::{self, Toolsets},
 };
-use crate::{
-    app::App,
+use midex_domain::{
     error::{Code, Error, Result},
     limits,
-    registry::WorkflowEntry,
 };
+use midex_registry::WorkflowEntry;
+use midex_server::app::App;
 
 const ROOT: &str = "midex://workflow/";
 const AUTHORING: &str = "midex://authoring/";

@@ -2,9 +2,9 @@
 //! next. JSON stays whole to a program that parses it.
 
 use super::{Content, ResourceContent};
-use crate::{
-    domain::truncate::{encoded, length},
+use midex_domain::{
     limits,
+    truncate::{encoded, length},
 };
 
 /// Bytes of a part as JSON: something stands around it in an answer.

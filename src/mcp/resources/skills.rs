@@ -10,21 +10,19 @@ use super::{
     meant, offered, shorten, unknown,
 };
 use crate::{
-    app::App,
-    domain::{
-        definition::{Persona, Workflow},
-        input::DefaultFrom,
-        truncate::shortened,
-        view::{self, InputView},
-    },
-    error::{Error, Result},
-    limits,
-    mcp::{
-        page::{Page, page},
-        tools::{Toolset, Toolsets},
-    },
-    registry::Registry,
+    page::{Page, page},
+    tools::{Toolset, Toolsets},
 };
+use midex_domain::{
+    definition::{Persona, Workflow},
+    error::{Error, Result},
+    input::DefaultFrom,
+    limits,
+    truncate::shortened,
+    view::{self, InputView},
+};
+use midex_registry::Registry;
+use midex_server::app::App;
 
 /// How a workflow is started and led on.
 const START: &str = "\
@@ -47,7 +45,7 @@ struct SkillFile {
 ///
 /// # Errors
 /// `ARGUMENTS_INVALID` where the cursor is none.
-pub(in crate::mcp) async fn list_skills(
+pub(crate) async fn list_skills(
     app: &App,
     sets: Toolsets,
     asked: Option<PaginatedRequestParams>,
@@ -68,7 +66,7 @@ pub(in crate::mcp) async fn list_skills(
 ///
 /// # Errors
 /// `RESOURCE_NOT_FOUND`.
-pub(in crate::mcp) async fn get_skill(app: &App, sets: Toolsets, uri: &str) -> Result<Skill> {
+pub(crate) async fn get_skill(app: &App, sets: Toolsets, uri: &str) -> Result<Skill> {
     offered(uri, sets)?;
     let Ok(Address::Skill(skill)) = Address::parse(uri) else {
         return Err(not_found(app, uri).await);

@@ -1,7 +1,7 @@
 //! The tables of what is always there: resources and templates, by the beginning of their addresses.
 
 use super::{AUTHORING, JSON, MARKDOWN, ROOT, SCHEMA, SKILL};
-use crate::mcp::tools::Toolset;
+use crate::tools::Toolset;
 
 /// Resources whose addresses begin alike. They are of one toolset, or of all.
 pub(super) struct Shelf {

@@ -8,17 +8,17 @@ use super::{
     address::{Address, ForAuthors, SkillName},
     definitions, shorten, skills,
 };
-use crate::{
-    app::Topic,
-    domain::check::Commands,
+use crate::tools::{command, listed_manifest};
+use midex_domain::{
+    check::Commands,
     error::{Error, Result},
-    mcp::tools::{command, listed_manifest},
-    registry::Registry,
 };
+use midex_registry::Registry;
+use midex_server::app::Topic;
 
 /// An address that may be listened to.
 #[derive(Debug)]
-pub(in crate::mcp) enum Watched {
+pub(crate) enum Watched {
     /// It shows executions.
     Executions(Topic),
     /// It shows definitions.
@@ -29,7 +29,7 @@ pub(in crate::mcp) enum Watched {
 
 /// What an address shows of the definitions.
 #[derive(Debug)]
-pub(in crate::mcp) enum DefinitionTopic {
+pub(crate) enum DefinitionTopic {
     Workflows,
     Workflow(String),
     Agent(String),
@@ -40,7 +40,7 @@ pub(in crate::mcp) enum DefinitionTopic {
 }
 
 /// Whether what the address shows is told without a store; of one that is none, that it is none.
-pub(in crate::mcp) fn needs_no_store(uri: &str) -> bool {
+pub(crate) fn needs_no_store(uri: &str) -> bool {
     matches!(
         Address::parse(uri),
         Err(_)
@@ -58,7 +58,7 @@ impl Watched {
     ///
     /// # Errors
     /// As [`Address::parse`].
-    pub(in crate::mcp) fn parse(uri: &str) -> Result<Self> {
+    pub(crate) fn parse(uri: &str) -> Result<Self> {
         let named = |error: Error| error.with("uri", shorten(uri));
         Ok(match Address::parse(uri).map_err(named)? {
             // Of a page too: what moves into it may have been on another.
@@ -94,7 +94,7 @@ impl Watched {
 
 impl DefinitionTopic {
     /// A number that differs where something else is shown.
-    pub(in crate::mcp) fn digest(&self, registry: &Registry) -> u64 {
+    pub(crate) fn digest(&self, registry: &Registry) -> u64 {
         let value = match self {
             Self::Workflows => definitions::workflows(registry),
             // What there is not shows as nothing.
@@ -123,7 +123,7 @@ impl DefinitionTopic {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{domain::ExecutionId, error::Code};
+    use midex_domain::{ExecutionId, error::Code};
 
     fn topic(address: &str) -> Option<Topic> {
         match Watched::parse(&format!("{}{address}", super::super::ROOT)).expect("an address") {

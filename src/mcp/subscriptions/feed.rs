@@ -8,11 +8,11 @@ use std::{
 use tokio::sync::watch;
 
 use super::super::resources::{DefinitionTopic, Watched};
-use crate::{
-    app::{App, Listener, Name},
+use midex_domain::{
     error::{Error, Result},
     limits,
 };
+use midex_server::app::{App, Listener, Name};
 
 /// The addresses that are listened to, and what was heard of them.
 #[derive(Debug)]

@@ -23,11 +23,11 @@ use self::{
     feed::{Feed, Lists, Notice, Taker},
     session::SessionNotifier,
 };
-use crate::{
-    app::App,
+use midex_domain::{
     error::{Code, Error, Result},
     limits,
 };
+use midex_server::app::App;
 
 /// How many listens there may be at once: of one client over a pair of streams, or of all stateless clients over HTTP,
 /// whose servers share it. Cheap to clone.

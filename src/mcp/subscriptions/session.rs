@@ -14,7 +14,7 @@ use super::{
     super::channel::NotificationChannel,
     feed::{Feed, Lists, Notice, Taker},
 };
-use crate::app::App;
+use midex_server::app::App;
 
 /// What a client of this era is told of without having asked.
 const ALL: Lists = Lists {

@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::{
-    domain::nearest::nearest,
+use midex_domain::{
     error::{Suggestion, Violation},
     limits,
+    nearest::nearest,
 };
 
 /// What others call our arguments.

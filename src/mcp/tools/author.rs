@@ -4,13 +4,10 @@ use rmcp::model::MetaObject;
 use serde_json::{Map, Value, json};
 
 use super::{shared_with, text, unfit};
-pub(super) use crate::domain::Class;
-use crate::{
-    app::Subject,
-    error::Result,
-    limits,
-    registry::{Format, Manifest},
-};
+pub(super) use midex_domain::Class;
+use midex_domain::{error::Result, limits};
+use midex_registry::{Format, Manifest};
+use midex_server::app::Subject;
 
 /// S2's `execution_type` and `http_method` of a tool, for hosts that route by them.
 pub(super) fn metadata(class: Class) -> MetaObject {

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value, json};
 
 use super::{shared_with, text, unfit};
-use crate::{
-    app::App,
-    catalog::{Catalog, Settings, call, operation::SecurityScheme},
+use midex_catalog::{Catalog, Settings, call, operation::SecurityScheme};
+use midex_domain::{
     error::{Result, Violation},
     limits,
 };
+use midex_server::app::App;
 
 /// The properties with those that name a catalog.
 pub(super) fn with_catalog(own: Value) -> Value {

@@ -11,12 +11,9 @@ use super::{
     catalog::{answer, name_schema, named, shown, told, with_catalog},
     flag, shared_with, text, view,
 };
-use crate::{
-    app::{App, SourceType},
-    catalog::{Import, Planned, call::Reach, document},
-    error::Result,
-    limits,
-};
+use midex_catalog::{Import, Planned, call::Reach, document};
+use midex_domain::{error::Result, limits};
+use midex_server::app::{App, SourceType};
 
 pub(super) fn specs() -> [ToolSpec; 5] {
     [list(), validate(), preview(), import(), refresh()]

@@ -11,12 +11,10 @@ use super::{
     catalog::{answer, answer_of_catalog, headers, named, schemes, with_catalog},
     flag, text, unfit,
 };
-use crate::{
-    app::App,
-    catalog::{By, call},
-    error::{Code, Error, Result},
-    mcp::asking::{Confirmation, Unasked},
-};
+use crate::asking::{Confirmation, Unasked};
+use midex_catalog::{By, call};
+use midex_domain::error::{Code, Error, Result};
+use midex_server::app::App;
 
 pub(super) fn specs() -> [ToolSpec; 7] {
     [

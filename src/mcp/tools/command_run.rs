@@ -6,13 +6,15 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::{ToolSpec, Work, acts, author::Class, catalog::answer, text, unfit};
-use crate::{
-    app::{App, CommandCall, CommandMeant},
-    config::parse_duration,
-    domain::State,
+use crate::asking::{Confirmation, Unasked};
+use midex_domain::{
+    State,
     error::{Code, Error, FailureCode, NextCall, Result, again},
     limits,
-    mcp::asking::{Confirmation, Unasked},
+};
+use midex_server::{
+    app::{App, CommandCall, CommandMeant},
+    config::parse_duration,
 };
 
 const SAFE: &str = "command.run_safe";

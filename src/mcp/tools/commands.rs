@@ -3,19 +3,20 @@
 use serde_json::{Map, Value, json};
 
 use super::{ToolSpec, acts, author::Class, catalog::schemes, count, text, workflow_list::fitting};
-use crate::{
-    app::{App, CommandMeant, WORKFLOW_COMMAND},
-    catalog::{
-        Catalog, Named, Set,
-        document::Provider,
-        media_type::Kind,
-        operation::{Content, Operation},
-    },
-    domain::{schema::sample, view},
+use midex_catalog::{
+    Catalog, Named, Set,
+    document::Provider,
+    media_type::Kind,
+    operation::{Content, Operation},
+};
+use midex_domain::{
     error::{Code, Error, Result, Violation, again},
     limits,
-    registry::WorkflowEntry,
+    schema::sample,
+    view,
 };
+use midex_registry::WorkflowEntry;
+use midex_server::app::{App, CommandMeant, WORKFLOW_COMMAND};
 
 pub(super) fn specs() -> [ToolSpec; 2] {
     let list = |name: &str| {
@@ -116,14 +117,14 @@ async fn read<T: Send + 'static>(
 
 /// Which commands are asked for.
 #[derive(Default)]
-pub(in crate::mcp) struct Wanted {
+pub(crate) struct Wanted {
     /// Words; empty for all.
-    pub(in crate::mcp) query: String,
-    pub(in crate::mcp) vendor: Option<String>,
-    pub(in crate::mcp) catalog: Option<String>,
+    pub(crate) query: String,
+    pub(crate) vendor: Option<String>,
+    pub(crate) catalog: Option<String>,
     /// The last one of the page before.
-    pub(in crate::mcp) after: Option<String>,
-    pub(in crate::mcp) limit: usize,
+    pub(crate) after: Option<String>,
+    pub(crate) limit: usize,
 }
 
 /// Some commands, the id of the last one where there are more, and how many there are in all: in the order of workflows,
@@ -131,10 +132,7 @@ pub(in crate::mcp) struct Wanted {
 ///
 /// # Errors
 /// `ARGUMENTS_INVALID` where the last one of the page before is gone: where the next page begins nobody can tell then.
-pub(in crate::mcp) async fn page(
-    app: &App,
-    wanted: Wanted,
-) -> Result<(Vec<Value>, Option<String>, usize)> {
+pub(crate) async fn page(app: &App, wanted: Wanted) -> Result<(Vec<Value>, Option<String>, usize)> {
     let has_query = !wanted.query.trim().is_empty();
     // Workflows have no catalog.
     let workflows = match wanted.vendor.as_deref().or(wanted.catalog.as_deref()) {
@@ -206,7 +204,7 @@ async fn workflows(app: &App, query: &str) -> Result<Vec<Value>> {
 }
 
 /// What can provide values.
-pub(in crate::mcp) async fn providers(app: &App) -> Result<Vec<Value>> {
+pub(crate) async fn providers(app: &App) -> Result<Vec<Value>> {
     read(app, |set| {
         let books = set.catalogs().iter().filter(|one| one.settings.enabled);
         let notes = books.filter_map(|one| Some((one, one.book.as_ref().ok()?.notes().ok()?)));
@@ -361,7 +359,7 @@ fn list(value: &Value) -> &[Value] {
 }
 
 /// A workflow as a command, where it can be started.
-pub(in crate::mcp) fn command(entry: &WorkflowEntry) -> Option<Value> {
+pub(crate) fn command(entry: &WorkflowEntry) -> Option<Value> {
     let workflow = &entry.value.as_ref()?.workflow;
     let arguments = workflow.inputs.iter().flat_map(view::inputs);
     let arguments = arguments.map(

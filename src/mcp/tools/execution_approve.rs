@@ -8,17 +8,15 @@ use super::{
     ToolSpec, acts, arguments::token, count, execution, execution_id_schema, lifecycle::Changed,
     shape_of, step_name_schema, text, unfit, view,
 };
-use crate::{
-    app::App,
-    domain::{
-        Digest, StepId,
-        event::Channel,
-        execution::{GateAnswer, Report},
-        view::Advanced,
-    },
+use midex_domain::{
+    Digest, StepId,
     error::Result,
+    event::Channel,
+    execution::{GateAnswer, Report},
     limits,
+    view::Advanced,
 };
+use midex_server::app::App;
 
 pub(super) const NAME: &str = "execution.approve";
 pub(super) const ANSWER: &str = "execution.answer";

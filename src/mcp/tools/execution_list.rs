@@ -5,12 +5,8 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{ToolSpec, acts, project_schema, schema_of, text, view, whole};
-use crate::{
-    app::{App, ListRequest},
-    domain::view::Listing,
-    error::Result,
-    limits,
-};
+use midex_domain::{error::Result, limits, view::Listing};
+use midex_server::app::{App, ListRequest};
 
 const PAGE_ROWS: u64 = limits::LIST_LIMIT_DEFAULT as u64;
 

@@ -8,12 +8,12 @@ use super::{
     ToolSpec, acts, count, execution, execution_approve::step, execution_id_schema,
     lifecycle::Changed, shape_of, step_name_schema, text, unfit, view,
 };
-use crate::{
-    app::App,
-    domain::execution::{Resolution, Verdict},
+use midex_domain::{
     error::{Error, Result},
+    execution::{Resolution, Verdict},
     limits,
 };
+use midex_server::app::App;
 
 const NAME: &str = "execution.resolve";
 

@@ -8,11 +8,11 @@ use super::{
     personas::{known_agents, known_agents_schema},
     project_schema, shape_of, text, view,
 };
-use crate::{
-    app::{App, OpenWork},
-    domain::view::{CurrentStep, Resumed},
+use midex_domain::{
     error::Result,
+    view::{CurrentStep, Resumed},
 };
+use midex_server::app::{App, OpenWork};
 
 const NAME: &str = "execution.resume";
 

@@ -5,12 +5,8 @@ use serde_json::{Map, Value, json};
 use super::{
     ToolSpec, acts, execution, execution_id_schema, lifecycle::Changed, shape_of, text, view,
 };
-use crate::{
-    app::App,
-    domain::{execution::SignalRequest, view::SignalView},
-    error::Result,
-    limits,
-};
+use midex_domain::{error::Result, execution::SignalRequest, limits, view::SignalView};
+use midex_server::app::App;
 
 pub(super) fn spec() -> ToolSpec {
     let properties = json!({

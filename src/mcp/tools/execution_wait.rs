@@ -7,12 +7,13 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{ToolSpec, acts, execution, execution_id_schema, shape_of, view, whole};
-use crate::{
-    app::App,
-    domain::{State, view::StatusView},
+use midex_domain::{
+    State,
     error::{Result, in_quotes},
     limits,
+    view::StatusView,
 };
+use midex_server::app::App;
 
 const NAME: &str = "execution.wait";
 

@@ -7,12 +7,8 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{Run, ToolSpec, acts, execution, execution_id_schema, shape_of, text, view};
-use crate::{
-    app::App,
-    domain::{Change, Lifecycle, view::StatusView},
-    error::Result,
-    limits,
-};
+use midex_domain::{Change, Lifecycle, error::Result, limits, view::StatusView};
+use midex_server::app::App;
 
 const PAUSE: &str = "execution.pause";
 const ABANDON: &str = "execution.abandon";

@@ -1,10 +1,10 @@
 //! Tools that are called and are not there: what was meant, and what there is.
 
 use super::{OPERATE, RUN, Spelling, Toolsets, names};
-use crate::{
-    domain::nearest::nearest,
+use midex_domain::{
     error::{Code, Error, NextCall, again, call},
     limits,
+    nearest::nearest,
 };
 
 /// What others call our tools, by the part after the dot.

@@ -52,13 +52,15 @@ pub use self::{
     spelling::ToolNames,
     toolset::{Toolset, Toolsets},
 };
-use crate::{
-    app::App,
-    domain::{ExecutionId, Token, schema::Schema, view::Advanced},
+use crate::asking::Confirmation;
+use midex_domain::{
+    ExecutionId, Token,
     error::{Code, Error, Result, Violation, counted},
     limits,
-    mcp::asking::Confirmation,
+    schema::Schema,
+    view::Advanced,
 };
+use midex_server::app::App;
 
 /// How long a call with these arguments takes at most.
 type Longest = fn(&Map<String, Value>) -> Duration;
@@ -379,11 +381,8 @@ impl ToolSpec {
 
     /// The tool as the documents have it. rmcp asks for it on every call of the stateless era.
     pub(super) fn documented(&self) -> Option<Tool> {
-        let tools = DOTTED.iter().map(|(_, tool)| tool);
-        tools
-            .into_iter()
-            .find(|tool| tool.name == self.name)
-            .cloned()
+        let mut tools = DOTTED.iter().map(|(_, tool)| tool);
+        tools.find(|tool| tool.name == self.name).cloned()
     }
 
     /// The arguments as they were meant, checked against what the tool takes: that is wider than what it lists.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::limits;
+use midex_domain::limits;
 
 /// The schema of the argument that names those agents.
 pub(super) fn known_agents_schema() -> Value {
@@ -14,7 +14,7 @@ pub(super) fn known_agents_schema() -> Value {
 }
 
 /// The agents that the arguments name.
-pub(in crate::mcp) fn known_agents(arguments: &Map<String, Value>) -> Vec<String> {
+pub(crate) fn known_agents(arguments: &Map<String, Value>) -> Vec<String> {
     let names = arguments.get("known_agents").and_then(Value::as_array);
     let names = names.into_iter().flatten().filter_map(Value::as_str);
     names.map(str::to_owned).collect()

@@ -20,7 +20,7 @@ pub enum ToolNames {
 
 /// How one client sees the names of tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::mcp) enum Spelling {
+pub(crate) enum Spelling {
     Dotted,
     Underscored,
 }
@@ -56,7 +56,7 @@ const BRIDGE: &str = " (via mcp-remote";
 
 impl Spelling {
     /// How the client of this name sees them.
-    pub(in crate::mcp) fn of(names: ToolNames, client: Option<&Implementation>) -> Self {
+    pub(crate) fn of(names: ToolNames, client: Option<&Implementation>) -> Self {
         let underscored = match names {
             ToolNames::Auto => client.is_some_and(|client| refuses_dots(&client.name)),
             ToolNames::Dotted => false,
@@ -70,7 +70,7 @@ impl Spelling {
     }
 
     /// The name of a tool.
-    pub(in crate::mcp) fn name(self, dotted: &str) -> String {
+    pub(crate) fn name(self, dotted: &str) -> String {
         match self {
             Self::Dotted => dotted.to_owned(),
             Self::Underscored => dotted.replace('.', "_"),
@@ -78,7 +78,7 @@ impl Spelling {
     }
 
     /// A text that may name `tools`.
-    pub(in crate::mcp) fn text(self, text: &str, tools: &[&str]) -> String {
+    pub(crate) fn text(self, text: &str, tools: &[&str]) -> String {
         let write = |text: String, tool: &&str| text.replace(tool, &self.name(tool));
         tools.iter().fold(text.to_owned(), write)
     }

@@ -3,10 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{ToolSpec, acts, shape_of, unfit, view};
-use crate::{
-    app::{App, Examination, Reached},
-    error::Result,
-};
+use midex_domain::error::Result;
+use midex_server::app::{App, Examination, Reached};
 
 pub(super) const NAME: &str = "store.examine";
 

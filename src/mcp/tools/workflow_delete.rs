@@ -7,11 +7,9 @@ use super::{
     author::{Class, references_schema, version, version_schema, workflow_id_schema},
     flag, text, view,
 };
-use crate::{
-    app::App,
-    error::Result,
-    mcp::asking::{Confirmation, Unasked},
-};
+use crate::asking::{Confirmation, Unasked};
+use midex_domain::error::Result;
+use midex_server::app::App;
 
 const NAME: &str = "workflow.delete";
 

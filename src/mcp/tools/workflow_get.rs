@@ -8,11 +8,9 @@ use super::{
     text,
     workflow_validate::findings_schema,
 };
-use crate::{
-    app::App,
-    error::Result,
-    registry::{Manifest, Registry, WorkflowEntry},
-};
+use midex_domain::error::Result;
+use midex_registry::{Manifest, Registry, WorkflowEntry};
+use midex_server::app::App;
 
 pub(super) fn spec() -> ToolSpec {
     let text = json!({ "type": ["string", "null"] });

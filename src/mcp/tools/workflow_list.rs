@@ -3,16 +3,14 @@
 use serde_json::{Map, Value, json};
 
 use super::{ToolSpec, acts, author::Class, flag, text, unfit, whole};
-use crate::{
-    app::App,
-    domain::{
-        check::Commands,
-        truncate::{length, shortened},
-    },
+use midex_domain::{
+    check::Commands,
     error::{Error, Result},
     limits,
-    registry::{Registry, Source, WorkflowEntry},
+    truncate::{length, shortened},
 };
+use midex_registry::{Registry, Source, WorkflowEntry};
+use midex_server::app::App;
 
 const NAME: &str = "workflow.list";
 
@@ -179,7 +177,7 @@ fn brief(entry: &WorkflowEntry) -> Value {
 }
 
 /// What the list of manifests tells of a file (S2, section 3.2).
-pub(in crate::mcp) fn listed_manifest(entry: &WorkflowEntry) -> Value {
+pub(crate) fn listed_manifest(entry: &WorkflowEntry) -> Value {
     let workflow = entry.value.as_ref().map(|known| &known.workflow);
     json!({
         "workflow_id": entry.name,

@@ -5,14 +5,12 @@ use serde_json::{Map, Value, json};
 use super::{
     ToolSpec, Work, acts, arguments::token, personas::known_agents_schema, shape_of, text,
 };
-use crate::{
-    app::App,
-    domain::{
-        execution::{Report, Submission},
-        view::Advanced,
-    },
+use midex_domain::{
     error::{Code, Error, Result, Violation},
+    execution::{Report, Submission},
+    view::Advanced,
 };
+use midex_server::app::App;
 
 pub(super) fn spec() -> ToolSpec {
     let properties = json!({

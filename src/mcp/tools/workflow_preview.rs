@@ -7,15 +7,13 @@ use super::{
     ToolSpec, acts,
     author::{Class, subject, with_subject},
 };
-use crate::{
-    app::{App, Plan},
-    domain::{
-        definition::Step,
-        execution::Rehearsed,
-        input::{Input, InputReport, InputStatus, Inputs},
-    },
+use midex_domain::{
+    definition::Step,
     error::Result,
+    execution::Rehearsed,
+    input::{Input, InputReport, InputStatus, Inputs},
 };
+use midex_server::app::{App, Plan};
 
 const PREVIEW_INPUTS: &str = "workflow.preview_inputs";
 const RESOLVE_INPUTS: &str = "workflow.resolve_inputs";

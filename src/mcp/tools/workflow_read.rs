@@ -3,7 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::{ToolSpec, acts, text};
-use crate::{app::App, error::Result, mcp::resources};
+use crate::resources;
+use midex_domain::error::Result;
+use midex_server::app::App;
 
 pub(super) const NAME: &str = "workflow.read";
 

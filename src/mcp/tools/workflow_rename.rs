@@ -7,7 +7,8 @@ use super::{
     author::{Class, references_schema, version, version_schema, workflow_id_schema},
     text, view,
 };
-use crate::{app::App, error::Result};
+use midex_domain::error::Result;
+use midex_server::app::App;
 
 pub(super) fn spec() -> ToolSpec {
     let properties = json!({

@@ -8,12 +8,13 @@ use super::{
     ToolSpec, acts,
     author::{Class, subject, with_subject},
 };
-use crate::{
-    app::{App, Ran},
-    domain::{State, state::Vocabulary},
+use midex_domain::{
+    State,
     error::{Code, NextCall, Result, again},
     limits,
+    state::Vocabulary,
 };
+use midex_server::app::{App, Ran};
 
 const NAME: &str = "workflow.run";
 

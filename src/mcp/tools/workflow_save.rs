@@ -7,12 +7,10 @@ use super::{
     author::{Class, format_schema, manifest, manifest_schema, version, version_schema},
     flag, unfit, view,
 };
-use crate::{
-    app::App,
-    error::Result,
-    mcp::asking::{Confirmation, Unasked},
-    registry::{Manifest, Save},
-};
+use crate::asking::{Confirmation, Unasked};
+use midex_domain::error::Result;
+use midex_registry::{Manifest, Save};
+use midex_server::app::App;
 
 const NAME: &str = "workflow.save";
 

@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 use super::{
     ToolSpec, Work, acts, execution, personas::known_agents_schema, project_schema, shape_of, text,
 };
-use crate::{app::App, domain::view::Advanced, error::Result, limits};
+use midex_domain::{error::Result, limits, view::Advanced};
+use midex_server::app::App;
 
 const NAME: &str = "workflow.start";
 

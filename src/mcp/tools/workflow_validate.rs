@@ -6,12 +6,12 @@ use super::{
     ToolSpec, acts,
     author::{Class, subject, with_subject},
 };
-use crate::{
-    app::App,
-    domain::finding::{Finding, is_broken},
+use midex_domain::{
     error::Result,
+    finding::{Finding, is_broken},
     limits,
 };
+use midex_server::app::App;
 
 const NAME: &str = "workflow.validate";
 

@@ -4,7 +4,7 @@ use super::{
     Recovery,
     values::{entry, mapping, position, shown},
 };
-use crate::domain::{
+use midex_domain::{
     check::unknown_key,
     grammar::{self, STEP},
     node::{Content, Entry, Node, join},

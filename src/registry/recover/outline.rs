@@ -4,7 +4,7 @@ use super::{
     Recovery, is_large,
     values::{entry, mapping, position, read},
 };
-use crate::domain::{
+use midex_domain::{
     check::wrong_type,
     finding::{Finding, Rule},
     grammar::foreign::{self, Counterpart},

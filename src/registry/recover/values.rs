@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Recovery, is_large};
-use crate::domain::{
+use midex_domain::{
     check::{unknown_key, wrong_type},
     finding::{Finding, Place, Rule},
     grammar::{

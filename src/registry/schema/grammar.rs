@@ -2,13 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::{
-    domain::{
-        draft::Form,
-        grammar::{self, Id, Key, PERSONA, Record, STEP, Shape},
-        input::DefaultFrom,
-    },
+use midex_domain::{
+    draft::Form,
     error::FAILED_STATUSES,
+    grammar::{self, Id, Key, PERSONA, Record, STEP, Shape},
+    input::DefaultFrom,
     limits,
 };
 

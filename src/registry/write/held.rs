@@ -17,12 +17,12 @@ use super::{
     },
     refusal,
 };
-use crate::{
-    domain::document::Digest,
+use midex_domain::{
+    document::Digest,
     error::{Code, Error, Result},
-    folder::{Folder, WriteLock},
     limits,
 };
+use midex_folder::{Folder, WriteLock};
 
 /// A directory of workflows, with all that lies in it when it was opened.
 pub(super) struct Room {

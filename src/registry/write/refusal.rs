@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{super::WorkflowEntry, held::Held, place};
-use crate::{
+use midex_domain::{
     error::{Code, Error, NextCall, again, call},
     limits,
 };

@@ -2,12 +2,8 @@
 
 use std::{path::Path, sync::Arc};
 
-use midex::{
-    clock::{SteadyClock, SystemIds},
-    domain::{Definition, ExecutionId, execution::Report},
-    engine::{Engine, Options, StartRequest},
-    store::{self, RedbStore},
-};
+use midex_domain::{clock::{SteadyClock, SystemIds}, Definition, ExecutionId, execution::Report};
+use midex_engine::{Engine, Options, StartRequest, store::{self, RedbStore}};
 
 use super::{Result, STEPS, manifest::manifest, work};
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::Value;
 
 use super::shared_name;
-use crate::limits;
+use midex_domain::limits;
 
 /// Lets the schemas accept anything that lead back to themselves, or over too many others, for the same value. Returns
 /// their names.

@@ -1,7 +1,7 @@
 //! Checks what expressions ask of failures: `steps.ID.error`, `run.failure`, and the output of a step that failed.
 
 use super::{super::flow::run_when, Checker, Finding, Owner, Reference, Root, Rule, Scope, Site};
-use crate::domain::expression::{ERROR, ERROR_FIELDS};
+use crate::expression::{ERROR, ERROR_FIELDS};
 
 impl Checker<'_, '_, '_> {
     /// Adds a finding for what is not there where something failed, or where nothing did. Answers whether nothing else is to be

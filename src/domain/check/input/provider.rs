@@ -11,7 +11,7 @@ use super::super::{
     answer::{Answer, Walk},
     commands::{self, Callable, Commands, Found},
 };
-use crate::domain::{
+use crate::{
     definition::Requirement,
     draft::WorkflowDraft,
     expression::{Expression, Reference},

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{Declared, Finding, Rule};
-use crate::domain::{
+use crate::{
     check::schema::rule as rule_of,
     input::{DefaultFrom, OutputOf},
     node::{Content, Node},

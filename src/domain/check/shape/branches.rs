@@ -2,13 +2,11 @@
 
 use super::{TextNode, amount, record, wrong_type};
 use crate::{
-    domain::{
-        definition::Pattern,
-        finding::{Finding, Rule},
-        grammar::Record,
-        node::{Node, join},
-    },
+    definition::Pattern,
+    finding::{Finding, Rule},
+    grammar::Record,
     limits,
+    node::{Node, join},
 };
 
 /// What a step offers: each key is a pattern of its output.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Rehearsing;
-use crate::domain::{definition::OnError, execution::StepStatus};
+use crate::{definition::OnError, execution::StepStatus};
 
 impl Rehearsing<'_> {
     /// What was passed may be entered all the same, where a step of which the end is not known may send control back.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Rehearsing;
-use crate::domain::{
+use crate::{
     definition::{Step, StepKind},
     execution::{StepStatus, scope::WORKFLOW_INPUT},
     expression::{Expression, Reference, Root},

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{domain::expression::Template, limits};
+use crate::{expression::Template, limits};
 
 fn large(megabytes: usize) -> Roots {
     let mut roots = roots();

@@ -1,5 +1,5 @@
 use super::*;
-use crate::domain::expression::{Reference, Root, Segment};
+use crate::expression::{Reference, Root, Segment};
 
 fn shown(text: &str) -> Vec<String> {
     read(text)

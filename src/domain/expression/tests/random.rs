@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::domain::expression::Template;
+use crate::expression::Template;
 
 fn key() -> impl Strategy<Value = String> {
     prop_oneof![

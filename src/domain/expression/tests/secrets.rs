@@ -1,5 +1,5 @@
 use super::*;
-use crate::domain::expression::{Rendered, Template};
+use crate::expression::{Rendered, Template};
 
 #[test]
 fn a_secret_is_a_placeholder_and_stands_alone() {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::domain::expression::{Reference, Segment, Template};
+use crate::expression::{Reference, Segment, Template};
 
 #[expect(clippy::needless_pass_by_value, reason = "`json!` makes values")]
 fn render(value: Value) -> Value {

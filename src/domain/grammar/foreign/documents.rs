@@ -1,6 +1,6 @@
 //! Whole documents of other systems, by the keys that they have at the top.
 
-use crate::domain::{finding::Place, node::Node};
+use crate::{finding::Place, node::Node};
 
 /// The systems, each with the keys that its documents have, and what the value of the first key begins with.
 const SYSTEMS: &str = "\

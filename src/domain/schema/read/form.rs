@@ -12,7 +12,7 @@ use super::{
     build::count,
     pointer_to,
 };
-use crate::domain::document::type_name;
+use crate::document::type_name;
 
 impl<'a> Reader<'a> {
     /// Checks the keywords of a subschema, and adds its subschemas and its anchors.

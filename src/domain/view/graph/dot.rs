@@ -6,7 +6,7 @@ use super::{
     GraphBeside, GraphEdge, GraphNode, GraphView,
     lines::{Room, wrapped},
 };
-use crate::domain::grammar;
+use crate::grammar;
 
 /// The room of a text in a label.
 const ROOM: Room = Room {

@@ -6,7 +6,7 @@
 use std::{collections::HashMap, fmt::Write};
 
 use super::{GraphBeside, GraphEdge, GraphNode, GraphView};
-use crate::domain::grammar;
+use crate::grammar;
 
 impl GraphView {
     /// The graph as a Mermaid flowchart.

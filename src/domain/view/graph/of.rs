@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{EdgeKind, GraphBeside, GraphEdge, GraphNode, GraphView};
-use crate::domain::{
+use crate::{
     body::Body,
     definition::{Arm, Join, Losers, Next, OnError, RunWhen, Step, StepKind, Workflow},
     grammar,

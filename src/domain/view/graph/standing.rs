@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::GraphView;
-use crate::domain::{
+use crate::{
     execution::{StepState, Visit},
     view::{Subject, listing::is_zero},
 };

@@ -9,7 +9,7 @@ use super::{
     layout::{Frame, Layout, Placed, Sign, Way},
     lines::int,
 };
-use crate::domain::visible::marked;
+use crate::visible::marked;
 
 const STYLE: &str = "text{font:13px ui-monospace,SFMono-Regular,Menlo,monospace;fill:#57606a;text-anchor:middle}\
 .n{fill:#f6f8fa;stroke:#57606a;stroke-width:1.3}.t{fill:#1f2328;font-weight:600}.c{fill:#fff8c5;stroke:#9a6700}\

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::Map;
 
 use super::{dot::escaped as dot_escaped, mermaid::escaped as mermaid_escaped, *};
-use crate::domain::{
+use crate::{
     definition::{Arm, Next, OnError, Step, StepKind},
     id::StepId,
 };

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::grid::{Cell, Content, Grid, Lane, Part, Route, WAY};
-use crate::domain::{
+use crate::{
     grammar,
     view::graph::{
         GraphView, ON_FAILURE_TITLE,

@@ -5,7 +5,7 @@ use super::{
     channels::Channels,
     grid::{Grid, Part},
 };
-use crate::domain::view::graph::{boxes::SMALL_LETTER, lines};
+use crate::view::graph::{boxes::SMALL_LETTER, lines};
 
 /// The room between a frame and what it is around.
 const PADDING: i64 = 14;

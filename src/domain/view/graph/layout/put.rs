@@ -5,7 +5,7 @@ use super::{
     channels::Channels,
     grid::{Content, Grid, WAY},
 };
-use crate::domain::view::graph::{boxes::SMALL_LETTER, lines::width};
+use crate::view::graph::{boxes::SMALL_LETTER, lines::width};
 
 /// The labels in their places.
 pub(super) fn signs(grid: &Grid, channels: &Channels) -> Vec<Sign> {

@@ -1,0 +1,556 @@
+//! The command line of midex (internal: no semver promise).
+//!
+//! The command line: one file per command. Data goes to stdout, everything else to stderr.
+
+mod approve;
+mod bench;
+mod call;
+mod cat;
+mod catalog;
+mod command;
+pub mod completions;
+mod config;
+mod demo;
+pub mod diagnostic;
+mod doctor;
+mod examples;
+mod execution_id;
+pub mod graph;
+mod groups;
+mod guard;
+mod help;
+mod hook;
+mod install;
+mod lifecycle;
+mod link;
+pub mod list;
+mod log;
+pub mod new;
+mod output;
+mod picker;
+mod picture;
+mod profile;
+mod prompt;
+mod question;
+mod refusal;
+mod resolve;
+mod run;
+pub mod schema;
+mod screen;
+mod serve;
+mod session;
+mod show;
+mod signal;
+mod steps;
+mod tail;
+mod trust;
+pub mod validate;
+mod value;
+mod visible;
+mod waits;
+mod when;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    path::PathBuf,
+    process::ExitCode,
+    time::Duration,
+};
+
+pub use self::output::Output;
+use self::{
+    command::{Hints, quoted},
+    examples::with_examples,
+    output::unwritable,
+    refusal::{refuse, report, reported, warn, wrong},
+    visible::visible,
+};
+use clap::{ArgMatches, Args, Parser, Subcommand, ValueEnum};
+use midex_catalog::call::{allowable, secret_host};
+use midex_domain::{
+    NamedByProject,
+    error::{Error, Result},
+    limits,
+};
+use midex_server::config::{AuthorTo, Config, parse_names, parse_token_ttl, split_names};
+
+/// The exit code of a command that did its work.
+pub const EXIT_OK: u8 = 0;
+/// The exit code of a command whose answer is "no": `midex validate` with findings, for example.
+pub const EXIT_FINDINGS: u8 = 1;
+
+/// A durable workflow server for LLM agents.
+#[derive(Debug, Parser)]
+#[command(
+    name = "midex",
+    version,
+    about = "A durable workflow server for LLM agents: one binary, one library, every step on disk before its reply leaves",
+    max_term_width = 80,
+    disable_help_subcommand = true
+)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// The flags that every command takes.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Global options (the others: midex help options)")]
+struct Global {
+    /// Where executions are kept
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        hide_default_value = true,
+        help = "Where executions are kept [default: MIDEX_DATA_DIR, else midex.toml, else the user's data directory]"
+    )]
+    data_dir: Option<PathBuf>,
+    /// The directories that were given as flags: only then further commands need them too
+    #[arg(skip)]
+    given: Given,
+    /// The directories that the project's file names
+    #[arg(skip)]
+    named_by_project: NamedByProject,
+    /// Workflows that come before the project's, the user's and the shipped ones
+    #[arg(long, global = true, value_name = "DIR")]
+    workflows: Option<PathBuf>,
+    /// Agents that come before the project's, the user's and the shipped ones
+    #[arg(long, global = true, value_name = "DIR")]
+    agents: Option<PathBuf>,
+    /// How long a continuation token lives
+    #[arg(long, global = true, value_name = "DURATION", default_value = "24h", value_parser = parse_token_ttl)]
+    token_ttl: Duration,
+    /// An environment variable that defaults of inputs may be taken from; may be given several times
+    #[arg(
+        long,
+        global = true,
+        value_name = "NAME",
+        value_parser = parse_names,
+        hide_default_value = true,
+        help = "An environment variable that defaults of inputs may be taken from; may be given several times [default: those that MIDEX_ALLOW_ENV names, with commas between them, else midex.toml]"
+    )]
+    allow_env: Vec<String>,
+    /// An environment variable that steps of the server may use as a secret; may be given several times
+    #[arg(
+        long,
+        global = true,
+        value_name = "NAME",
+        value_parser = parse_names,
+        hide_default_value = true,
+        help = "An environment variable that steps of the server may use as a secret; may be given several times [default: those that MIDEX_SECRET_ENV names, with commas between them, else midex.toml]"
+    )]
+    secret_env: Vec<String>,
+    /// A host that a secret may be sent to, and no other; may be given several times
+    #[arg(long, global = true, value_name = "NAME=HOST", value_parser = parse_secret_host)]
+    secret_host: Vec<(String, String)>,
+    /// A directory that agents may import catalogs from, or the HOST:PORT of a server; may be given several times
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR|HOST:PORT",
+        value_hint = clap::ValueHint::AnyPath,
+        help = "A directory that agents may import catalogs from besides the project and the user's own, or a HOST:PORT that is not public; may be given several times"
+    )]
+    import_from: Vec<String>,
+    /// Whose workflows agents write with the tools of the toolset author
+    #[arg(long, global = true, value_name = "WHOSE", value_enum, default_value_t = AuthorToArg::User)]
+    author_to: AuthorToArg,
+    /// Print JSON instead of text
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+/// Directories as flags gave them.
+#[derive(Clone, Debug, Default)]
+struct Given {
+    data_dir: Option<PathBuf>,
+    workflows: Option<PathBuf>,
+    agents: Option<PathBuf>,
+}
+
+/// Whose workflows are written.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum AuthorToArg {
+    #[value(help = "Those of REGISTRY_WORKFLOWS_PATH or REGISTRY_CONFIG_PATH, else the user's")]
+    User,
+    #[value(help = "The project's")]
+    Project,
+}
+
+impl From<AuthorToArg> for AuthorTo {
+    fn from(given: AuthorToArg) -> Self {
+        match given {
+            AuthorToArg::User => Self::User,
+            AuthorToArg::Project => Self::Project,
+        }
+    }
+}
+
+impl Global {
+    /// The flags that a further command needs to reach the same executions and definitions, as they were given.
+    fn flags(&self) -> String {
+        let given = &self.given;
+        let flags = [
+            ("--data-dir", &given.data_dir),
+            ("--workflows", &given.workflows),
+            ("--agents", &given.agents),
+        ];
+        let flag = |(name, dir): (&str, &Option<PathBuf>)| {
+            let dir = dir.as_ref()?.display().to_string();
+            Some(format!(" {name} {}", quoted(&dir)))
+        };
+        flags.into_iter().filter_map(flag).collect()
+    }
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve agents over MCP on standard input and output, or over HTTP
+    Serve(ServeArgs),
+    /// Take a shipped workflow from start to end through a real server, killed once on the way
+    Demo,
+    /// Run a workflow in the terminal, or go on with an execution of it
+    Run(run::RunArgs),
+    /// Show where an execution stands, what came of its steps, and what it came to
+    #[command(alias = "status")]
+    Show(show::ShowArgs),
+    /// Show what happens, as it happens
+    #[command(alias = "logs")]
+    Tail(tail::TailArgs),
+    /// Check definition files; exit 1 where there are findings
+    Validate(validate::ValidateArgs),
+    /// List the workflows or the agents that can be used here, or the executions
+    #[command(alias = "ls")]
+    List(list::ListArgs),
+    #[command(hide = true)]
+    Ps(list::ListArgs),
+    /// Pause a running execution; its tokens stay valid
+    Pause(lifecycle::ChangeArgs),
+    /// Let a paused execution go on; without one, tell what was going on
+    Resume(lifecycle::ResumeArgs),
+    /// Give up an execution for good
+    #[command(alias = "cancel")]
+    Abandon(lifecycle::ChangeArgs),
+    /// Say that something happened that a step waits for
+    Signal(signal::SignalArgs),
+    /// Approve or reject what a gate asks, on a terminal; without an execution, list what is asked
+    ///
+    /// A terminal is no proof of a person: whoever acts as this user, a script or an agent too, can answer. Who answered, by
+    /// which way, and the digest of what they were shown stand in the execution's history.
+    Approve(approve::ApproveArgs),
+    /// Say what came of work that the server was cut off in
+    Resolve(resolve::ResolveArgs),
+    /// Print the file of a workflow as it lies, also of one that comes with midex
+    Cat(cat::CatArgs),
+    /// Write a starting file for a workflow or an agent
+    #[command(subcommand)]
+    New(new::NewArgs),
+    /// Draw a workflow's steps and their order, or those of an execution with where each stands
+    Graph(graph::GraphArgs),
+    /// List, import, show, change and remove catalogs: OpenAPI documents whose operations are commands
+    #[command(subcommand)]
+    Catalog(catalog::CatalogCommand),
+    /// Call an operation of a catalog; without one, list what can be called
+    ///
+    /// The call is an execution of one step: `midex show` tells what came of it, also after a crash.
+    Call(call::CallArgs),
+    /// Print a JSON Schema of definition files, outputs or errors
+    Schema(schema::SchemaArgs),
+    /// Look for what keeps midex from working here, and say what mends it; exit 1 where something does
+    ///
+    /// What is only worth a warning does not count: the exit code is 1 where a line begins with `fail`.
+    Doctor,
+    /// Measure midex on this machine and disk beside what bounds it, in about a minute
+    ///
+    /// Works in a directory of its own beside the data directory, on the same disk, and removes it at the end.
+    Bench(bench::BenchArgs),
+    /// Tell the agent of a host what is open, at an event of the host; `midex install --with-hooks` sets it up
+    ///
+    /// The host writes its event to standard input as JSON; of it midex reads the session, the working directory and whether a
+    /// hook made the agent go on already (`session_id`, `cwd`, `stop_hook_active`, or as the host spells them). The answer on
+    /// standard output is JSON as this host takes it. The exit code is 0 always; where anything goes wrong nothing is printed.
+    #[command(subcommand)]
+    Hook(hook::Event),
+    /// Show every setting and where it comes from: flag, environment, midex.toml or default; exit 1 on findings
+    ///
+    /// Takes the flags of `midex serve` too, and starts nothing.
+    Config(ServeArgs),
+    /// Write midex into the configuration of a host, such as an editor or an agent, or take it out again
+    ///
+    /// Only what midex wrote is changed, and a copy of a file that others wrote too is kept beside it. --data-dir, --workflows,
+    /// --agents, --token-ttl, --allow-env, --secret-env, --import-from, --toolsets and --tool-names are written down for the
+    /// server, as they are given here; without them those of an earlier install stay.
+    Install(install::InstallArgs),
+    /// Trust a project: its workflows may then call, send and run what they say
+    ///
+    /// Until a project is trusted, its workflows start only where they lead a model and read. Trusted is the directory that is
+    /// named, after links are resolved, and no other one above or below it. The list is `trust` in the user's midex.toml.
+    Trust(trust::TrustArgs),
+    #[command(hide = true)]
+    AgentGuard(guard::GuardArgs),
+    /// Print a completion script for a shell
+    Completions(completions::CompletionsArgs),
+    /// Show the help of a command; of `options` those that every command takes, of `errors` what errors mean and what to do
+    Help(help::HelpArgs),
+    #[command(hide = true)]
+    Version,
+}
+
+#[derive(Debug, Args)]
+struct ServeArgs {
+    /// Write a snapshot on every N-th transition; a larger N is faster, a crash is then followed by a longer start
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::SNAPSHOT_EVERY_MAX)))]
+    snapshot_every: u32,
+    #[command(flatten)]
+    transports: serve::TransportArgs,
+    #[command(flatten)]
+    profile: profile::ProfileArgs,
+}
+
+/// All commands with their flags: what `docs/commands.md` is written from, and what parses the commands of every page.
+pub fn command_line() -> clap::Command {
+    let mut commands = with_examples(<Cli as clap::CommandFactory>::command());
+    commands.build();
+    commands
+}
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    if completions::complete() {
+        return ExitCode::from(EXIT_OK);
+    }
+    let files = config::Files::read();
+    let (cli, matches) = match files.parse(std::env::args_os()) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            refuse(&error);
+            return exit(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    let serves = matches!(cli.command, Command::Serve(_));
+    let log = log::init(serves);
+    let (json, hints) = (cli.global.json, Hints::new(cli.global.flags()));
+    let heeded = heed(&files, &cli.command);
+    let ended = heeded.and_then(|()| run(cli, &matches, &files, &log));
+    if let (Err(error), true) = (&ended, serves) {
+        log.write_line(&reported(error, json, &hints));
+    }
+    drop(log);
+    match ended {
+        Ok(code) => exit(code),
+        Err(error) => {
+            if !serves {
+                report(&error, json, &hints);
+            }
+            exit(error.exit_code())
+        }
+    }
+}
+
+/// Tells of what is wrong with the configuration files, where a command does not show it itself.
+fn heed(files: &config::Files, command: &Command) -> Result<()> {
+    match command {
+        Command::Config(_) | Command::Doctor | Command::Completions(_) | Command::Help(_) => {
+            return Ok(());
+        }
+        // A host reads no warnings; and who begins a command for a step has read them.
+        Command::Hook(_) | Command::AgentGuard(_) => {}
+        Command::Serve(_) => files
+            .warnings()
+            .for_each(|warning| tracing::warn!("{}", visible(&warning))),
+        _ => files.warnings().for_each(|warning| warn(&warning)),
+    }
+    files.usable()
+}
+
+/// The exit code of this process: a host may take that of a hook for an order, also where the rest of the line is wrong.
+fn exit(code: u8) -> ExitCode {
+    let is_hook = || {
+        let line = <Cli as clap::CommandFactory>::command().ignore_errors(true);
+        let read = line.try_get_matches_from(std::env::args_os());
+        read.is_ok_and(|read| read.subcommand_name() == Some("hook"))
+    };
+    ExitCode::from(if code != EXIT_OK && is_hook() {
+        EXIT_OK
+    } else {
+        code
+    })
+}
+
+fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) -> Result<u8> {
+    let flags = cli.global.flags();
+    let config = configured(&cli.global)?;
+    let mut stdout = io::stdout();
+    let out = Output::new(cli.global.json, &mut stdout);
+    match cli.command {
+        Command::Serve(args) => {
+            let snapshot_every = args.snapshot_every;
+            let config = Config {
+                snapshot_every,
+                ..config
+            };
+            run_to_end(serve::serve(
+                config,
+                args.transports,
+                args.profile.into(),
+                log,
+            ))
+        }
+        Command::Demo => run_to_end(demo::demo(&config, cli.global.given.data_dir, out)),
+        Command::Run(args) => run_to_end(run::run(args, &config, flags, out)),
+        Command::Show(args) => run_to_end(show::show(args, &config, flags, out)),
+        Command::Tail(args) => run_to_end(tail::tail(args, &config, out.json)),
+        Command::Validate(args) => validate::validate(&args, &config.registry(), color(), out),
+        Command::Ps(mut args) => {
+            args.what = list::Listed::Executions;
+            run_to_end(list::executions(args, &config, &flags, out))
+        }
+        Command::List(args) if args.what.is_of_store() => {
+            run_to_end(list::executions(args, &config, &flags, out))
+        }
+        Command::List(args) => {
+            let authoring = config.authoring();
+            list::list(&args, &config.registry(), authoring.as_ref(), out)
+        }
+        Command::Pause(args) => run_to_end(lifecycle::change(
+            lifecycle::Change::Pause,
+            args,
+            &config,
+            &flags,
+            out,
+        )),
+        Command::Resume(args) => run_to_end(lifecycle::resume(args, &config, &flags, out)),
+        Command::Abandon(args) => run_to_end(lifecycle::change(
+            lifecycle::Change::Abandon,
+            args,
+            &config,
+            &flags,
+            out,
+        )),
+        Command::Signal(args) => run_to_end(signal::signal(args, &config, &flags, out)),
+        Command::Approve(args) => run_to_end(approve::approve(args, &config, &flags, out)),
+        Command::Resolve(args) => run_to_end(resolve::resolve(args, &config, &flags, out)),
+        Command::Cat(args) => cat::cat(&args, &config.registry(), out),
+        Command::New(args) => new::new(&args, &config, out),
+        Command::Graph(args) => {
+            let registry = config.registry();
+            if graph::is_definition(&args, &registry) {
+                return graph::graph(&args, &registry, out);
+            }
+            // An unknown name is looked for among workflows too: their nearest name helps most.
+            let mut found = run_to_end(graph::of_execution(args.clone(), &config, out));
+            if found.as_ref().is_err_and(execution_id::is_unknown) {
+                let out = Output::new(cli.global.json, &mut stdout);
+                found = graph::graph(&args, &registry, out);
+            }
+            found
+        }
+        Command::Catalog(command) => run_to_end(catalog::catalog(command, &config, out)),
+        Command::Call(args) => run_to_end(call::call(args, &config, out)),
+        Command::Schema(args) => schema::schema(&args, out),
+        Command::Doctor => run_to_end(doctor::doctor(&config, files, out)),
+        Command::Bench(args) => run_to_end(bench::bench(args, &config, out)),
+        Command::Hook(event) => run_to_end(hook::hook(event, config, out)),
+        Command::Config(args) => {
+            let of_command = matches
+                .subcommand()
+                .map_or(matches, |(_, of_command)| of_command);
+            config::print(files, of_command, &args, &config, out)
+        }
+        Command::Install(args) => install::install(&args, matches, &config, out),
+        Command::Trust(args) => trust::trust(args, &config, out),
+        Command::AgentGuard(args) => run_to_end(async { Ok(guard::guard(args).await) }),
+        Command::Completions(args) => completions::completions(&args, out),
+        Command::Help(args) => help::help(&args, out),
+        Command::Version => {
+            let mut out = out;
+            let version = <Cli as clap::CommandFactory>::command().render_version();
+            out.write(version).map(|()| EXIT_OK)
+        }
+    }
+}
+
+/// Whether stdout takes color: it is a terminal, and the environment does not object (`NO_COLOR`, `CLICOLOR`, `TERM`).
+fn color() -> bool {
+    // In CI color is taken to be fine whatever the terminal says of itself.
+    let is_simple = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    let is_forced = std::env::var_os("CLICOLOR_FORCE").is_some_and(|force| force != "0");
+    let choice = anstream::AutoStream::choice(&io::stdout());
+    choice != anstream::ColorChoice::Never && (is_forced || !is_simple)
+}
+
+fn configured(global: &Global) -> Result<Config> {
+    let names = |lists: &[String]| lists.iter().flat_map(|names| split_names(names)).collect();
+    Ok(Config {
+        workflows_dir: global.workflows.clone(),
+        agents_dir: global.agents.clone(),
+        named_by_project: global.named_by_project.clone(),
+        token_ttl: global.token_ttl,
+        allow_env: names(&global.allow_env),
+        secret_env: names(&global.secret_env),
+        secret_hosts: hosts(&global.secret_host),
+        import_from: global
+            .import_from
+            .iter()
+            .flat_map(|from| sources(from))
+            .collect(),
+        author_to: global.author_to.into(),
+        ..Config::new(global.data_dir.clone())?
+    })
+}
+
+/// The hosts of each secret.
+fn hosts(given: &[(String, String)]) -> BTreeMap<String, BTreeSet<String>> {
+    let mut hosts = BTreeMap::<_, BTreeSet<_>>::new();
+    for (name, host) in given {
+        hosts.entry(name.clone()).or_default().insert(host.clone());
+    }
+    hosts
+}
+
+fn parse_secret_host(text: &str) -> std::result::Result<(String, String), String> {
+    let parsed = text.split_once('=').and_then(|(name, host)| {
+        let name = Some(name.trim()).filter(|name| !name.is_empty())?;
+        Some((name.to_owned(), secret_host(host.trim())?))
+    });
+    parsed.ok_or_else(|| {
+        "it is NAME=HOST or NAME=HOST:PORT, as DEPLOY_KEY=api.example.com".to_owned()
+    })
+}
+
+/// The sources of catalogs in one value of `--import-from`. Directories get their whole paths.
+fn sources(given: &str) -> Vec<String> {
+    let whole = |from: String| match std::path::absolute(&from) {
+        Ok(path) if allowable(&from).is_none() => path.display().to_string(),
+        _ => from,
+    };
+    split_names(given).into_iter().map(whole).collect()
+}
+
+/// Runs a command on a runtime of its own. The runtime is left in the background at the end, so that an unfinished read of
+/// standard input does not keep the process alive.
+fn run_to_end<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    let runtime = runtime
+        .map_err(|error| Error::internal("the runtime could not be started").because(error))?;
+    let result = runtime.block_on(command);
+    runtime.shutdown_background();
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_fits_together() {
+        super::Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,426 @@
+//! Clocks and sources of ids. They are injected: no other module may ask the machine for time or randomness.
+
+use std::{
+    fmt,
+    str::FromStr,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use sha2::{Digest, Sha256};
+
+use crate::limits;
+
+/// An instant in milliseconds since 1970-01-01 UTC. Shown as ISO 8601 with milliseconds and `Z` (S0).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// Later than anything that happens.
+    pub const MAX: Self = Self(i64::MAX);
+
+    /// The instant `milliseconds` after 1970-01-01 UTC.
+    pub const fn from_milliseconds(milliseconds: i64) -> Self {
+        Self(milliseconds)
+    }
+
+    /// Milliseconds since 1970-01-01 UTC.
+    pub const fn milliseconds(self) -> i64 {
+        self.0
+    }
+
+    /// The time from `earlier` to `self`; zero if `earlier` is later.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+
+    /// The instant `duration` later, at most the last one that there is.
+    #[must_use]
+    pub fn after(self, duration: Duration) -> Self {
+        let milliseconds = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
+        Self(self.0.saturating_add(milliseconds))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::Timestamp::from_millisecond(self.0) {
+            Ok(time) => write!(f, "{time:.3}"),
+            Err(_) => write!(f, "{} ms", self.0),
+        }
+    }
+}
+
+impl fmt::Debug for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Timestamp {
+    type Err = jiff::Error;
+
+    fn from_str(text: &str) -> Result<Self, jiff::Error> {
+        text.parse::<jiff::Timestamp>()
+            .map(|time| Self(time.as_millisecond()))
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            serializer.collect_str(self)
+        } else {
+            serializer.serialize_i64(self.0)
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if !deserializer.is_human_readable() {
+            return i64::deserialize(deserializer).map(Self);
+        }
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A source of time.
+pub trait Clock: fmt::Debug + Send + Sync {
+    /// The present instant, to the millisecond.
+    fn now(&self) -> Timestamp;
+
+    /// Tells the clock an instant that was seen before, by an earlier process for example. A clock that never steps back
+    /// returns no earlier instant from now on.
+    fn advance_to(&self, seen: Timestamp) {
+        let _ = seen;
+    }
+}
+
+/// The system's clock. It counts the time of suspend, and may step back when it is corrected, so servers use a
+/// [`SteadyClock`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place where midex asks the machine for the time"
+    )]
+    fn now(&self) -> Timestamp {
+        Timestamp(jiff::Timestamp::now().as_millisecond())
+    }
+}
+
+/// A wall clock that does not step back, so that setting the machine's clock back prolongs no timer, deadline, retry or token.
+/// A step forward is followed: the machine was suspended, or its clock was corrected. After a step back, time goes on from
+/// the latest instant with the monotonic clock.
+///
+/// There is one exception. A step forward of more than [`limits::CLOCK_JUMP_MAX`] may come from a clock that is wrong for a
+/// moment. It is logged, and once the wall clock is back behind it, and not before the time that the step began at, time
+/// follows the wall clock again.
+pub struct SteadyClock {
+    wall: Box<dyn Clock>,
+    /// The monotonic clock, which nobody can set.
+    passed: Box<dyn Fn() -> Duration + Send + Sync>,
+    anchors: Mutex<Anchors>,
+}
+
+/// From where a [`SteadyClock`] counts.
+#[derive(Debug, Default)]
+struct Anchors {
+    /// The latest instant that was taken from the wall clock.
+    latest: Option<Anchor>,
+    /// The one before the first step that may come from a wrong clock.
+    trusted: Option<Anchor>,
+}
+
+/// An instant, and the monotonic time then.
+#[derive(Clone, Copy, Debug)]
+struct Anchor(Timestamp, Duration);
+
+impl Anchor {
+    fn at(self, passed: Duration) -> Timestamp {
+        self.0.after(passed.saturating_sub(self.1))
+    }
+}
+
+impl Anchors {
+    /// The time, where the wall clock shows `wall`.
+    fn follow(&mut self, wall: Timestamp, passed: Duration) -> Timestamp {
+        let Some(latest) = self.latest else {
+            self.latest = Some(Anchor(wall, passed));
+            return wall;
+        };
+        let steady = latest.at(passed);
+        let (ahead, behind) = (wall.since(steady), steady.since(wall));
+        if ahead > limits::CLOCK_JUMP_MAX {
+            tracing::warn!(?ahead, %wall, "the clock of the machine jumped forward: time follows it, and goes back with it if it is set right");
+            self.trusted.get_or_insert(latest);
+        } else if behind > limits::CLOCK_JUMP_MAX
+            && let Some(trusted) = self.trusted
+            && trusted.at(passed).since(wall) <= limits::CLOCK_JUMP_MAX
+        {
+            tracing::warn!(?behind, %wall, "the clock of the machine was wrong and is right again: time goes back with it");
+            let right = wall.max(trusted.at(passed));
+            *self = Self {
+                latest: Some(Anchor(right, passed)),
+                trusted: None,
+            };
+            return right;
+        } else if ahead.is_zero() {
+            return steady;
+        }
+        self.latest = Some(Anchor(wall, passed));
+        wall
+    }
+
+    /// Counts on from `seen`, the time of the last record of an earlier process, unless the clock of that process was wrong.
+    fn resume(&mut self, seen: Timestamp, wall: Timestamp, passed: Duration) {
+        let now = self.follow(wall, passed);
+        if now.since(seen) > limits::CLOCK_JUMP_MAX {
+            self.trusted.get_or_insert(Anchor(seen, passed));
+        } else if seen.since(now) <= limits::CLOCK_JUMP_MAX {
+            self.follow(seen, passed);
+        } else {
+            tracing::warn!(%seen, %now, "the store has times that are far ahead of the machine's clock, which was wrong then or is now: time follows the clock");
+        }
+    }
+}
+
+impl SteadyClock {
+    /// A clock that follows `wall` and, while that is behind, the monotonic time `passed`.
+    pub fn following(
+        wall: impl Clock + 'static,
+        passed: impl Fn() -> Duration + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            wall: Box::new(wall),
+            passed: Box::new(passed),
+            anchors: Mutex::default(),
+        }
+    }
+
+    /// Both clocks are read under the lock, so that no caller gets an instant before one that another caller got.
+    fn with_both<T>(&self, use_them: impl FnOnce(&mut Anchors, Timestamp, Duration) -> T) -> T {
+        let mut anchors = self.anchors.lock().unwrap_or_else(PoisonError::into_inner);
+        use_them(&mut anchors, self.wall.now(), (self.passed)())
+    }
+}
+
+impl Default for SteadyClock {
+    /// The machine's clocks.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place where midex asks the machine how much time has passed"
+    )]
+    fn default() -> Self {
+        let start = Instant::now();
+        Self::following(SystemClock, move || start.elapsed())
+    }
+}
+
+impl Clock for SteadyClock {
+    fn now(&self) -> Timestamp {
+        self.with_both(Anchors::follow)
+    }
+
+    fn advance_to(&self, seen: Timestamp) {
+        self.with_both(|anchors, wall, passed| anchors.resume(seen, wall, passed));
+    }
+}
+
+impl fmt::Debug for SteadyClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SteadyClock")
+            .field("wall", &self.wall)
+            .field("anchors", &self.anchors)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A source of randomness for nonces, execution ids and correlation ids.
+pub trait IdSource: fmt::Debug + Send + Sync {
+    /// 128 random bits, unpredictable in production.
+    fn random(&self) -> u128;
+}
+
+/// The operating system's randomness.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemIds;
+
+impl IdSource for SystemIds {
+    fn random(&self) -> u128 {
+        rand::random()
+    }
+}
+
+/// Repeatable ids for tests: the same seed gives the same sequence.
+#[derive(Debug)]
+pub struct SeededIds(Mutex<(u64, u64)>);
+
+impl SeededIds {
+    /// A sequence that depends on `seed` alone.
+    pub fn new(seed: u64) -> Self {
+        Self(Mutex::new((seed, 0)))
+    }
+}
+
+impl IdSource for SeededIds {
+    fn random(&self) -> u128 {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.1 += 1;
+        let hash = Sha256::digest([state.0.to_le_bytes(), state.1.to_le_bytes()].concat());
+        hash.iter()
+            .take(16)
+            .fold(0, |value, byte| value << 8 | u128::from(*byte))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn timestamps_have_one_format_with_milliseconds() {
+        let time = Timestamp::from_milliseconds(1_736_935_200_000);
+        assert_eq!(time.to_string(), "2025-01-15T10:00:00.000Z");
+        assert_eq!(
+            time.to_string().parse::<Timestamp>().expect("own format"),
+            time
+        );
+    }
+
+    /// A machine's wall clock and monotonic clock.
+    #[derive(Clone, Debug, Default)]
+    struct Machine(Arc<Mutex<(i64, u64)>>);
+
+    impl Machine {
+        fn steady(&self) -> SteadyClock {
+            let machine = self.clone();
+            let passed = move || Duration::from_millis(machine.0.lock().unwrap().1);
+            SteadyClock::following(self.clone(), passed)
+        }
+
+        /// So much time passes.
+        fn pass(&self, milliseconds: u32) {
+            let mut machine = self.0.lock().unwrap();
+            machine.0 += i64::from(milliseconds);
+            machine.1 += u64::from(milliseconds);
+        }
+
+        /// Somebody sets the wall clock, or the machine was suspended.
+        fn step(&self, milliseconds: i64) {
+            self.0.lock().unwrap().0 += milliseconds;
+        }
+    }
+
+    impl Clock for Machine {
+        fn now(&self) -> Timestamp {
+            Timestamp(self.0.lock().unwrap().0)
+        }
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_goes_on_from_where_it_was() {
+        let machine = Machine::default();
+        let clock = machine.steady();
+        machine.step(1_000_000);
+        assert_eq!(clock.now().milliseconds(), 1_000_000);
+        machine.pass(10);
+        machine.step(-500_000);
+        machine.pass(20);
+        assert_eq!(
+            clock.now().milliseconds(),
+            1_000_030,
+            "what was seen last, and what passed"
+        );
+        machine.pass(70);
+        machine.step(-400_000);
+        machine.step(-50_000);
+        assert_eq!(clock.now().milliseconds(), 1_000_100);
+        machine.step(950_000 - 100);
+        machine.pass(7);
+        assert_eq!(clock.now().milliseconds(), 1_000_107, "not ahead yet");
+        machine.step(3_600_000);
+        assert_eq!(
+            clock.now().milliseconds(),
+            4_600_007,
+            "forward it is followed"
+        );
+        assert_eq!(clock.now(), machine.now());
+    }
+
+    #[test]
+    fn a_clock_that_was_wrong_for_a_moment_is_followed_again_once_it_is_right() {
+        const YEARS: i64 = 250 * 365 * 86_400_000;
+        let machine = Machine::default();
+        machine.step(1_700_000_000_000);
+        let right = machine.now();
+        let was_wrong = |clock: &SteadyClock, passes| {
+            machine.step(YEARS);
+            assert_eq!(clock.now(), machine.now(), "forward it is followed");
+            machine.pass(passes);
+            machine.step(-YEARS);
+            clock.now()
+        };
+        let clock = machine.steady();
+        clock.now();
+        assert_eq!(was_wrong(&clock, 10), machine.now());
+        // From the start on, where the store was used before.
+        let clock = machine.steady();
+        machine.step(YEARS);
+        clock.advance_to(Timestamp(right.0 - 30 * 86_400_000));
+        machine.step(-YEARS);
+        assert_eq!(was_wrong(&clock, 10), machine.now());
+        // An earlier process stored what a wrong clock said.
+        let clock = machine.steady();
+        clock.advance_to(Timestamp(right.0 + YEARS));
+        assert_eq!(clock.now(), machine.now());
+    }
+
+    #[test]
+    fn a_clock_goes_on_from_what_was_told_before() {
+        let machine = Machine::default();
+        let clock = machine.steady();
+        machine.step(1_000);
+        clock.advance_to(Timestamp(5_000));
+        assert_eq!(clock.now().milliseconds(), 5_000);
+        machine.pass(10);
+        clock.advance_to(Timestamp(2_000));
+        assert_eq!(clock.now().milliseconds(), 5_010);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_time_is_lost_whatever_the_wall_clock_does(
+            moves in proptest::collection::vec((0_u32..5_000, -3_000_000_i64..3_000_000), 1..50)
+        ) {
+            let machine = Machine::default();
+            let clock = machine.steady();
+            let mut before = clock.now();
+            for (passes, steps) in moves {
+                machine.pass(passes);
+                machine.step(steps);
+                let now = clock.now();
+                let lasted = now.since(before);
+                proptest::prop_assert!(lasted >= Duration::from_millis(passes.into()));
+                proptest::prop_assert!(now >= machine.now());
+                before = now;
+            }
+        }
+    }
+
+    #[test]
+    fn seeded_ids_repeat_and_differ() {
+        let (one, two) = (SeededIds::new(7), SeededIds::new(7));
+        let first: Vec<_> = (0..4).map(|_| one.random()).collect();
+        let second: Vec<_> = (0..4).map(|_| two.random()).collect();
+        assert_eq!(first, second);
+        assert_ne!(first[0], first[1]);
+    }
+}

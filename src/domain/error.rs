@@ -1,0 +1,506 @@
+//! The one error type and its table. Category, retryability and the next call are functions of the [`Code`]; the only wire
+//! form is [`Error::payload`] (S2, section 10).
+
+use std::{error::Error as StdError, fmt};
+
+use serde_json::{Map, Value, json};
+
+mod code;
+mod failure;
+mod next;
+mod plain;
+mod typed;
+mod violation;
+
+pub use self::next::{address, again, call, in_quotes, read};
+pub use self::plain::plain;
+pub use self::typed::shell_word;
+pub use self::violation::counted;
+use self::{
+    code::{BY_ID, ENDED, ENDED_TYPED},
+    next::fill_words,
+};
+pub use self::{
+    code::{Category, Code, Stage},
+    failure::{FAILED_STATUSES, FailureCode, class_of_failure, failure_named, failure_words},
+    next::{Next, NextCall},
+    violation::{Edit, Suggestion, Violation},
+};
+
+/// The result of every operation of midex that may fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The names of the final states.
+const FINAL: [&str; 4] = ["completed", "failed", "abandoned", "diverged"];
+/// The next call if the context lacks a value that the call of the table needs.
+const FALLBACK: NextCall = call("execution.resume", &[], "it shows what is open");
+
+/// The next call that lifts a pause, and what a person types in its place, by the reason of the pause. Of several reasons the
+/// first in this table counts.
+const PAUSES: &[(&str, NextCall, &[&str])] = &[
+    (
+        "person",
+        call(
+            "execution.resume",
+            BY_ID,
+            "once whoever paused it lets it go on; its tokens stay valid",
+        ),
+        &["Run `midex resume {execution_id}`: once it may go on"],
+    ),
+    (
+        "budget",
+        call(
+            "execution.resume",
+            BY_ID,
+            "once your user has looked at what begins so many executions and wants it to go on; execution.abandon ends it with all below it",
+        ),
+        &[
+            "Run `midex resume {execution_id}`: once you have looked at what begins so many executions; `midex abandon {execution_id}` ends it with all below it",
+        ],
+    ),
+    (
+        "engine_fault",
+        call("execution.resume", BY_ID, "it is tried again"),
+        &["Run `midex resume {execution_id}`: it is tried again"],
+    ),
+    (
+        "output_invalid",
+        call(
+            "execution.resume",
+            BY_ID,
+            "it grants as many tries again, and shows what the output must be; the token stays valid",
+        ),
+        &["Run `midex resume {execution_id}`: it grants as many tries again"],
+    ),
+    (
+        "outcome_unknown",
+        read(
+            address!("workflow_status/{execution_id}"),
+            "waits names the steps; then say with execution.resolve what came of them",
+        )
+        .after("help find out whether the work that was cut off took effect"),
+        &[
+            "Run `midex show {execution_id}`: it names the steps; find out what came of them, and say it with `midex resolve`",
+        ],
+    ),
+    (
+        "catalog_missing",
+        call(
+            "catalog.list",
+            &[],
+            "it shows which catalogs there are; import or enable the one that the execution waits for, and it goes on by itself",
+        ),
+        &[
+            "Run `midex catalog list`: import or enable the catalog that the execution waits for, and it goes on by itself",
+        ],
+    ),
+    (
+        "gate",
+        call("execution.wait", BY_ID, "it answers when that is done")
+            .after("run `midex approve {execution_id}[ --data-dir '{data_dir}']` in a terminal"),
+        &["Run `midex approve {execution_id}` in a terminal"],
+    ),
+];
+
+/// What a person does next on the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Typed {
+    /// A sentence whose names (`{name}`) take what the context has.
+    Words(&'static str),
+    /// Sentences of which the first counts whose names the context has all.
+    OneOf(Vec<String>),
+    /// The text of a server, which may be of another version.
+    Verbatim(String),
+}
+
+/// Whether a suggested action is a call, as `error::next` prints it, alone or after what a person does first.
+fn is_call(words: &str) -> bool {
+    let begins = |words: &str| {
+        ["Call ", "Send the same call"]
+            .iter()
+            .any(|one| words.starts_with(one))
+    };
+    begins(words) || words.split(". ").skip(1).any(begins)
+}
+
+/// What a service answered a command that failed, in the context and in the wire form.
+const RESPONSE: &str = "response_payload";
+
+/// An error of midex: a code with a message and context. It is one machine word wide.
+#[derive(Clone)]
+pub struct Error(Box<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    code: Code,
+    message: String,
+    context: Map<String, Value>,
+    violations: Vec<Violation>,
+    next: Option<Next>,
+    /// What counts in the place of what the code says.
+    is_retryable: Option<bool>,
+    source: Option<std::sync::Arc<dyn StdError + Send + Sync>>,
+}
+
+impl Error {
+    /// An error with a message for the reader, which names the thing and the place and has no full stop.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self(Box::new(Inner {
+            code,
+            message: message.into(),
+            context: Map::new(),
+            violations: Vec::new(),
+            next: None,
+            is_retryable: None,
+            source: None,
+        }))
+    }
+
+    /// A fault of midex itself.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(Code::Internal, message)
+    }
+
+    /// Something exceeds `limit`, which the reader is told.
+    pub fn limit(limit: impl Into<String>) -> Self {
+        let limit = limit.into();
+        Self::new(Code::LimitExceeded, &*limit).with("limit", limit.clone())
+    }
+
+    /// Adds an identifier to the context: `execution_id`, `workflow_state`, `step_id`, `path`, `line`…
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.0.context.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Names the tool whose call was refused, unless the context names one already.
+    #[must_use]
+    pub fn during(self, tool: &str) -> Self {
+        if self.0.context.contains_key("tool") {
+            return self;
+        }
+        self.with("tool", tool)
+    }
+
+    /// Adds the violations of the refused request.
+    #[must_use]
+    pub fn with_violations(mut self, violations: Vec<Violation>) -> Self {
+        self.0.violations = violations;
+        self
+    }
+
+    /// Replaces the next call of the code.
+    #[must_use]
+    pub fn with_next(mut self, next: NextCall) -> Self {
+        self.0.next = Some(Next::Call(next));
+        self
+    }
+
+    /// Replaces the next call with that of another code.
+    #[must_use]
+    pub fn with_next_of(mut self, code: Code) -> Self {
+        self.0.next = Some(code.next());
+        self
+    }
+
+    /// Replaces the next call with words, for the command line and for peers that break the protocol.
+    #[must_use]
+    pub fn with_action(mut self, action: &'static str) -> Self {
+        self.0.next = Some(Next::Words(action));
+        self
+    }
+
+    /// Says whether the same call may succeed later, where that depends on more than the code.
+    #[must_use]
+    pub fn with_retryable(mut self, is_retryable: bool) -> Self {
+        self.0.is_retryable = Some(is_retryable);
+        self
+    }
+
+    /// Whether the same call may succeed later.
+    pub fn is_retryable(&self) -> bool {
+        let of_code = self.0.code.retryable();
+        self.0.is_retryable.unwrap_or(of_code)
+    }
+
+    /// Replaces the message.
+    #[must_use]
+    pub fn with_message(mut self, message: impl Into<String>) -> Self {
+        self.0.message = message.into();
+        self
+    }
+
+    /// Adds the cause for the log; it never reaches the wire.
+    #[must_use]
+    pub fn because(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
+        self.0.source = Some(std::sync::Arc::new(source));
+        self
+    }
+
+    /// The code of the error.
+    pub fn code(&self) -> Code {
+        self.0.code
+    }
+
+    /// The message, without the next call.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// One identifier of the context.
+    pub fn context(&self, name: &str) -> Option<&Value> {
+        self.0.context.get(name)
+    }
+
+    /// The violations of the refused request.
+    pub fn violations(&self) -> &[Violation] {
+        &self.0.violations
+    }
+
+    /// The one right next call, in the grammar of `error::next`.
+    pub fn suggested_action(&self) -> String {
+        let context = &self.0.context;
+        let call = match self.0.next.clone().unwrap_or(self.0.code.next()) {
+            Next::Words(words) => return fill_words(words, context),
+            Next::Verbatim(words) => return words,
+            Next::WhileOpen(_) | Next::ByPause if self.has_ended() => ENDED,
+            Next::ByState(_, call) if self.has_ended() => call,
+            Next::Call(call) | Next::WhileOpen(call) | Next::ByState(call, _) => call,
+            Next::ByPause => self.call_that_lifts(),
+        };
+        call.print(context)
+            .or_else(|| FALLBACK.print(context))
+            .unwrap_or_default()
+    }
+
+    /// How far the call came: a definition that cannot be read was not judged.
+    fn stage(&self) -> Stage {
+        match self.0.violations.first() {
+            Some(first)
+                if self.0.code == Code::WorkflowValidationFailed && first.rule == "syntax" =>
+            {
+                Stage::Parse
+            }
+            _ => self.0.code.stage(),
+        }
+    }
+
+    /// Whether the context says that the execution has ended.
+    fn has_ended(&self) -> bool {
+        let state = self.context("workflow_state").and_then(Value::as_str);
+        state.is_some_and(|state| FINAL.contains(&state))
+    }
+
+    /// The call that lifts the pause of the context.
+    fn call_that_lifts(&self) -> NextCall {
+        let first = self.lifted();
+        let standing = read(
+            address!("current_step/{execution_id}"),
+            "it says where the execution stands",
+        );
+        first.map_or(standing, |(_, call, _)| *call)
+    }
+
+    /// The row of the first reason that the execution is paused for.
+    fn lifted(&self) -> Option<&'static (&'static str, NextCall, &'static [&'static str])> {
+        let reasons = self.context("pause_reasons").and_then(Value::as_array)?;
+        let holds = |name: &str| reasons.iter().any(|reason| reason == name);
+        PAUSES.iter().find(|(name, ..)| holds(name))
+    }
+
+    /// What a person does next on the command line: words that came with the error, else the column of the table.
+    pub fn typed(&self) -> Typed {
+        match &self.0.next {
+            Some(Next::Words(words)) => Typed::Words(words),
+            Some(Next::Verbatim(words)) if !is_call(words) => Typed::Verbatim(words.clone()),
+            _ => Typed::OneOf(self.sentences()),
+        }
+    }
+
+    /// The sentences of the column, without the parts whose names the context lacks.
+    fn sentences(&self) -> Vec<String> {
+        let column = self.column().iter();
+        let has = |name: &str| self.context(name).is_some();
+        column.map(|words| typed::with_parts(words, has)).collect()
+    }
+
+    fn column(&self) -> &'static [&'static str] {
+        match self.0.code.next() {
+            Next::WhileOpen(_) | Next::ByPause if self.has_ended() => ENDED_TYPED,
+            Next::ByPause => self
+                .lifted()
+                .map_or(self.0.code.typed(), |(.., typed)| typed),
+            _ => self.0.code.typed(),
+        }
+    }
+
+    /// The context with S2's names of executions and workflows beside ours.
+    fn wire_context(&self) -> Map<String, Value> {
+        let mut context = self.0.context.clone();
+        // It is large, and stands beside the context.
+        context.remove(RESPONSE);
+        for (ours, of_s2) in [("execution_id", "run_id"), ("workflow", "workflow_id")] {
+            if let Some(value) = self.context(ours) {
+                context.insert(of_s2.to_owned(), value.clone());
+            }
+        }
+        context
+    }
+
+    /// The wire form (S2, section 10), which is the same for every surface.
+    pub fn payload(&self, correlation_id: &str) -> Map<String, Value> {
+        let mut payload = Map::new();
+        payload.insert("error_code".into(), json!(self.0.code.as_str()));
+        payload.insert("category".into(), json!(self.0.code.category()));
+        payload.insert("message".into(), json!(self.0.message));
+        payload.insert("context".into(), Value::Object(self.wire_context()));
+        payload.insert("failure_stage".into(), json!(self.stage()));
+        payload.insert("retryable".into(), json!(self.is_retryable()));
+        payload.insert("suggested_action".into(), json!(self.suggested_action()));
+        payload.insert("correlation_id".into(), json!(correlation_id));
+        if !self.0.violations.is_empty() {
+            payload.insert("violations".into(), json!(self.0.violations));
+        }
+        // Where S2, section 10.3, has them.
+        for name in ["step_id", "command", RESPONSE] {
+            if let Some(value) = self.0.context.get(name) {
+                payload.insert(name.to_owned(), value.clone());
+            }
+        }
+        payload
+    }
+
+    /// Reads an error from its wire form, which a server of another version may have written. A code that this version does
+    /// not know becomes `INTERNAL`, with its message kept.
+    pub fn from_payload(payload: &Map<String, Value>) -> Self {
+        let text = |name: &str| payload.get(name).and_then(Value::as_str);
+        let code = text("error_code")
+            .and_then(Code::parse)
+            .unwrap_or(Code::Internal);
+        let mut error = Self::new(
+            code,
+            text("message").unwrap_or("the server refused without a word"),
+        );
+        if let Some(context) = payload.get("context").and_then(Value::as_object) {
+            error.0.context.clone_from(context);
+        }
+        error.0.next = text("suggested_action").map(|action| Next::Verbatim(action.to_owned()));
+        error.0.is_retryable = payload.get("retryable").and_then(Value::as_bool);
+        if let Some(said) = payload.get(RESPONSE) {
+            error.0.context.insert(RESPONSE.to_owned(), said.clone());
+        }
+        let violations = payload
+            .get("violations")
+            .cloned()
+            .map(serde_json::from_value);
+        error.0.violations = violations.and_then(Result::ok).unwrap_or_default();
+        error
+    }
+
+    /// The exit code of a command that ends with this error: 75 retryable, 2 internal, else 1.
+    pub fn exit_code(&self) -> u8 {
+        match self.0.code {
+            Code::UsageInvalid => 2,
+            code if code.category() == Category::Internal => 2,
+            _ if self.is_retryable() => 75,
+            _ => 1,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: {} {:?}",
+            self.0.code, self.0.message, self.0.context
+        )?;
+        if !self.0.violations.is_empty() {
+            write!(f, " {:?}", self.0.violations)?;
+        }
+        Ok(())
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0
+            .source
+            .as_deref()
+            .map(|source| source as &(dyn StdError + 'static))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_one_word_wide() {
+        assert_eq!(size_of::<Error>(), size_of::<usize>());
+    }
+
+    #[test]
+    fn every_code_has_a_distinct_name_and_an_action() {
+        let mut names: Vec<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Code::ALL.len());
+        for code in Code::ALL {
+            let action = Error::new(*code, "x").suggested_action();
+            assert!(
+                !action.is_empty() && !action.ends_with('.') && !action.contains('{'),
+                "{code}: {action}"
+            );
+        }
+    }
+
+    #[test]
+    fn exit_codes_follow_the_contract() {
+        let code = |code| Error::new(code, "x").exit_code();
+        assert_eq!(code(Code::UsageInvalid), 2);
+        assert_eq!(code(Code::Internal), 2);
+        assert_eq!(code(Code::StoreCorrupt), 2);
+        assert_eq!(code(Code::StoreBusy), 75);
+        assert_eq!(code(Code::WorkflowNotFound), 1);
+    }
+
+    #[test]
+    fn an_error_survives_the_wire() {
+        let violation = Violation {
+            actual: Some("b".into()),
+            ..Violation::new("/a", "type", "m")
+        };
+        let error = Error::new(Code::StepOutputInvalid, "words")
+            .with("execution_id", "a b")
+            .with_action("Read {execution_id}")
+            .with_violations(vec![violation]);
+        let again = Error::from_payload(&error.payload("c"));
+        assert_eq!(again.payload("c"), error.payload("c"));
+        let unknown = json!({ "error_code": "FROM_LATER", "message": "words" });
+        let unknown = Error::from_payload(unknown.as_object().expect("an object"));
+        assert_eq!(
+            (unknown.code(), unknown.message()),
+            (Code::Internal, "words")
+        );
+    }
+
+    #[test]
+    fn the_action_names_the_execution_as_a_uri_part() {
+        let error = Error::new(Code::TokenExpired, "x").with("execution_id", "a b/c");
+        assert!(
+            error
+                .suggested_action()
+                .contains("'midex://workflow/current_step/a%20b%2Fc':"),
+            "{}",
+            error.suggested_action()
+        );
+    }
+}

@@ -1,0 +1,325 @@
+//! The next call after an error: data in the table of codes, printed by one function in one grammar:
+//!
+//! ```text
+//! [Ask your user to WORDS. ]Call TOOL[ again][ with NAME 'VALUE'[ and NAME 'VALUE']…][: WORDS]
+//! ```
+//!
+//! `again` keeps the other arguments of the refused call. A quote within a VALUE is written twice.
+
+use serde_json::{Map, Value};
+
+use crate::uri;
+
+/// The one right next call. Every text is a template: `{name}` takes the value of that name from the error's context. A part
+/// in brackets is left out if the context lacks a name in it, and so is the whole text outside brackets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NextCall {
+    /// The action of a person that must come first: an imperative that begins in lower case.
+    person: &'static str,
+    tool: &'static str,
+    is_again: bool,
+    /// Whether the call takes its arguments from `arguments` of the context; if they are not all texts, it is printed as
+    /// `again`.
+    is_corrected: bool,
+    arguments: &'static [(&'static str, &'static str)],
+    words: &'static str,
+}
+
+/// What to do after an error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// A call.
+    Call(NextCall),
+    /// A call while the execution is open; after its end, a read of its history.
+    WhileOpen(NextCall),
+    /// The first call while the execution is open, else the second.
+    ByState(NextCall, NextCall),
+    /// The call that lifts the pause; after the execution's end, a read of its history.
+    ByPause,
+    /// Words instead of a call: for the command line, and for faults of the protocol.
+    Words(&'static str),
+    /// The text of a server, which may be of another version.
+    Verbatim(String),
+}
+
+/// A call of `tool`.
+pub const fn call(
+    tool: &'static str,
+    arguments: &'static [(&'static str, &'static str)],
+    words: &'static str,
+) -> NextCall {
+    NextCall {
+        person: "",
+        tool,
+        is_again: false,
+        is_corrected: false,
+        arguments,
+        words,
+    }
+}
+
+/// A read of a resource. `uri` is the whole address; its variables are encoded when they are filled in.
+pub const fn read(
+    uri: &'static [(&'static str, &'static str); 1],
+    words: &'static str,
+) -> NextCall {
+    call("workflow.read", uri, words)
+}
+
+/// The refused call again.
+pub const fn again(words: &'static str) -> NextCall {
+    NextCall {
+        is_again: true,
+        ..call("{tool}", &[], words)
+    }
+}
+
+/// The refused call with the corrected `arguments` of the context; again as it was if there are none, or not all are texts.
+pub(crate) const fn corrected(words: &'static str) -> NextCall {
+    NextCall {
+        is_corrected: true,
+        ..again(words)
+    }
+}
+
+/// The argument of a read.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! address {
+    ($path:literal) => {
+        &[("uri", concat!("midex://workflow/", $path))]
+    };
+}
+pub use crate::address;
+
+impl NextCall {
+    /// The call after a person has done this.
+    #[must_use]
+    pub const fn after(self, person: &'static str) -> Self {
+        Self { person, ..self }
+    }
+
+    /// The call of another tool.
+    #[must_use]
+    pub const fn of(self, tool: &'static str) -> Self {
+        Self { tool, ..self }
+    }
+
+    /// The call with these arguments, which replace or extend those of the refused call.
+    #[must_use]
+    pub const fn with(self, arguments: &'static [(&'static str, &'static str)]) -> Self {
+        Self { arguments, ..self }
+    }
+
+    /// Prints the call in the grammar of this module. `None` if the context lacks a value that the call itself needs.
+    pub(super) fn print(&self, context: &Map<String, Value>) -> Option<String> {
+        let mut text = String::new();
+        if let Some(person) = fill(self.person, context).filter(|words| !words.is_empty()) {
+            text.extend(["Ask your user to ", &person, ". "]);
+        }
+        let corrected = self
+            .is_corrected
+            .then(|| corrected_arguments(context))
+            .flatten();
+        let is_again = self.is_again && corrected.is_none();
+        let tool = match fill(self.tool, context) {
+            Some(tool) => format!("Call {tool}"),
+            // The context does not name the call, but its sender knows it.
+            None if is_again => "Send the same call".to_owned(),
+            None => return None,
+        };
+        text.push_str(&tool);
+        if is_again {
+            text.push_str(" again");
+        }
+        let arguments = match &corrected {
+            Some(arguments) => arguments,
+            None => &self.filled(context)?,
+        };
+        for (at, (name, value)) in arguments.iter().enumerate() {
+            let joint = if at == 0 { " with " } else { " and " };
+            text.extend([joint, name, " '", &in_quotes(value), "'"]);
+        }
+        let words = corrected.map_or(self.words, |_| IF_MEANT);
+        if let Some(words) = fill(words, context).filter(|words| !words.is_empty()) {
+            text.extend([": ", &words]);
+        }
+        Some(text)
+    }
+
+    fn filled<'a>(&'a self, context: &Map<String, Value>) -> Option<Vec<(&'a str, String)>> {
+        let arguments = self.arguments.iter();
+        arguments
+            .map(|(name, value)| Some((*name, fill(value, context)?)))
+            .collect()
+    }
+}
+
+/// The `arguments` of the context, if all of them are texts.
+fn corrected_arguments(context: &Map<String, Value>) -> Option<Vec<(&str, String)>> {
+    let arguments = context.get("arguments")?.as_object()?.iter();
+    arguments
+        .map(|(name, value)| Some((name.as_str(), value.as_str()?.to_owned())))
+        .collect()
+}
+
+const IF_MEANT: &str = "if that is what was meant";
+
+/// Fills the context into a template; a name that the context lacks is printed as a word.
+pub(super) fn fill_words(template: &str, context: &Map<String, Value>) -> String {
+    let fallback = |name: &str| Some(name.replace('_', " "));
+    fill_with(template, context, fallback).unwrap_or_default()
+}
+
+fn fill(template: &str, context: &Map<String, Value>) -> Option<String> {
+    fill_with(template, context, |_| None)
+}
+
+fn fill_with(
+    template: &str,
+    context: &Map<String, Value>,
+    lacking: impl Fn(&str) -> Option<String> + Copy,
+) -> Option<String> {
+    let Some((before, rest)) = template.split_once('[') else {
+        return fill_whole(template, context, lacking);
+    };
+    let (optional, after) = rest.split_once(']').unwrap_or((rest, ""));
+    let optional = fill_whole(optional, context, |_| None).unwrap_or_default();
+    let before = fill_whole(before, context, lacking)?;
+    Some(before + &optional + &fill_with(after, context, lacking)?)
+}
+
+fn fill_whole(
+    template: &str,
+    context: &Map<String, Value>,
+    lacking: impl Fn(&str) -> Option<String>,
+) -> Option<String> {
+    let mut filled = String::new();
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once('{') {
+        filled.push_str(before);
+        let Some((name, after)) = after.split_once('}').filter(|(name, _)| is_name(name)) else {
+            filled.push('{');
+            rest = after;
+            continue;
+        };
+        let value = match context.get(name) {
+            Some(Value::String(text)) => text.clone(),
+            Some(value) => value.to_string(),
+            None => lacking(name)?,
+        };
+        // In a URI an id or a name must be one path segment; `{address}` is several.
+        let is_segment = name != "address" && ends_in_address(&filled);
+        filled.push_str(&if is_segment {
+            uri::encode(&value)
+        } else {
+            value
+        });
+        rest = after;
+    }
+    filled.push_str(rest);
+    Some(filled)
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+}
+
+/// Whether `text` ends within the path of a URI of midex.
+fn ends_in_address(text: &str) -> bool {
+    let last = text.rsplit([' ', '\'', '`']).next().unwrap_or_default();
+    last.starts_with("midex://") && last.ends_with('/')
+}
+
+/// Doubles the quotes in a value, which stands between the quotes of a call.
+pub fn in_quotes(value: &str) -> String {
+    value.replace('\'', "''")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn printed(call: NextCall, context: &Value) -> Option<String> {
+        call.print(context.as_object().expect("an object"))
+    }
+
+    #[test]
+    fn a_call_is_printed_in_one_grammar() {
+        let id =
+            json!({ "execution_id": "it's a/b", "tool": "workflow.start", "limit": "9 bytes" });
+        let by_id: &[(&str, &str)] = &[("execution_id", "{execution_id}"), ("project", "*")];
+        for (call, expected) in [
+            (call("execution.list", &[], ""), "Call execution.list"),
+            (
+                call("execution.list", by_id, "so {}"),
+                "Call execution.list with execution_id 'it''s a/b' and project '*': so {}",
+            ),
+            (
+                read(address!("current_step/{execution_id}"), "x"),
+                "Call workflow.read with uri 'midex://workflow/current_step/it%27s%20a%2Fb': x",
+            ),
+            (
+                again("send less, {limit}"),
+                "Call workflow.start again: send less, 9 bytes",
+            ),
+            (
+                again("").with(by_id),
+                "Call workflow.start again with execution_id 'it''s a/b' and project '*'",
+            ),
+            (corrected("x"), "Call workflow.start again: x"),
+            (
+                call("execution.wait", &[], "").after("run `midex approve {execution_id}`"),
+                "Ask your user to run `midex approve it's a/b`. Call execution.wait",
+            ),
+        ] {
+            assert_eq!(printed(call, &id).as_deref(), Some(expected));
+        }
+    }
+
+    #[test]
+    fn a_mended_call_has_its_own_arguments_where_they_can_be_written() {
+        for (arguments, expected) in [
+            (json!({}), "Call a.b: if that is what was meant"),
+            (
+                json!({ "c": "it's {tool}", "d": "e" }),
+                "Call a.b with c 'it''s {tool}' and d 'e': if that is what was meant",
+            ),
+            (json!({ "c": "d", "limit": 3 }), "Call a.b again: x"),
+        ] {
+            let context = json!({ "tool": "a.b", "arguments": arguments });
+            assert_eq!(printed(corrected("x"), &context).as_deref(), Some(expected));
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_never_printed() {
+        assert_eq!(printed(call("a.b", &[("x", "{x}")], ""), &json!({})), None);
+        let lacking = again("see {limit}").after("free {path}");
+        assert_eq!(
+            printed(lacking, &json!({})).as_deref(),
+            Some("Send the same call again")
+        );
+        let optional = call("a.b", &[], "x[ --at '{path}'] y");
+        assert_eq!(
+            printed(optional, &json!({})).as_deref(),
+            Some("Call a.b: x y")
+        );
+        assert_eq!(
+            printed(optional, &json!({ "path": "/p" })).as_deref(),
+            Some("Call a.b: x --at '/p' y")
+        );
+        let context = json!({ "path": 1 });
+        let filled = fill_words(
+            "Move {path} to {other_place} {}",
+            context.as_object().expect("an object"),
+        );
+        assert_eq!(filled, "Move 1 to other place {}");
+    }
+}

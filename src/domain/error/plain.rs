@@ -1,0 +1,119 @@
+//! What the operating system refuses, in plain words: nobody has to know what `ENOENT` or "entity not found" means.
+
+use std::io;
+
+use rustix::io::Errno;
+
+/// What the standard library has no kind of its own for.
+const BY_NUMBER: &[(Errno, &str)] = &[
+    (Errno::IO, "the disk reports a fault"),
+    (Errno::NFILE, "this machine has too many files open"),
+    (Errno::MFILE, "this process has too many files open"),
+    (Errno::LOOP, "its links lead in a circle"),
+];
+
+/// The words for the refusals that users meet.
+const BY_KIND: &[(io::ErrorKind, &str)] = &[
+    (io::ErrorKind::NotFound, "it is not there"),
+    (
+        io::ErrorKind::PermissionDenied,
+        "this user has no permission for that",
+    ),
+    (io::ErrorKind::AlreadyExists, "something is there already"),
+    (
+        io::ErrorKind::NotADirectory,
+        "it, or what it is to lie in, is not a directory",
+    ),
+    (io::ErrorKind::IsADirectory, "it is a directory"),
+    (
+        io::ErrorKind::DirectoryNotEmpty,
+        "the directory is not empty",
+    ),
+    (
+        io::ErrorKind::ReadOnlyFilesystem,
+        "the file system can only be read",
+    ),
+    (io::ErrorKind::StorageFull, "no room is left there"),
+    (
+        io::ErrorKind::QuotaExceeded,
+        "this user has no room left there",
+    ),
+    (io::ErrorKind::FileTooLarge, "it would be too large"),
+    (io::ErrorKind::InvalidFilename, "the name is too long"),
+    (
+        io::ErrorKind::InvalidInput,
+        "the system does not take such a name or value",
+    ),
+    (io::ErrorKind::InvalidData, "its content is damaged"),
+    (io::ErrorKind::UnexpectedEof, "it ends too early"),
+    (io::ErrorKind::ResourceBusy, "something else uses it"),
+    (
+        io::ErrorKind::AddrInUse,
+        "another process listens there already",
+    ),
+    (
+        io::ErrorKind::AddrNotAvailable,
+        "this machine has no such address",
+    ),
+    (io::ErrorKind::ConnectionRefused, "nobody listens there"),
+    (
+        io::ErrorKind::ConnectionReset,
+        "the other side broke the connection off",
+    ),
+    (io::ErrorKind::TimedOut, "it took too long"),
+    (io::ErrorKind::BrokenPipe, "its reader is gone"),
+    (io::ErrorKind::OutOfMemory, "there is not enough memory"),
+    (
+        io::ErrorKind::Unsupported,
+        "the file system or the machine cannot do that",
+    ),
+];
+
+/// Why the system refused, as a clause that follows a colon. An error that has words of its own keeps them.
+pub fn plain(error: &io::Error) -> String {
+    if error.get_ref().is_some() {
+        return error.to_string();
+    }
+    let number = error.raw_os_error();
+    let by_number = BY_NUMBER
+        .iter()
+        .find(|(known, _)| Some(known.raw_os_error()) == number);
+    let by_kind = || BY_KIND.iter().find(|(kind, _)| *kind == error.kind());
+    let words = by_number
+        .map(|(_, words)| *words)
+        .or_else(|| by_kind().map(|(_, words)| *words));
+    words.map_or_else(|| without_number(&error.to_string()), str::to_owned)
+}
+
+/// The system's own words, without the number of the error.
+fn without_number(text: &str) -> String {
+    let words = text.split(" (os error ").next().unwrap_or(text);
+    let mut letters = words.chars();
+    let first = letters.next().map(char::to_lowercase);
+    first.into_iter().flatten().chain(letters).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_error_of_the_system_is_told_in_its_own_terms() {
+        for number in 1..=133 {
+            let words = plain(&io::Error::from_raw_os_error(number));
+            assert!(
+                !words.is_empty() && !words.contains("os error") && !words.contains("entity"),
+                "{number}: {words}"
+            );
+        }
+        for (number, words) in [
+            (2, "it is not there"),
+            (28, "no room is left there"),
+            (40, "its links lead in a circle"),
+            (71, "protocol error"),
+        ] {
+            assert_eq!(plain(&io::Error::from_raw_os_error(number)), words);
+        }
+        assert_eq!(plain(&io::Error::other("our own words")), "our own words");
+    }
+}

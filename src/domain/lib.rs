@@ -1,0 +1,57 @@
+//! The domain of midex (internal: no semver promise). Pure: no IO, no async, no clock, no randomness; what comes from
+//! outside is an argument.
+
+pub mod artifact;
+pub mod body;
+pub mod check;
+pub mod class;
+pub mod clock;
+pub mod complexity;
+pub mod definition;
+pub mod document;
+pub mod draft;
+pub mod error;
+pub mod event;
+pub mod execution;
+pub mod expression;
+pub mod failure;
+pub mod finding;
+pub mod grammar;
+pub mod id;
+pub mod inherit;
+pub mod input;
+pub mod limits;
+pub mod lookup;
+pub mod mask;
+pub mod nearest;
+pub mod node;
+pub mod offer;
+pub mod operation;
+pub mod schema;
+pub mod span;
+pub mod state;
+pub mod telemetry;
+pub mod token;
+pub mod truncate;
+pub mod uri;
+pub mod view;
+pub mod visible;
+mod words;
+
+pub use self::{
+    artifact::{Artifact, ArtifactKind, ArtifactReference},
+    class::Class,
+    complexity::Complexity,
+    definition::{Definition, Persona, Step, StepKind, Workflow},
+    document::{Digest, Document},
+    event::{Awaiting, Event, Failure, Outcome, PauseReason, Payload, Row, Sequence},
+    execution::{Change, Command, Decision, Execution, Facts, Lifecycle, StepStatus, Transition},
+    expression::{Expression, Template},
+    failure::FailureCode,
+    id::{AgentName, ExecutionId, InputName, StepId, WorkflowName},
+    input::{DefaultSources, Input, Inputs},
+    lookup::{Directories, Lookup, NamedByProject},
+    mask::Mask,
+    state::State,
+    token::{Grant, Nonce, Token},
+};

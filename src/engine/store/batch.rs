@@ -1,0 +1,367 @@
+//! One batch inside one write transaction: compare, and set.
+
+use std::{collections::HashMap, sync::Arc};
+
+use redb::{
+    ReadTransaction, ReadableTable, ReadableTableMetadata, Table, TableDefinition, WriteTransaction,
+};
+
+use super::{
+    Refusal,
+    changes::{Change, Changes},
+    check_follows, conflict,
+    dirty::DirtySet,
+    fault::fault,
+    record::{self, RowHeader},
+};
+use midex_domain::{Digest, ExecutionId, Row, Sequence, clock::Timestamp, error::Result, limits};
+
+/// Execution id → snapshot.
+pub(super) const EXECUTIONS: TableDefinition<'_, &str, &[u8]> =
+    TableDefinition::new("executions.v1");
+/// Key → row. Rows and refusals share one sequence of keys.
+pub(super) const JOURNAL: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("journal.v1");
+/// The ids of the executions that have not ended → when time moves them next, in milliseconds.
+pub(super) const OPEN: TableDefinition<'_, &str, Option<i64>> = TableDefinition::new("open.v1");
+/// Digest → content.
+pub(super) const CONTENT: TableDefinition<'_, &[u8; 32], &[u8]> =
+    TableDefinition::new("content.v1");
+/// Key → refusal.
+pub(super) const REFUSALS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("refusals.v1");
+/// Name → what there is to say of the whole file.
+pub(super) const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta.v1");
+
+/// The entry of `meta.v1` that names a journal key below which snapshots cover every row, little-endian. Rows
+/// say the same of their own time; the larger one counts. It may be missing.
+pub(super) const REPLAY_FROM_KEY: &str = "replay_from";
+
+/// The entry of `meta.v1` that holds the name of the format. Until the first release each change of a record takes another
+/// name for this entry, and the one before joins those that an opening refuses.
+pub(super) const FORMAT_KEY: &str = "file_format";
+
+/// The format of the file as a whole.
+pub(super) const FORMAT: &str = "midex-1";
+
+/// What the writer knows of the file beyond its pages. Always rebuilt from the file alone.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    /// Executions that are ahead of their snapshots.
+    pub(super) heads: DirtySet,
+    /// The key of the next row or refusal.
+    pub(super) next_key: u64,
+    /// Where the next opening would begin to look for rows that no snapshot covers.
+    pub(super) scan_from: u64,
+    /// The room that is lacking to make durable what an opening has read of the redo log: it lies in memory alone, and the log
+    /// beside it.
+    pub(super) unfolded: Option<u64>,
+}
+
+/// What a caller asks of the writer, encoded.
+#[derive(Debug)]
+pub(super) enum Write {
+    /// Store a transition.
+    Transition {
+        /// What happened; needed for the compare.
+        row: Arc<Row>,
+        /// The same row, encoded.
+        row_bytes: Vec<u8>,
+        /// The execution after it, where a snapshot is due.
+        snapshot: Option<Vec<u8>>,
+        /// Content to be stored by digest.
+        contents: Vec<(Digest, Arc<[u8]>)>,
+        /// What becomes of its entry in the index of open executions.
+        open: OpenEntry,
+    },
+    /// Store a snapshot of what is stored already.
+    Checkpoint {
+        /// Of this execution.
+        id: ExecutionId,
+        /// At this revision.
+        revision: u64,
+        /// Encoded.
+        snapshot: Vec<u8>,
+    },
+}
+
+/// What becomes of the entry that an execution has in the index of open ones.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum OpenEntry {
+    /// It stays as it is.
+    Stays,
+    /// It says from now on when time moves the execution.
+    Says(Option<Timestamp>),
+    /// It goes: the execution has ended.
+    Goes,
+}
+
+impl Write {
+    /// How much is to be written besides [`Write::contents`].
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Transition {
+                row_bytes,
+                snapshot,
+                ..
+            } => row_bytes.len() + snapshot.as_ref().map_or(0, Vec::len),
+            Self::Checkpoint { snapshot, .. } => snapshot.len(),
+        }
+    }
+
+    /// What is to be written where it is not stored yet.
+    pub(super) fn contents(&self) -> &[(Digest, Arc<[u8]>)] {
+        match self {
+            Self::Transition { contents, .. } => contents,
+            Self::Checkpoint { .. } => &[],
+        }
+    }
+}
+
+/// What came of a batch, once it is durable.
+#[derive(Debug, Default)]
+pub(super) struct Effects {
+    /// For each request its journal key, or why it was refused.
+    pub(super) answers: Vec<Result<Sequence>>,
+    /// Executions whose last row has changed and has no snapshot: for readers.
+    pub(super) heads: Vec<(ExecutionId, Option<u64>)>,
+    /// Transitions stored.
+    pub(super) transitions: u64,
+    /// Snapshots stored.
+    pub(super) snapshots: u64,
+    /// Whether there is anything to commit.
+    pub(super) changed: bool,
+}
+
+/// The sum of those `contents`, each with its length, that are stored.
+pub(super) fn stored_bytes(
+    transaction: &ReadTransaction,
+    contents: &HashMap<Digest, usize>,
+) -> Result<usize> {
+    let table = transaction.open_table(CONTENT).map_err(fault)?;
+    let mut bytes = 0;
+    for (digest, length) in contents {
+        if table.get(digest.as_bytes()).map_err(fault)?.is_some() {
+            bytes += length;
+        }
+    }
+    Ok(bytes)
+}
+
+/// Writes `refusals` and then `works`, each compared with what is stored, into `transaction`. After an error
+/// neither the transaction nor the ledger may be used again. What is written is noted in `changes` too.
+pub(super) fn apply<'a>(
+    transaction: &WriteTransaction,
+    ledger: &mut Ledger,
+    works: impl Iterator<Item = &'a mut Write>,
+    refusals: &[Refusal],
+    changes: &mut Changes,
+) -> Result<Effects> {
+    let mut effects = Effects::default();
+    if !refusals.is_empty() {
+        keep_refusals(transaction, ledger, refusals, changes)?;
+        effects.changed = true;
+    }
+    let mut batch = Batch {
+        transaction,
+        open: None,
+        executions: transaction.open_table(EXECUTIONS).map_err(fault)?,
+        journal: transaction.open_table(JOURNAL).map_err(fault)?,
+        content: transaction.open_table(CONTENT).map_err(fault)?,
+        ledger,
+        effects,
+        changes,
+    };
+    for work in works {
+        let answer = batch.write(work)?;
+        batch.effects.answers.push(answer);
+    }
+    Ok(batch.effects)
+}
+
+struct Batch<'a> {
+    transaction: &'a WriteTransaction,
+    /// Opened by the first transition that changes it: most batches have none.
+    open: Option<Table<'a, &'static str, Option<i64>>>,
+    executions: Table<'a, &'static str, &'static [u8]>,
+    journal: Table<'a, u64, &'static [u8]>,
+    content: Table<'a, &'static [u8; 32], &'static [u8]>,
+    ledger: &'a mut Ledger,
+    effects: Effects,
+    changes: &'a mut Changes,
+}
+
+/// Where an execution stands in the transaction.
+struct Stands {
+    revision: u64,
+    last: Option<u64>,
+    covered: bool,
+}
+
+impl Batch<'_> {
+    fn stands(&self, id: &ExecutionId) -> Result<Stands> {
+        if let Some(head) = self.ledger.heads.get(id) {
+            return Ok(Stands {
+                revision: head.revision,
+                last: Some(head.last),
+                covered: false,
+            });
+        }
+        let snapshot = self.executions.get(id.as_str()).map_err(fault)?;
+        let header = snapshot.map(|bytes| record::snapshot_header(bytes.value()));
+        let header = header.transpose()?;
+        Ok(Stands {
+            revision: header.map_or(0, |header| header.revision),
+            last: header.map(|header| header.last),
+            covered: true,
+        })
+    }
+
+    /// The outer error ends the batch, the inner one is this caller's alone.
+    fn write(&mut self, work: &mut Write) -> Result<Result<Sequence>> {
+        match work {
+            Write::Transition {
+                row,
+                row_bytes,
+                snapshot,
+                contents,
+                open,
+            } => {
+                let stands = self.stands(&row.execution_id)?;
+                if let Err(error) = check_follows(row, stands.revision) {
+                    return Ok(Err(error));
+                }
+                self.keep_contents(contents)?;
+                self.keep_index(&row.execution_id, *open)?;
+                self.transition(row, stands.last, row_bytes, snapshot.as_deref_mut())
+                    .map(Ok)
+            }
+            Write::Checkpoint {
+                id,
+                revision,
+                snapshot,
+            } => self.checkpoint(id, *revision, snapshot),
+        }
+    }
+
+    fn transition(
+        &mut self,
+        row: &Row,
+        previous: Option<u64>,
+        row_bytes: &mut [u8],
+        snapshot: Option<&mut [u8]>,
+    ) -> Result<Sequence> {
+        let id = &row.execution_id;
+        let key = self.ledger.next_key;
+        if let Some(snapshot) = snapshot {
+            self.keep_snapshot(id, key, snapshot)?;
+        } else {
+            self.ledger.heads.advance(id, row.revision, key);
+            self.effects.heads.push((id.clone(), Some(key)));
+        }
+        let replay_from = self.ledger.heads.replay_from().unwrap_or(key + 1);
+        let header = RowHeader {
+            previous,
+            replay_from,
+        };
+        record::seal_row(row_bytes, header);
+        self.journal.insert(key, &*row_bytes).map_err(fault)?;
+        self.changes.push(Change::Row(key, row_bytes));
+        self.ledger.next_key += 1;
+        self.effects.transitions += 1;
+        self.effects.changed = true;
+        Ok(Sequence(key))
+    }
+
+    fn checkpoint(
+        &mut self,
+        id: &ExecutionId,
+        revision: u64,
+        snapshot: &mut [u8],
+    ) -> Result<Result<Sequence>> {
+        let stands = self.stands(id)?;
+        let Some(last) = stands.last.filter(|_| stands.revision == revision) else {
+            return Ok(Err(conflict(id, revision, stands.revision)));
+        };
+        if !stands.covered {
+            self.keep_snapshot(id, last, snapshot)?;
+            self.effects.changed = true;
+        }
+        Ok(Ok(Sequence(last)))
+    }
+
+    fn keep_snapshot(&mut self, id: &ExecutionId, key: u64, snapshot: &mut [u8]) -> Result<()> {
+        record::seal_snapshot(snapshot, key);
+        self.executions
+            .insert(id.as_str(), &*snapshot)
+            .map_err(fault)?;
+        self.changes.push(Change::Snapshot(id.as_str(), snapshot));
+        if self.ledger.heads.cover(id) {
+            self.effects.heads.push((id.clone(), None));
+        }
+        self.effects.snapshots += 1;
+        Ok(())
+    }
+
+    fn keep_index(&mut self, id: &ExecutionId, entry: OpenEntry) -> Result<()> {
+        if matches!(entry, OpenEntry::Stays) {
+            return Ok(());
+        }
+        let open = match &mut self.open {
+            Some(open) => open,
+            none => none.insert(self.transaction.open_table(OPEN).map_err(fault)?),
+        };
+        let id = id.as_str();
+        let done = if let OpenEntry::Says(due) = entry {
+            let due = due.map(Timestamp::milliseconds);
+            self.changes.push(Change::Open(id, due));
+            open.insert(id, due)
+        } else {
+            self.changes.push(Change::Ended(id));
+            open.remove(id)
+        };
+        done.map(drop).map_err(fault)
+    }
+
+    fn keep_contents(&mut self, contents: &[(Digest, Arc<[u8]>)]) -> Result<()> {
+        for (digest, content) in contents {
+            let known = self
+                .content
+                .get(digest.as_bytes())
+                .map_err(fault)?
+                .is_some();
+            if !known {
+                self.content
+                    .insert(digest.as_bytes(), &**content)
+                    .map_err(fault)?;
+                self.changes
+                    .push(Change::Content(digest.as_bytes(), content));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn keep_refusals(
+    transaction: &WriteTransaction,
+    ledger: &mut Ledger,
+    refusals: &[Refusal],
+    changes: &mut Changes,
+) -> Result<()> {
+    let mut table = transaction.open_table(REFUSALS).map_err(fault)?;
+    for refusal in refusals {
+        let bytes = record::encode_refusal(refusal)?;
+        table
+            .insert(ledger.next_key, bytes.as_slice())
+            .map_err(fault)?;
+        changes.push(Change::Refusal(ledger.next_key, &bytes));
+        ledger.next_key += 1;
+    }
+    forget_old(&mut table)
+}
+
+/// Removes the oldest refusals beyond the limit.
+pub(super) fn forget_old(table: &mut Table<'_, u64, &'static [u8]>) -> Result<()> {
+    while table.len().map_err(fault)? > limits::REFUSALS_KEPT_MAX {
+        table.pop_first().map_err(fault)?;
+    }
+    Ok(())
+}

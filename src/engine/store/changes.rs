@@ -1,0 +1,137 @@
+//! What a batch puts into the tables, in order and as bytes: a record of the log. Putting it there twice, all of it and in
+//! order, is the same as once.
+//!
+//! A change is its kind `u8`, the length of its key and of its value, each `u32` little-endian, the key and the value.
+
+use super::record::damaged;
+use midex_domain::error::{Code, Error, Result};
+
+/// One put or removal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change<'a> {
+    /// A journal row at its key, sealed.
+    Row(u64, &'a [u8]),
+    /// The snapshot of an execution, sealed.
+    Snapshot(&'a str, &'a [u8]),
+    /// Content at its digest.
+    Content(&'a [u8; 32], &'a [u8]),
+    /// An execution is open, and time moves it then.
+    Open(&'a str, Option<i64>),
+    /// An execution is not open any more.
+    Ended(&'a str),
+    /// A refusal at its key; the oldest beyond the limit go.
+    Refusal(u64, &'a [u8]),
+}
+
+const ROW: u8 = 1;
+const SNAPSHOT: u8 = 2;
+const CONTENT: u8 = 3;
+const OPEN: u8 = 4;
+const OPEN_UNTIL: u8 = 5;
+const ENDED: u8 = 6;
+const REFUSAL: u8 = 7;
+
+/// What has been put so far, as long as it fits into the log.
+#[derive(Debug)]
+pub(super) struct Changes {
+    bytes: Option<Vec<u8>>,
+    most: usize,
+}
+
+impl Changes {
+    /// Nothing yet. Beyond `most` bytes, those of `before` included, none are kept.
+    pub(super) fn behind(before: Vec<u8>, most: usize) -> Self {
+        Self {
+            bytes: (most > before.len()).then_some(before),
+            most,
+        }
+    }
+
+    /// All that was put; `None` where it was too much.
+    pub(super) fn into_bytes(self) -> Option<Vec<u8>> {
+        self.bytes
+    }
+
+    /// Adds what was put last.
+    pub(super) fn push(&mut self, change: Change<'_>) {
+        match change {
+            Change::Row(key, value) => self.add(ROW, &key.to_le_bytes(), value),
+            Change::Snapshot(id, value) => self.add(SNAPSHOT, id.as_bytes(), value),
+            Change::Content(digest, value) => self.add(CONTENT, digest, value),
+            Change::Open(id, None) => self.add(OPEN, id.as_bytes(), &[]),
+            Change::Open(id, Some(due)) => self.add(OPEN_UNTIL, id.as_bytes(), &due.to_le_bytes()),
+            Change::Ended(id) => self.add(ENDED, id.as_bytes(), &[]),
+            Change::Refusal(key, value) => self.add(REFUSAL, &key.to_le_bytes(), value),
+        }
+    }
+
+    fn add(&mut self, kind: u8, key: &[u8], value: &[u8]) {
+        let lengths = u32::try_from(key.len()).and_then(|k| Ok((k, u32::try_from(value.len())?)));
+        let (Some(bytes), Ok((key_bytes, value_bytes))) = (&mut self.bytes, lengths) else {
+            self.bytes = None;
+            return;
+        };
+        if bytes.len() + 9 + key.len() + value.len() > self.most {
+            self.bytes = None;
+            return;
+        }
+        bytes.push(kind);
+        bytes.extend_from_slice(&key_bytes.to_le_bytes());
+        bytes.extend_from_slice(&value_bytes.to_le_bytes());
+        bytes.extend_from_slice(key);
+        bytes.extend_from_slice(value);
+    }
+}
+
+/// The changes of a record.
+///
+/// # Errors
+/// `STORE_CORRUPT` where they cannot be read, `STORE_TOO_NEW` where one is of a kind that this midex does not know.
+pub(super) fn decode(mut bytes: &[u8]) -> Result<Vec<Change<'_>>> {
+    let mut changes = Vec::new();
+    while let Some((kind, rest)) = bytes.split_first() {
+        let (change, rest) = decode_one(*kind, rest)?;
+        changes.push(change);
+        bytes = rest;
+    }
+    Ok(changes)
+}
+
+fn decode_one(kind: u8, bytes: &[u8]) -> Result<(Change<'_>, &[u8])> {
+    let split = || {
+        let (key_bytes, rest) = bytes.split_first_chunk()?;
+        let (value_bytes, rest) = rest.split_first_chunk()?;
+        let length = |bytes| usize::try_from(u32::from_le_bytes(bytes)).ok();
+        let (key, rest) = rest.split_at_checked(length(*key_bytes)?)?;
+        let (value, rest) = rest.split_at_checked(length(*value_bytes)?)?;
+        Some((key, value, rest))
+    };
+    let (key, value, rest) = split().ok_or_else(unreadable)?;
+    Ok((change(kind, key, value)?, rest))
+}
+
+fn change<'a>(kind: u8, key: &'a [u8], value: &'a [u8]) -> Result<Change<'a>> {
+    let number = |bytes: &[u8]| bytes.try_into().map_err(|_| unreadable());
+    let id = || std::str::from_utf8(key).map_err(|_| unreadable());
+    Ok(match kind {
+        ROW => Change::Row(u64::from_le_bytes(number(key)?), value),
+        SNAPSHOT => Change::Snapshot(id()?, value),
+        CONTENT => Change::Content(key.try_into().map_err(|_| unreadable())?, value),
+        OPEN => Change::Open(id()?, None),
+        OPEN_UNTIL => Change::Open(id()?, Some(i64::from_le_bytes(number(value)?))),
+        ENDED => Change::Ended(id()?),
+        REFUSAL => Change::Refusal(u64::from_le_bytes(number(key)?), value),
+        later => return Err(unknown(later)),
+    })
+}
+
+fn unreadable() -> Error {
+    damaged("a record of its log cannot be read")
+}
+
+fn unknown(kind: u8) -> Error {
+    let message = format!(
+        "the log of the database holds a change of kind {kind}, which this midex does not know"
+    );
+    Error::new(Code::StoreTooNew, message)
+}

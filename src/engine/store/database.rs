@@ -1,0 +1,209 @@
+//! Opening a database: its pages checked, its format refused where it is another, its snapshots brought up to date.
+
+use std::{fs::File, path::Path, sync::Arc};
+
+use redb::{Database, ReadTransaction, ReadableDatabase, TableHandle};
+
+use super::{
+    backend::{Backend, Disk},
+    batch::{CONTENT, EXECUTIONS, FORMAT, FORMAT_KEY, JOURNAL, Ledger, META, OPEN, REFUSALS},
+    fault::{fault, fault_at_opening, guarded, unusable},
+    lock::Lock,
+    options::Options,
+    paths::set_aside,
+    record::damaged,
+    recovery, redo,
+    shared::Opened,
+};
+use midex_domain::error::{Code, Error, Result};
+
+/// The entries that earlier builds wrote, before the first release.
+const UNRELEASED_KEYS: [&str; 7] = [
+    "format",
+    "release_format",
+    "released_format",
+    "store_format",
+    "state_format",
+    "record_format",
+    "journal_format",
+];
+
+/// Our tables, without the version that their names end with.
+const TABLES: [&str; 6] = [
+    "executions",
+    "journal",
+    "content",
+    "refusals",
+    "meta",
+    "open",
+];
+
+/// The same with a copy of the data file that is to take its place: every page of it is checked.
+pub(super) fn open_checked(
+    path: &Path,
+    copy: Arc<Disk>,
+    options: &Options,
+) -> Result<(Opened, Ledger)> {
+    open_disk(path, || Ok(copy), options, u64::MAX)
+}
+
+pub(super) fn open_disk(
+    path: &Path,
+    disk: impl FnOnce() -> Result<Arc<Disk>>,
+    options: &Options,
+    checked_below: u64,
+) -> Result<(Opened, Ledger)> {
+    let opened = guarded(|| open_unguarded(path, disk()?, options, checked_below));
+    opened.map_err(|error| {
+        let error = error.with("path", path.display().to_string());
+        // Where the log is at fault the data file needs no copy.
+        if error.code() == Code::StoreCorrupt && error.context("redo").is_none() {
+            return set_aside(path, error);
+        }
+        error
+    })
+}
+
+fn open_unguarded(
+    path: &Path,
+    disk: Arc<Disk>,
+    options: &Options,
+    checked_below: u64,
+) -> Result<(Opened, Ledger)> {
+    if disk.bytes().map_err(|error| unusable(path, &error))? == 0 {
+        return Err(damaged("it is empty"));
+    }
+    let opened = open_database(disk, path, options, checked_below)?;
+    check_format(&opened.database, path)?;
+    let pending = redo::read(&opened.database, path, options)?;
+    let mut ledger = recovery::survey(&opened.database)?;
+    // What fresh snapshots overwrite need not be kept: each of its transactions leaves a whole database.
+    opened.disk.trust();
+    if pending.is_awaited() {
+        let has_room = make_room(&opened.disk, pending.room(), path)?;
+        pending.fold(&opened.database, has_room)?;
+        ledger = recovery::survey(&opened.database)?;
+        if !has_room {
+            // The records can be read from memory. The writer makes them durable as soon as there is room.
+            ledger.unfolded = Some(pending.room());
+            return Ok((opened, ledger));
+        }
+    }
+    let room = recovery::checkpoint_bytes(&ledger);
+    match opened.disk.reserve(room) {
+        Ok(_) => recovery::checkpoint_all(&opened.database, &mut ledger)?,
+        Err(error) => tracing::warn!(%error, "no room for fresh snapshots: they stay as they are"),
+    }
+    Ok((opened, ledger))
+}
+
+/// Whether the file system has room for what the log holds.
+fn make_room(disk: &Disk, bytes: u64, path: &Path) -> Result<bool> {
+    let refused = match disk.reserve(bytes) {
+        Ok(_) => return Ok(true),
+        Err(error) => unusable(path, &error),
+    };
+    if refused.code() != Code::StoreFull {
+        return Err(refused);
+    }
+    tracing::warn!(error = %refused, "the redo log is not put into the database, which can only be read until there is room");
+    Ok(false)
+}
+
+fn open_database(
+    disk: Arc<Disk>,
+    path: &Path,
+    options: &Options,
+    checked_below: u64,
+) -> Result<Opened> {
+    let backend = Backend::new(&disk).map_err(|error| unusable(path, &error))?;
+    let bytes = disk.bytes().map_err(|error| unusable(path, &error))?;
+    let database = Database::builder()
+        .set_cache_size(options.cache_bytes)
+        // redb trusts what it closed cleanly. A small file is cheap to read through, as after a crash.
+        .set_check_integrity_on_open(bytes < checked_below)
+        .create_with_backend(backend)
+        .map_err(|error| fault_at_opening(error, path))?;
+    Ok(Opened { database, disk })
+}
+
+pub(super) fn fill(file: File, draft: &Path, lock: &Arc<Lock>, options: &Options) -> Result<()> {
+    let disk = Disk::new(file, options.hook.clone(), lock);
+    let opened = open_database(disk, draft, options, 0)?;
+    opened.disk.trust();
+    let transaction = opened.database.begin_write().map_err(fault)?;
+    transaction.open_table(EXECUTIONS).map_err(fault)?;
+    transaction.open_table(JOURNAL).map_err(fault)?;
+    transaction.open_table(CONTENT).map_err(fault)?;
+    transaction.open_table(REFUSALS).map_err(fault)?;
+    transaction.open_table(OPEN).map_err(fault)?;
+    let mut meta = transaction.open_table(META).map_err(fault)?;
+    meta.insert(FORMAT_KEY, FORMAT.as_bytes()).map_err(fault)?;
+    drop(meta);
+    transaction.commit().map_err(fault)?;
+    opened.database.close().map_err(fault)?;
+    opened.disk.sync().map_err(|error| unusable(draft, &error))
+}
+
+/// Refuses what another version wrote, and what is no database of midex.
+fn check_format(database: &Database, path: &Path) -> Result<()> {
+    let transaction = database.begin_read().map_err(fault)?;
+    let tables: Vec<String> = transaction
+        .list_tables()
+        .map_err(fault)?
+        .map(|table| table.name().to_owned())
+        .collect();
+    refuse_later_tables(&tables)?;
+    refuse_other_formats(&transaction, path)?;
+    let missing = |name: &&str| !tables.contains(&format!("{name}.v1"));
+    match TABLES.into_iter().find(missing) {
+        None => Ok(()),
+        Some(name) => Err(damaged(&format!("it has no table `{name}.v1`"))),
+    }
+}
+
+fn refuse_later_tables(tables: &[String]) -> Result<()> {
+    for table in tables {
+        if let Some((name, version)) = table.rsplit_once(".v")
+            && TABLES.contains(&name)
+            && version.parse::<u64>().is_ok_and(|version| version > 1)
+        {
+            return Err(too_new(&format!("the table `{table}`")));
+        }
+    }
+    Ok(())
+}
+
+fn refuse_other_formats(transaction: &ReadTransaction, path: &Path) -> Result<()> {
+    let meta = transaction.open_table(META).map_err(fault)?;
+    let format = meta.get(FORMAT_KEY).map_err(fault)?;
+    if let Some(format) = format.as_ref().map(redb::AccessGuard::value) {
+        if [FORMAT, redo::FORMAT_WITH_LOG]
+            .map(str::as_bytes)
+            .contains(&format)
+        {
+            return Ok(());
+        }
+        let name = String::from_utf8_lossy(format);
+        return Err(too_new(&format!("the format `{name}`")));
+    }
+    for key in UNRELEASED_KEYS {
+        if meta.get(key).map_err(fault)?.is_some() {
+            return Err(unreleased(path));
+        }
+    }
+    Err(damaged("it does not say its format"))
+}
+
+fn unreleased(path: &Path) -> Error {
+    let message = format!(
+        "`{}` was written by an earlier build, before the first release of midex, and is left as it is",
+        path.display()
+    );
+    Error::new(Code::StoreFormat, message)
+}
+
+fn too_new(what: &str) -> Error {
+    let message = format!("the database was written by a later version: it has {what}");
+    Error::new(Code::StoreTooNew, message)
+}

@@ -1,0 +1,64 @@
+//! Which executions have journal rows that no snapshot covers yet.
+
+use std::collections::{BTreeSet, HashMap};
+
+use midex_domain::ExecutionId;
+
+/// Where an execution stands that is ahead of its snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    /// Its revision.
+    pub(super) revision: u64,
+    /// The key of its last row.
+    pub(super) last: u64,
+    /// The key of its first row that no snapshot covers.
+    pub(super) first: u64,
+}
+
+/// The heads of all such executions; the others are where their snapshot says.
+#[derive(Debug, Default)]
+pub(super) struct DirtySet {
+    by_id: HashMap<ExecutionId, Head>,
+    firsts: BTreeSet<u64>,
+}
+
+impl DirtySet {
+    /// The head of an execution; `None` where its snapshot is current.
+    pub(super) fn get(&self, id: &ExecutionId) -> Option<Head> {
+        self.by_id.get(id).copied()
+    }
+
+    /// A row that no snapshot covers was written.
+    pub(super) fn advance(&mut self, id: &ExecutionId, revision: u64, key: u64) {
+        if let Some(head) = self.by_id.get_mut(id) {
+            (head.revision, head.last) = (revision, key);
+            return;
+        }
+        let head = Head {
+            revision,
+            last: key,
+            first: key,
+        };
+        self.by_id.insert(id.clone(), head);
+        self.firsts.insert(key);
+    }
+
+    /// A current snapshot was written. Answers whether one was missing.
+    pub(super) fn cover(&mut self, id: &ExecutionId) -> bool {
+        let head = self.by_id.remove(id);
+        if let Some(head) = head {
+            self.firsts.remove(&head.first);
+        }
+        head.is_some()
+    }
+
+    /// The smallest key that no snapshot covers.
+    pub(super) fn replay_from(&self) -> Option<u64> {
+        self.firsts.first().copied()
+    }
+
+    /// Every head.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&ExecutionId, Head)> {
+        self.by_id.iter().map(|(id, head)| (id, *head))
+    }
+}

@@ -1,0 +1,167 @@
+//! What redb's errors and panics mean to midex.
+
+use std::{
+    fmt, io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+};
+
+use redb::{DatabaseError, StorageError};
+
+use super::{holder::holder, record::damaged};
+use midex_domain::error::{Code, Error, Result, plain};
+
+/// What is asked for where the system does not say how much is lacking.
+const NEEDED_BYTES: u64 = 16 << 20;
+
+/// An error of redb while a database is in use.
+pub(super) fn fault(error: impl Into<redb::Error>) -> Error {
+    let error = error.into();
+    let code = match &error {
+        redb::Error::Corrupted(_)
+        | redb::Error::TableTypeMismatch { .. }
+        | redb::Error::TableIsMultimap(_)
+        | redb::Error::TableIsNotMultimap(_)
+        | redb::Error::TypeDefinitionChanged { .. }
+        | redb::Error::TableDoesNotExist(_) => Code::StoreCorrupt,
+        redb::Error::Io(error) if is_damage(error) => Code::StoreCorrupt,
+        redb::Error::Io(error) if is_full(error) => return full(error),
+        _ => Code::StoreUnavailable,
+    };
+    let message = if code == Code::StoreCorrupt {
+        format!("the database is damaged: {error}")
+    } else {
+        format!("the database cannot be used just now: {error}")
+    };
+    Error::new(code, message).because(error)
+}
+
+/// An error of redb while it opens the database at `path`.
+pub(super) fn fault_at_opening(error: DatabaseError, path: &Path) -> Error {
+    match error {
+        DatabaseError::DatabaseAlreadyOpen | DatabaseError::LockProtocolMismatch => {
+            busy(path.parent().unwrap_or(path))
+        }
+        DatabaseError::UpgradeRequired(version) if version > 3 => Error::new(
+            Code::StoreTooNew,
+            format!(
+                "`{}` has the file format {version} of a later version",
+                path.display()
+            ),
+        ),
+        DatabaseError::UpgradeRequired(version) => damaged(&format!(
+            "its file format {version} was never used by midex"
+        )),
+        DatabaseError::Storage(StorageError::Io(error)) if is_refusal(&error) => {
+            unusable(path, &error)
+        }
+        error => fault(error),
+    }
+}
+
+/// A file or directory that the system refuses.
+pub(super) fn unusable(path: &Path, error: &io::Error) -> Error {
+    let path = path.display().to_string();
+    if is_full(error) {
+        return full(error).with("path", path);
+    }
+    let message = format!("`{path}` cannot be used: {}", plain(error));
+    Error::new(Code::FileUnusable, message).with("path", path)
+}
+
+/// No room, or another refusal of the disk that leaves the database at `path` as it is.
+pub(super) fn unavailable(path: &Path, error: &io::Error) -> Error {
+    let path = path.display().to_string();
+    if is_full(error) {
+        return full(error).with("path", path);
+    }
+    let message = format!("the disk refuses what is to be stored: {}", plain(error));
+    Error::new(Code::StoreUnavailable, message).with("path", path)
+}
+
+/// So many bytes are lacking on a full file system.
+#[derive(Debug)]
+pub(super) struct NoRoom(pub(super) u64);
+
+impl fmt::Display for NoRoom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes are lacking", self.0)
+    }
+}
+
+impl std::error::Error for NoRoom {}
+
+/// No room for the database, and how much is needed at least.
+fn full(error: &io::Error) -> Error {
+    let lacking = error.get_ref().and_then(|error| error.downcast_ref());
+    let bytes = lacking.map_or(NEEDED_BYTES, |NoRoom(bytes)| *bytes);
+    let needed = bytes.div_ceil(1 << 20).max(1);
+    let message =
+        format!("the file system of the database is full: at least {needed} MiB more are needed");
+    Error::new(Code::StoreFull, message).with("needed_mib", needed)
+}
+
+/// What the callers of a batch are told that failed while it was written: what of it the disk has is not known, save
+/// where the file was lost.
+pub(super) fn batch_failed(path: &Path, error: Error) -> Error {
+    if error.code() == Code::StoreLost {
+        return error;
+    }
+    let failed = Error::new(Code::StoreUnavailable, error.message())
+        .with("path", path.display().to_string());
+    let failed = match error.context("needed_mib") {
+        Some(needed) => failed
+            .with("needed_mib", needed.clone())
+            .with_next_of(Code::StoreFull),
+        None => failed,
+    };
+    failed.because(error)
+}
+
+/// Somebody else did this to a file that is open.
+pub(super) fn lost(path: &Path, what: &str) -> Error {
+    let path = path.display().to_string();
+    let message = format!(
+        "`{path}` {what} while midex (process {}) had it open, and nothing more is stored",
+        std::process::id()
+    );
+    Error::new(Code::StoreLost, message).with("path", path)
+}
+
+/// Runs what reads a file that may be damaged: redb panics on some damage.
+pub(super) fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|_| Err(damaged("reading it caused a panic")))
+}
+
+/// Another process has the data directory.
+pub fn busy(directory: &Path) -> Error {
+    let data_dir = directory.display().to_string();
+    let process = holder(directory).map(|pid| format!(" (process {pid})"));
+    let process = process.unwrap_or_default();
+    let message = format!("another midex{process} uses the data directory `{data_dir}`");
+    Error::new(Code::StoreBusy, message).with("data_dir", data_dir)
+}
+
+/// Trying again does not help, unlike after a failing read.
+fn is_refusal(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+    )
+}
+
+/// Freeing room helps.
+fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
+}
+
+fn is_damage(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof
+    )
+}

@@ -1,0 +1,104 @@
+//! Opening the data file: created whole or not at all, refused where it is damaged or of another format, and never
+//! replaced.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use super::{
+    backend::{Disk, Operation},
+    batch::Ledger,
+    database::{fill, open_disk},
+    fault::unusable,
+    lock::Lock,
+    options::Options,
+    paths::{
+        FILE_NAME, at, check_regular, create_new, draft, make_directory, place, remove,
+        sync_directory,
+    },
+    redo, rewrite,
+    shared::Opened,
+};
+use midex_domain::{error::Result, limits};
+
+/// Takes `directory`, which is created where it is missing, for as long as the lock it returns lives.
+pub(super) fn lock(directory: &Path) -> Result<Arc<Lock>> {
+    make_directory(directory).map_err(|error| match error.kind() {
+        // A file lies there, or a link to nothing.
+        io::ErrorKind::AlreadyExists => unusable(directory, &io::ErrorKind::NotADirectory.into()),
+        _ => unusable(directory, &error),
+    })?;
+    Lock::take(directory).map(Arc::new)
+}
+
+/// The data file in `directory`; it is created where it is missing.
+pub(super) fn prepare(directory: &Path, lock: &Arc<Lock>, options: &Options) -> Result<PathBuf> {
+    let path = directory.join(FILE_NAME);
+    match fs::symlink_metadata(&path) {
+        Ok(_) => check_regular(&path)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            redo::refuse_orphan(&path, options)?;
+            if lock.stood_for_one() {
+                tracing::warn!(path = %path.display(), "the database that was in this directory is gone; an empty one is begun");
+            }
+            create(&path, lock, options)?;
+        }
+        Err(error) => return Err(unusable(&path, &error)),
+    }
+    // Whoever created it may have crashed before its name was durable.
+    let named = options.before(Operation::SyncDirectory);
+    named
+        .and_then(|()| sync_directory(directory))
+        .map_err(|error| unusable(directory, &error))?;
+    Ok(path)
+}
+
+/// Opens the data file at `path`, and brings its snapshots up to date. Where a sync of it failed, its content is
+/// written anew first.
+///
+/// # Errors
+/// `STORE_BUSY`, `STORE_TOO_NEW`, `STORE_FORMAT`, `STORE_CORRUPT` and `FILE_UNUSABLE` leave the file as it was, to the
+/// byte; save that fresh snapshots stay where the damage is met while they are made.
+pub(super) fn open(path: &Path, lock: &Arc<Lock>, options: &Options) -> Result<(Opened, Ledger)> {
+    lock.check_names(path)?;
+    let (opened, ledger) = if lock.is_unsynced() {
+        rewrite::open(path, lock, options)?
+    } else {
+        let disk = || Ok(Disk::new(at(path)?, options.hook.clone(), lock));
+        let checked_below = if options.check_all {
+            u64::MAX
+        } else {
+            limits::CHECKED_FILE_BYTES_MAX
+        };
+        open_disk(path, disk, options, checked_below)?
+    };
+    lock.name(
+        opened
+            .disk
+            .identity()
+            .map_err(|error| unusable(path, &error))?,
+    );
+    if ledger.unfolded.is_none() {
+        redo::remove_leftover(path, options);
+    }
+    Ok((opened, ledger))
+}
+
+/// Makes an empty database under another name and moves it into its place: a crash leaves no half of one.
+fn create(path: &Path, lock: &Arc<Lock>, options: &Options) -> Result<()> {
+    let draft = draft(path);
+    let refuse = |error: io::Error| unusable(path, &error);
+    remove(&draft).map_err(refuse)?;
+    options.before(Operation::Create).map_err(refuse)?;
+    let file = create_new(&draft).map_err(refuse)?;
+    let made = fill(file, &draft, lock, options)
+        .map_err(|error| error.with("path", path.display().to_string()));
+    let placed = made.and_then(|()| {
+        let named = options.before(Operation::Rename);
+        named.and_then(|()| place(&draft, path)).map_err(refuse)
+    });
+    let removed = remove(&draft).map_err(refuse);
+    placed.and(removed)
+}

@@ -1,0 +1,401 @@
+//! Pages of executions. Those that are open are found by their index, all others by a walk back through the
+//! journal; either way what is found first are places, and at each of them an execution is looked at as it
+//! stands by then.
+//!
+//! Between two reads an execution may move, and stand in front of where the reading began. It is listed as it
+//! stands all the same, where no `before` forbids it, and once: its older rows are passed by. Where a `before`
+//! does, it is not on this page, and on none after it.
+
+use std::{cmp::Reverse, collections::HashSet, vec};
+
+use redb::{ReadTransaction, ReadableTableMetadata};
+
+use super::{
+    Due, ListQuery, Page,
+    batch::{JOURNAL, OPEN},
+    fault::fault,
+    reader,
+    record::{self, damaged},
+    shared::Shared,
+};
+use midex_domain::{
+    Execution, ExecutionId, Sequence,
+    clock::Timestamp,
+    error::{Error, Result},
+};
+
+/// Places looked at in one read transaction.
+const READ_TOGETHER: usize = 256;
+
+/// The page that `query` asks for. It reads in portions: between two of them the database may be shut and
+/// opened again.
+pub(super) fn page(shared: &Shared, query: &ListQuery) -> Result<Page> {
+    if query.limit == 0 {
+        return shared.read(|_| Ok(Page::default()));
+    }
+    let mut scan = Scan {
+        shared,
+        query,
+        seen: HashSet::new(),
+        found: Vec::new(),
+    };
+    let next = match Index::of(shared, query)? {
+        Some(index) => scan.run(index)?,
+        None => scan.run(Journal::of(shared, query))?,
+    };
+    // Who moved meanwhile was found at an older place.
+    scan.found.sort_by_key(|(last, _)| Reverse(*last));
+    Ok(Page {
+        executions: scan.found,
+        next,
+    })
+}
+
+/// The open executions that time moves before an instant, earliest first.
+pub(super) fn due(shared: &Shared, before: Timestamp, limit: usize) -> Result<Vec<Due>> {
+    let mut found = Vec::new();
+    shared.read(|transaction| {
+        let open = transaction.open_table(OPEN).map_err(fault)?;
+        for entry in open.range::<&str>(..).map_err(fault)? {
+            let (id, due) = entry.map_err(fault)?;
+            let due = due.value().map(Timestamp::from_milliseconds);
+            if let Some(due) = due.filter(|due| *due < before) {
+                found.push((indexed(id.value())?, due));
+            }
+        }
+        Ok(())
+    })?;
+    found.sort_by(|(one, at), (other, then)| (at, one).cmp(&(then, other)));
+    found.truncate(limit);
+    Ok(found)
+}
+
+/// An id of the index.
+pub(super) fn indexed(id: &str) -> Result<ExecutionId> {
+    ExecutionId::parse(id)
+        .map_err(|error| damaged("an id of the index cannot be read").because(error))
+}
+
+/// Where an execution stood at some time: the key of one of its rows.
+struct Place {
+    key: u64,
+    id: ExecutionId,
+}
+
+/// Where places come from, newest first.
+trait Source {
+    /// The next few; none at the end, or where enough were looked at.
+    fn portion(&mut self) -> Result<Vec<Place>>;
+
+    /// Whether it is known that none follow.
+    fn has_ended(&self) -> bool;
+}
+
+struct Scan<'a> {
+    shared: &'a Shared,
+    query: &'a ListQuery,
+    /// An execution stands at no place older than the first that it is seen at.
+    seen: HashSet<ExecutionId>,
+    found: Vec<(Sequence, Execution)>,
+}
+
+impl Scan<'_> {
+    /// Fills the page, and answers where the next one begins: nothing before that place is unseen.
+    fn run(&mut self, mut source: impl Source) -> Result<Option<Sequence>> {
+        let mut reached = None;
+        loop {
+            let places = source.portion()?;
+            let looked_at = self.look(&places)?;
+            if let Some(last) = looked_at.checked_sub(1) {
+                reached = Some(Sequence(places[last].key));
+            }
+            if looked_at < places.len() {
+                return Ok(reached);
+            }
+            if places.is_empty() || self.is_full() {
+                return Ok(reached.filter(|_| !source.has_ended()));
+            }
+        }
+    }
+
+    /// Answers how many of `places` it took to fill the page.
+    fn look(&mut self, places: &[Place]) -> Result<usize> {
+        let shared = self.shared;
+        let heads = shared.heads_of(places.iter().map(|place| &place.id));
+        shared.read(|transaction| {
+            for (at, (place, head)) in places.iter().zip(heads).enumerate() {
+                self.visit(transaction, place, head)
+                    .map_err(|error| error.with("execution_id", place.id.as_str()))?;
+                if self.is_full() {
+                    return Ok(at + 1);
+                }
+            }
+            Ok(places.len())
+        })
+    }
+
+    fn visit(
+        &mut self,
+        transaction: &ReadTransaction,
+        place: &Place,
+        head: Option<u64>,
+    ) -> Result<()> {
+        if self.seen.contains(&place.id) {
+            return Ok(());
+        }
+        let last = last(transaction, &place.id, head)?;
+        // A row that is durable while its commit is not answered yet: the execution is met again further down.
+        if last < place.key {
+            return Ok(());
+        }
+        self.seen.insert(place.id.clone());
+        if !self.query.reaches(Sequence(last)) {
+            return Ok(());
+        }
+        let stored = reader::load(transaction, &place.id, head)?.ok_or_else(nowhere)?;
+        if self.query.wants(&stored.execution) {
+            self.found.push((Sequence(last), stored.execution));
+        }
+        Ok(())
+    }
+
+    fn is_full(&self) -> bool {
+        self.found.len() >= self.query.limit
+    }
+}
+
+/// Every journal row before `before`, as many as may be looked at.
+struct Journal<'a> {
+    shared: &'a Shared,
+    before: u64,
+    left: usize,
+    ended: bool,
+}
+
+impl<'a> Journal<'a> {
+    fn of(shared: &'a Shared, query: &ListQuery) -> Self {
+        Self {
+            shared,
+            before: query.before.map_or(u64::MAX, |before| before.0),
+            left: shared.options.list_scanned_max,
+            ended: false,
+        }
+    }
+}
+
+impl Source for Journal<'_> {
+    fn portion(&mut self) -> Result<Vec<Place>> {
+        let most = if self.ended { 0 } else { self.left };
+        let most = most.min(READ_TOGETHER);
+        let places = self.shared.read(|read| rows(read, self.before, most))?;
+        self.ended |= places.len() < most;
+        self.left -= places.len();
+        self.before = places.last().map_or(self.before, |place| place.key);
+        Ok(places)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ended
+    }
+}
+
+/// The open executions, each at its last row.
+struct Index(vec::IntoIter<Place>);
+
+impl Index {
+    /// `None` where the index cannot tell what `query` asks for, or has so many entries that a walk through
+    /// the journal is sooner done: to find the newest of them each has to be looked at.
+    fn of(shared: &Shared, query: &ListQuery) -> Result<Option<Self>> {
+        if !query.is_of_open() {
+            return Ok(None);
+        }
+        let most = shared.options.list_scanned_max;
+        let Some(ids) = shared.read(|read| open(read, most))? else {
+            return Ok(None);
+        };
+        let mut places = Vec::with_capacity(ids.len());
+        for ids in ids.chunks(READ_TOGETHER) {
+            places.extend(places_of(shared, ids)?);
+        }
+        places.retain(|place| query.reaches(Sequence(place.key)));
+        places.sort_unstable_by_key(|place| Reverse(place.key));
+        Ok(Some(Self(places.into_iter())))
+    }
+}
+
+impl Source for Index {
+    fn portion(&mut self) -> Result<Vec<Place>> {
+        Ok(self.0.by_ref().take(READ_TOGETHER).collect())
+    }
+
+    fn has_ended(&self) -> bool {
+        self.0.as_slice().is_empty()
+    }
+}
+
+/// The newest rows before `before`, at most `most`.
+fn rows(transaction: &ReadTransaction, before: u64, most: usize) -> Result<Vec<Place>> {
+    let journal = transaction.open_table(JOURNAL).map_err(fault)?;
+    let rows = journal.range(..before).map_err(fault)?.rev();
+    rows.take(most)
+        .map(|entry| {
+            let (key, bytes) = entry.map_err(fault)?;
+            Ok(Place {
+                key: key.value(),
+                id: record::row_execution(bytes.value())?,
+            })
+        })
+        .collect()
+}
+
+/// Every open execution; `None` where there are more than `most`.
+fn open(transaction: &ReadTransaction, most: usize) -> Result<Option<Vec<ExecutionId>>> {
+    let open = transaction.open_table(OPEN).map_err(fault)?;
+    if open.len().map_err(fault)? > most as u64 {
+        return Ok(None);
+    }
+    let ids = open.range::<&str>(..).map_err(fault)?.map(|entry| {
+        let (id, _) = entry.map_err(fault)?;
+        indexed(id.value())
+    });
+    ids.collect::<Result<_>>().map(Some)
+}
+
+fn places_of(shared: &Shared, ids: &[ExecutionId]) -> Result<Vec<Place>> {
+    let heads = shared.heads_of(ids.iter());
+    shared.read(|transaction| {
+        let place = |(id, head): (&ExecutionId, _)| {
+            let key = last(transaction, id, head)
+                .map_err(|error| error.with("execution_id", id.as_str()))?;
+            Ok(Place {
+                key,
+                id: id.clone(),
+            })
+        };
+        ids.iter().zip(heads).map(place).collect()
+    })
+}
+
+fn last(transaction: &ReadTransaction, id: &ExecutionId, head: Option<u64>) -> Result<u64> {
+    reader::last(transaction, id, head)?.ok_or_else(nowhere)
+}
+
+fn nowhere() -> Error {
+    damaged("a journal row or the index names an execution that is not there")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io, path::Path, sync::Arc};
+
+    use super::{
+        super::{
+            Commit, Hook, Operation, Options, Position, RedbStore, Store, batch::Effects, file,
+        },
+        *,
+    };
+    use midex_domain::{Digest, Event, Row, State, WorkflowName, clock::Timestamp, event::Created};
+
+    fn id(name: &str) -> ExecutionId {
+        ExecutionId::parse(name).expect("an id")
+    }
+
+    fn created() -> Event {
+        Event::Created(Box::new(Created {
+            workflow: WorkflowName::parse("w").expect("a name"),
+            definition: Digest::of(b""),
+            complexity: None,
+            project: None,
+            inputs: None,
+            call: Digest::of(b""),
+            steps: Vec::new(),
+            parent: None,
+            lookup: None,
+        }))
+    }
+
+    /// Stores what follows `before`: the start, or a change that changes little.
+    async fn step(store: &RedbStore, name: &str, before: Option<Execution>) -> Execution {
+        let changed = |_: &_| Event::StateChanged {
+            from: State::Running,
+            to: State::Running,
+            failure: None,
+            steps_total: 0,
+        };
+        let row = Row {
+            execution_id: id(name),
+            revision: before.as_ref().map_or(0, Execution::revision) + 1,
+            at: Timestamp::from_milliseconds(0),
+            events: vec![before.as_ref().map_or_else(created, changed)],
+        };
+        let position = Position {
+            snapshot_revision: u64::from(before.is_some()),
+            ..Position::default()
+        };
+        let next = Execution::advance(before, &row).expect("an execution");
+        let commit = Commit {
+            next: Arc::new(next.clone()),
+            row: Arc::new(row),
+            contents: Vec::new(),
+            due: None,
+            position,
+        };
+        store.commit(commit).await.expect("stored");
+        next
+    }
+
+    /// Opens what is in `directory` for reading, with rows that no snapshot covers.
+    fn reopened(directory: &Path) -> Shared {
+        let full = |operation: Operation<'_>| match operation {
+            Operation::Reserve(_) => Err(io::ErrorKind::StorageFull.into()),
+            _ => Ok(()),
+        };
+        let options = Options {
+            hook: Some(Hook::new(full)),
+            ..Options::default()
+        };
+        let lock = file::lock(directory).expect("a lock");
+        let path = file::prepare(directory, &lock, &options).expect("a file");
+        let (opened, ledger) = file::open(&path, &lock, &options).expect("a store");
+        assert_eq!(ledger.heads.replay_from(), Some(2));
+        Shared::new(path, options, opened, &ledger)
+    }
+
+    /// Between a commit and its answer its rows can be read, but are not the last known ones yet. Whoever is
+    /// listed by an older row then must not come again behind it.
+    #[tokio::test]
+    async fn a_transition_that_is_not_answered_yet_makes_no_second_entry() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let options = Options {
+            snapshot_every: 16,
+            ..Options::default()
+        };
+        let store = RedbStore::open(directory.path(), options).expect("a store");
+        let one = step(&store, "one", None).await;
+        let one = step(&store, "one", Some(one)).await;
+        step(&store, "two", None).await;
+        step(&store, "one", Some(one)).await;
+        store.close().await.expect("closed");
+        let shared = reopened(directory.path());
+        let unanswered = Effects {
+            heads: vec![(id("one"), Some(2))],
+            ..Effects::default()
+        };
+        shared.publish(&unanswered);
+        let mut query = ListQuery {
+            limit: 1,
+            ..ListQuery::default()
+        };
+        let mut listed = Vec::new();
+        while listed.len() < 9 {
+            let page = page(&shared, &query).expect("a page");
+            let executions = page.executions.iter();
+            listed.extend(executions.map(|(key, one)| (one.id().clone(), *key)));
+            query.before = page.next;
+            if page.next.is_none() {
+                break;
+            }
+        }
+        assert_eq!(listed, [(id("two"), Sequence(3)), (id("one"), Sequence(2))]);
+    }
+}

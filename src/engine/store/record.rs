@@ -1,0 +1,203 @@
+//! The bytes of stored records, and back. Damaged bytes never panic: they are `STORE_CORRUPT`.
+//!
+//! A record is encoded by the caller, while the writer is busy with others; what only the writer knows
+//! (the keys of rows, and from where to replay) lies in a prefix of fixed width, which it seals. All
+//! numbers of a prefix are little-endian.
+
+use postcard::{ser_flavors::Flavor, serialize_with_flavor};
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::Refusal;
+use midex_domain::{
+    Execution, ExecutionId, Row,
+    error::{Code, Error, Result},
+};
+
+/// The version of every record; it stands in its first byte.
+const VERSION: u8 = 1;
+
+/// Room for what a transition adds to a snapshot.
+const SNAPSHOT_GROWTH_BYTES: usize = 256;
+/// Room for a row, as most are.
+const ROW_BYTES: usize = 512;
+
+/// What a snapshot says without being decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SnapshotHeader {
+    /// The revision of the execution.
+    pub(super) revision: u64,
+    /// The journal key of that revision's row.
+    pub(super) last: u64,
+}
+
+/// What a journal row says without being decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RowHeader {
+    /// The key of the execution's row before; the first has none.
+    pub(super) previous: Option<u64>,
+    /// When the row was written, no key below this one was without a snapshot.
+    pub(super) replay_from: u64,
+}
+
+/// A snapshot whose journal key is not sealed yet. The one before had `bytes_before` bytes.
+pub(super) fn encode_snapshot(execution: &Execution, bytes_before: u64) -> Result<Vec<u8>> {
+    let room = usize::try_from(bytes_before).unwrap_or_default() + SNAPSHOT_GROWTH_BYTES;
+    encode(prefix([execution.revision(), 0], room), execution)
+}
+
+/// Enters the journal key of the snapshot's revision.
+pub(super) fn seal_snapshot(bytes: &mut [u8], last: u64) {
+    seal(bytes, 9, last);
+}
+
+/// The header of a stored snapshot.
+pub(super) fn snapshot_header(bytes: &[u8]) -> Result<SnapshotHeader> {
+    let ([revision, last], _) = split(bytes)?;
+    Ok(SnapshotHeader { revision, last })
+}
+
+/// A stored snapshot.
+pub(super) fn decode_snapshot(bytes: &[u8]) -> Result<(SnapshotHeader, Execution)> {
+    let ([revision, last], body) = split(bytes)?;
+    let execution: Execution = decode(body)?;
+    if execution.revision() != revision {
+        return Err(damaged(
+            "a snapshot disagrees with its header about its revision",
+        ));
+    }
+    Ok((SnapshotHeader { revision, last }, execution))
+}
+
+/// A journal row whose prefix is not sealed yet.
+pub(super) fn encode_row(row: &Row) -> Result<Vec<u8>> {
+    encode(prefix([0, 0], ROW_BYTES), row)
+}
+
+/// Enters what the prefix says.
+pub(super) fn seal_row(bytes: &mut [u8], header: RowHeader) {
+    seal(bytes, 1, header.previous.unwrap_or_default());
+    seal(bytes, 9, header.replay_from);
+}
+
+/// What a stored journal row says without being decoded.
+pub(super) fn row_header(bytes: &[u8]) -> Result<RowHeader> {
+    split_row(bytes).map(|(header, _)| header)
+}
+
+/// A stored journal row.
+pub(super) fn decode_row(bytes: &[u8]) -> Result<(RowHeader, Row)> {
+    let (header, body) = split_row(bytes)?;
+    Ok((header, decode(body)?))
+}
+
+fn split_row(bytes: &[u8]) -> Result<(RowHeader, &[u8])> {
+    let ([previous, replay_from], body) = split(bytes)?;
+    let header = RowHeader {
+        previous: (previous > 0).then_some(previous),
+        replay_from,
+    };
+    Ok((header, body))
+}
+
+/// The execution of a stored journal row, without a look at what happened to it: the row begins with its id.
+pub(super) fn row_execution(bytes: &[u8]) -> Result<ExecutionId> {
+    let (_, body) = split_row(bytes)?;
+    let id = postcard::take_from_bytes(body).map(|(id, _)| id);
+    id.map_err(unreadable)
+}
+
+/// A refusal as stored.
+pub(super) fn encode_refusal(refusal: &Refusal) -> Result<Vec<u8>> {
+    encode(vec![VERSION], refusal)
+}
+
+/// A stored refusal.
+pub(super) fn decode_refusal(bytes: &[u8]) -> Result<Refusal> {
+    let (version, body) = bytes
+        .split_first()
+        .ok_or_else(|| damaged("a stored refusal is empty"))?;
+    check_version(*version)?;
+    decode(body)
+}
+
+/// The database holds what no midex wrote.
+pub(super) fn damaged(what: &str) -> Error {
+    Error::new(
+        Code::StoreCorrupt,
+        format!("the database is damaged: {what}"),
+    )
+}
+
+/// `version u8`, then each number as `u64`, with room for `room` bytes in all.
+fn prefix<const N: usize>(numbers: [u64; N], room: usize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(room);
+    bytes.push(VERSION);
+    bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+    bytes
+}
+
+fn seal(bytes: &mut [u8], at: usize, number: u64) {
+    bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
+}
+
+/// The numbers of a record's prefix, and what follows it.
+fn split<const N: usize>(bytes: &[u8]) -> Result<([u64; N], &[u8])> {
+    let short = || damaged("a stored record is too short");
+    let (version, mut rest) = bytes.split_first().ok_or_else(short)?;
+    check_version(*version)?;
+    let mut numbers = [0; N];
+    for number in &mut numbers {
+        let (chunk, after) = rest.split_first_chunk::<8>().ok_or_else(short)?;
+        (*number, rest) = (u64::from_le_bytes(*chunk), after);
+    }
+    Ok((numbers, rest))
+}
+
+fn check_version(version: u8) -> Result<()> {
+    match version {
+        VERSION => Ok(()),
+        0 => Err(damaged("a stored record has no version")),
+        later => Err(Error::new(
+            Code::StoreTooNew,
+            format!("the database holds a record of version {later}, this midex reads {VERSION}"),
+        )),
+    }
+}
+
+fn encode(prefix: Vec<u8>, value: &impl Serialize) -> Result<Vec<u8>> {
+    serialize_with_flavor(value, Buffer(prefix))
+        .map_err(|error| Error::internal("a record cannot be encoded").because(error))
+}
+
+/// Bytes that grow. postcard's own flavor that appends to a `Vec` takes long runs of bytes one by one.
+struct Buffer(Vec<u8>);
+
+impl Flavor for Buffer {
+    type Output = Vec<u8>;
+
+    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
+        self.0.push(byte);
+        Ok(())
+    }
+
+    fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn finalize(self) -> postcard::Result<Vec<u8>> {
+        Ok(self.0)
+    }
+}
+
+fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    match postcard::take_from_bytes(bytes) {
+        Ok((value, [])) => Ok(value),
+        Ok(_) => Err(damaged("a stored record is too long")),
+        Err(error) => Err(unreadable(error)),
+    }
+}
+
+fn unreadable(error: postcard::Error) -> Error {
+    damaged("a stored record cannot be read").because(error)
+}

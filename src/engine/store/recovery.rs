@@ -1,0 +1,134 @@
+//! What opening does with a file: which executions are ahead of their snapshots, and fresh snapshots for them.
+
+use std::collections::HashMap;
+
+use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable};
+
+use super::{
+    batch::{EXECUTIONS, JOURNAL, Ledger, META, REFUSALS, REPLAY_FROM_KEY},
+    dirty::DirtySet,
+    fault::fault,
+    reader,
+    record::{self, damaged},
+};
+use midex_domain::{ExecutionId, error::Result};
+
+/// Snapshots written in one transaction while all are brought up to date.
+const CHECKPOINTED_TOGETHER_MAX: usize = 256;
+/// What one of them may add to the file: a guess on the safe side.
+const CHECKPOINT_BYTES: u64 = 32 << 10;
+
+/// What the writer must know of the file. Reads only.
+pub(super) fn survey(database: &Database) -> Result<Ledger> {
+    let transaction = database.begin_read().map_err(fault)?;
+    let journal = transaction.open_table(JOURNAL).map_err(fault)?;
+    let refusals = transaction.open_table(REFUSALS).map_err(fault)?;
+    let last_refusal = refusals.last().map_err(fault)?;
+    let mut ledger = Ledger {
+        heads: DirtySet::default(),
+        next_key: last_refusal.map_or(1, |(key, _)| key.value().saturating_add(1)),
+        scan_from: 1,
+        unfolded: None,
+    };
+    if let Some((key, bytes)) = journal.last().map_err(fault)? {
+        let replay_from = record::row_header(bytes.value())?.replay_from;
+        ledger.next_key = ledger.next_key.max(key.value().saturating_add(1));
+        ledger.scan_from = replay_from.max(replayed_to(&transaction)?);
+        if ledger.scan_from > ledger.next_key {
+            return Err(damaged(
+                "the place from which to replay lies behind its last row",
+            ));
+        }
+        ledger.heads = uncovered(&transaction, ledger.scan_from)?;
+    }
+    Ok(ledger)
+}
+
+/// Where the last [`checkpoint_all`] said that replay begins.
+fn replayed_to(transaction: &ReadTransaction) -> Result<u64> {
+    let meta = transaction.open_table(META).map_err(fault)?;
+    let Some(mark) = meta.get(REPLAY_FROM_KEY).map_err(fault)? else {
+        return Ok(0);
+    };
+    let mark = mark.value().try_into();
+    mark.map(u64::from_le_bytes)
+        .map_err(|_| damaged("the place from which to replay cannot be read"))
+}
+
+/// Room that [`checkpoint_all`] may need.
+pub(super) fn checkpoint_bytes(ledger: &Ledger) -> u64 {
+    ledger.heads.iter().count() as u64 * CHECKPOINT_BYTES
+}
+
+/// Brings the snapshot of every execution up to date, and then lets replay begin behind the last row: that
+/// row still names an earlier place, and the next opening would scan from there. What one transaction of it wrote
+/// is right by itself.
+pub(super) fn checkpoint_all(database: &Database, ledger: &mut Ledger) -> Result<()> {
+    let heads: Vec<_> = ledger
+        .heads
+        .iter()
+        .map(|(id, head)| (id.clone(), head.last))
+        .collect();
+    for heads in heads.chunks(CHECKPOINTED_TOGETHER_MAX) {
+        checkpoint_together(database, heads)?;
+        for (id, _) in heads {
+            ledger.heads.cover(id);
+        }
+    }
+    if ledger.scan_from < ledger.next_key {
+        mark_replayed(database, ledger.next_key)?;
+        ledger.scan_from = ledger.next_key;
+    }
+    Ok(())
+}
+
+fn mark_replayed(database: &Database, key: u64) -> Result<()> {
+    let writing = database.begin_write().map_err(fault)?;
+    let mut meta = writing.open_table(META).map_err(fault)?;
+    meta.insert(REPLAY_FROM_KEY, key.to_le_bytes().as_slice())
+        .map_err(fault)?;
+    drop(meta);
+    writing.commit().map_err(fault)
+}
+
+fn checkpoint_together(database: &Database, heads: &[(ExecutionId, u64)]) -> Result<()> {
+    let reading = database.begin_read().map_err(fault)?;
+    let writing = database.begin_write().map_err(fault)?;
+    {
+        let mut executions = writing.open_table(EXECUTIONS).map_err(fault)?;
+        for (id, last) in heads {
+            let stored = reader::load(&reading, id, Some(*last))?
+                .ok_or_else(|| damaged("an execution has journal rows and no snapshot"))?;
+            let mut bytes =
+                record::encode_snapshot(&stored.execution, stored.position.snapshot_bytes)?;
+            record::seal_snapshot(&mut bytes, *last);
+            executions
+                .insert(id.as_str(), bytes.as_slice())
+                .map_err(fault)?;
+        }
+    }
+    writing.commit().map_err(fault)
+}
+
+/// The heads, out of the rows from `replay_from` on.
+fn uncovered(transaction: &ReadTransaction, replay_from: u64) -> Result<DirtySet> {
+    let journal = transaction.open_table(JOURNAL).map_err(fault)?;
+    let executions = transaction.open_table(EXECUTIONS).map_err(fault)?;
+    let mut heads = DirtySet::default();
+    let mut covered = HashMap::new();
+    for entry in journal.range(replay_from..).map_err(fault)? {
+        let (key, bytes) = entry.map_err(fault)?;
+        let (_, row) = record::decode_row(bytes.value())?;
+        let id = row.execution_id;
+        if !covered.contains_key(&id) {
+            let snapshot = executions.get(id.as_str()).map_err(fault)?;
+            let snapshot =
+                snapshot.ok_or_else(|| damaged("an execution has journal rows and no snapshot"))?;
+            covered.insert(id.clone(), record::snapshot_header(snapshot.value())?.last);
+        }
+        if key.value() > covered[&id] {
+            heads.advance(&id, row.revision, key.value());
+        }
+    }
+    Ok(heads)
+}

@@ -1,0 +1,486 @@
+//! The store on disk: a handle on the writer's queue and on the database that readers share with it.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+        mpsc::{self, Sender},
+    },
+    thread::{self, JoinHandle},
+};
+
+use redb::ReadTransaction;
+use tokio::sync::{Semaphore, oneshot};
+
+use super::{
+    BoxFuture, Commit, Committed, Due, Examined, ListQuery, Page, Placed, Position, Reached,
+    Refusal, Store, Stored, TelemetryQuery,
+    batch::{OpenEntry, Write},
+    check, closed, examine, file, list,
+    lock::Lock,
+    options::Options,
+    paths, reader, record,
+    shared::Shared,
+    writer::{Message, Request, Writer},
+};
+use midex_domain::{
+    Digest, Execution, ExecutionId, Row, Sequence,
+    clock::Timestamp,
+    error::{Error, Result},
+    event::Owner,
+    limits,
+};
+
+/// What a store has done since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Transactions made durable.
+    pub commits: u64,
+    /// Transitions stored by them.
+    pub transitions: u64,
+    /// Snapshots stored by them.
+    pub snapshots: u64,
+    /// How often the database had to be opened again after a failure.
+    pub reopenings: u64,
+}
+
+/// A data directory that this process owns for as long as this lives. No other process opens its store meanwhile.
+#[derive(Debug)]
+pub struct OwnedDirectory {
+    directory: PathBuf,
+    lock: Arc<Lock>,
+}
+
+impl OwnedDirectory {
+    /// Takes the directory, and makes it where it is missing.
+    ///
+    /// # Errors
+    /// `STORE_BUSY` where another process owns it, `FILE_UNUSABLE` where the system refuses.
+    pub fn take(directory: &Path) -> Result<Self> {
+        Ok(Self {
+            lock: file::lock(directory)?,
+            directory: directory.to_path_buf(),
+        })
+    }
+
+    /// Whether there was a data file when the directory was owned last, and there is none now.
+    pub fn has_lost_its_store(&self) -> bool {
+        self.lock.stood_for_one() && !self.directory.join(paths::FILE_NAME).exists()
+    }
+}
+
+/// Executions in one redb file, owned by one process at a time.
+#[derive(Debug)]
+pub struct RedbStore {
+    shared: Arc<Shared>,
+    queue: Option<Sender<Message>>,
+    /// Places in the queue; closed with the store.
+    room: Arc<Semaphore>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    /// The first place of the sequence that this opening could give: one before wrote what lies below it, or began nothing.
+    owner: Owner,
+}
+
+impl RedbStore {
+    /// Opens the store in `directory`, and makes both where they are missing. Blocks while it reads the
+    /// file, longest after a crash.
+    ///
+    /// # Errors
+    /// `STORE_BUSY` where another process has it, `STORE_CORRUPT` where it is damaged, `STORE_TOO_NEW` where
+    /// a later version wrote it, `STORE_FORMAT` where a build before the first release did, `FILE_UNUSABLE`
+    /// where the system refuses. None of them changes the file.
+    pub fn open(directory: &Path, options: Options) -> Result<Self> {
+        Self::open_owned(OwnedDirectory::take(directory)?, options)
+    }
+
+    /// Opens the store in a directory that this process owns already. Where that fails it owns it no more.
+    ///
+    /// # Errors
+    /// As [`RedbStore::open`], but for `STORE_BUSY`.
+    pub fn open_owned(taken: OwnedDirectory, options: Options) -> Result<Self> {
+        let options = options.checked()?;
+        let (directory, lock) = (&taken.directory, taken.lock);
+        let path = file::prepare(directory, &lock, &options)?;
+        let (opened, ledger) = file::open(&path, &lock, &options)?;
+        paths::sweep(&path);
+        let owner = Owner(ledger.next_key);
+        let shared = Arc::new(Shared::new(path, options, opened, &ledger));
+        let (queue, messages) = mpsc::channel();
+        let writer = Writer::new(Arc::clone(&shared), lock, messages, ledger);
+        let writer = thread::Builder::new()
+            .name("midex-writer".into())
+            .spawn(move || writer.run())
+            .map_err(|error| Error::internal("the store's writer cannot start").because(error))?;
+        Ok(Self {
+            shared,
+            queue: Some(queue),
+            room: Arc::new(Semaphore::new(limits::WRITER_QUEUE_MAX)),
+            writer: Mutex::new(Some(writer)),
+            owner,
+        })
+    }
+
+    /// What the store has done since it was opened.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            commits: self.shared.commits.load(Ordering::Relaxed),
+            transitions: self.shared.transitions.load(Ordering::Relaxed),
+            snapshots: self.shared.snapshots.load(Ordering::Relaxed),
+            reopenings: self.shared.reopenings.load(Ordering::Relaxed),
+        }
+    }
+
+    async fn write(&self, work: Write) -> Result<Sequence> {
+        let room = Arc::clone(&self.room).acquire_owned().await;
+        let room = room.map_err(|_| closed())?;
+        let (answer, answered) = oneshot::channel();
+        self.send(Message::Request(Request { work, answer, room }))?;
+        answered.await.map_err(|_| closed())?
+    }
+
+    /// Reads at once, on the caller's thread.
+    fn read<T>(&self, read: impl FnOnce(&ReadTransaction) -> Result<T>) -> Result<T> {
+        self.heed(self.shared.read(read))
+    }
+
+    /// The writer opens the database again after a read that failed.
+    fn heed<T>(&self, read: Result<T>) -> Result<T> {
+        if read.is_err() && self.shared.must_tell_of_read() {
+            // After the close nobody reads.
+            let _ = self.send(Message::ReadFailed);
+        }
+        read
+    }
+
+    fn send(&self, message: Message) -> Result<()> {
+        let queue = self.queue.as_ref().ok_or_else(closed)?;
+        queue.send(message).map_err(|_| closed())
+    }
+
+    /// Whether `commit` carries a snapshot: at creation and at the end; else where one is due, and small or
+    /// outweighed by the rows since the last one. Where it was made and is not, how many bytes it has: none is made again
+    /// before the rows outweigh that, else a long execution would make one in vain at every third transition.
+    fn snapshot(&self, commit: &Commit, row_bytes: u64) -> Result<Snapshot> {
+        let Position {
+            snapshot_revision,
+            snapshot_bytes,
+            bytes_since_snapshot,
+            oversized_snapshot_bytes,
+            ..
+        } = commit.position;
+        let rows = bytes_since_snapshot + row_bytes;
+        let outweighed = |bytes: u64| bytes <= limits::SNAPSHOT_BYTES_FREE as u64 || bytes < rows;
+        let due = commit.row.revision.saturating_sub(snapshot_revision)
+            >= u64::from(self.shared.options.snapshot_every);
+        let must = snapshot_revision == 0 || commit.next.state().is_final();
+        // A snapshot hardly shrinks: where the last one is not outweighed, this one need not be encoded.
+        if must || (due && outweighed(snapshot_bytes.max(oversized_snapshot_bytes))) {
+            let bytes = record::encode_snapshot(&commit.next, snapshot_bytes)?;
+            let length = bytes.len() as u64;
+            return Ok(if must || outweighed(length) {
+                Snapshot::Made(bytes)
+            } else {
+                Snapshot::TooLarge(length)
+            });
+        }
+        Ok(Snapshot::NotDue)
+    }
+
+    async fn read_blocking<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Shared) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let shared = Arc::clone(&self.shared);
+        let read = tokio::task::spawn_blocking(move || read(&shared));
+        self.heed(
+            read.await
+                .map_err(|error| Error::internal("a read was not finished").because(error))?,
+        )
+    }
+
+    fn writer(&self) -> Option<JoinHandle<()>> {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        writer.take()
+    }
+}
+
+impl Store for RedbStore {
+    fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    fn commit(&self, mut commit: Commit) -> BoxFuture<'_, Result<Committed>> {
+        Box::pin(async move {
+            check(&commit)?;
+            let _caller = Caller::new(&self.shared.callers);
+            let row_bytes = record::encode_row(&commit.row)?;
+            let bytes = row_bytes.len() as u64;
+            let snapshot = self.snapshot(&commit, bytes)?;
+            let behind = Position {
+                bytes_since_snapshot: commit.position.bytes_since_snapshot + bytes,
+                due: commit.due,
+                ..commit.position
+            };
+            let (snapshot, position) = match snapshot {
+                Snapshot::Made(snapshot) => {
+                    let position = behind.at(commit.row.revision, &snapshot);
+                    (Some(snapshot), position)
+                }
+                Snapshot::TooLarge(bytes) => {
+                    let behind = Position {
+                        oversized_snapshot_bytes: bytes,
+                        ..behind
+                    };
+                    (None, behind)
+                }
+                Snapshot::NotDue => (None, behind),
+            };
+            let work = Write::Transition {
+                open: commit.open_entry(),
+                row: commit.row,
+                row_bytes,
+                snapshot,
+                contents: std::mem::take(&mut commit.contents),
+            };
+            let row = self.write(work).await?;
+            Ok(Committed { row, position })
+        })
+    }
+
+    fn checkpoint(
+        &self,
+        execution: Arc<Execution>,
+        position: Position,
+    ) -> BoxFuture<'_, Result<Position>> {
+        Box::pin(async move {
+            if position.snapshot_revision == execution.revision() {
+                return Ok(position);
+            }
+            let snapshot = record::encode_snapshot(&execution, position.snapshot_bytes)?;
+            let position = position.at(execution.revision(), &snapshot);
+            let work = Write::Checkpoint {
+                id: execution.id().clone(),
+                revision: execution.revision(),
+                snapshot,
+            };
+            self.write(work).await?;
+            Ok(position)
+        })
+    }
+
+    fn load<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Option<Stored>>> {
+        Box::pin(async move {
+            let head = self.shared.head(id);
+            let loaded = self.read(|read| reader::load(read, id, head));
+            loaded.map_err(|error| error.with("execution_id", id.as_str()))
+        })
+    }
+
+    fn rows<'a>(
+        &'a self,
+        id: &'a ExecutionId,
+        revisions: BTreeSet<u64>,
+    ) -> BoxFuture<'a, Result<Vec<Row>>> {
+        Box::pin(async move {
+            let head = self.shared.head(id);
+            self.read(|read| reader::rows(read, id, &revisions, head))
+        })
+    }
+
+    fn history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<Row>>> {
+        let id = id.clone();
+        Box::pin(self.read_blocking(move |shared| {
+            let head = shared.head(&id);
+            shared.read(|read| reader::history(read, &id, head))
+        }))
+    }
+
+    fn content(&self, digest: Digest) -> BoxFuture<'_, Result<Option<Arc<[u8]>>>> {
+        Box::pin(async move { self.read(|read| reader::content(read, digest)) })
+    }
+
+    fn note(&self, refusal: Refusal) {
+        if self.shared.note(refusal) {
+            // After the close nobody reads telemetry.
+            let _ = self.send(Message::Refused);
+        }
+    }
+
+    fn telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<Placed>>> {
+        Box::pin(async move {
+            let (reading, written) = oneshot::channel();
+            self.send(Message::Reading(reading))?;
+            // It is never sent: what could not be written is not shown, and the read says what is wrong.
+            let _ = written.await;
+            let reading = self.read_blocking(move |shared| match &query.execution_id {
+                Some(id) => {
+                    let head = shared.head(id);
+                    shared.read(|read| reader::telemetry_of(read, id, &query, head))
+                }
+                None => reader::telemetry(shared, &query),
+            });
+            reading.await
+        })
+    }
+
+    fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<Page>> {
+        Box::pin(self.read_blocking(move |shared| list::page(shared, &query)))
+    }
+
+    fn due(&self, before: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>> {
+        Box::pin(self.read_blocking(move |shared| list::due(shared, before, limit)))
+    }
+
+    fn examine(&self, from: Reached) -> BoxFuture<'_, Result<Examined>> {
+        Box::pin(self.read_blocking(move |shared| examine::slice(shared, from)))
+    }
+
+    fn close(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            self.room.close();
+            let Some(writer) = self.writer() else {
+                return Ok(());
+            };
+            let (answer, answered) = oneshot::channel();
+            self.send(Message::Close(answer))?;
+            let done = answered.await.map_err(|_| closed())?;
+            let joined = tokio::task::spawn_blocking(move || writer.join()).await;
+            joined
+                .map_err(|error| Error::internal("the writer was not joined").because(error))?
+                .map_err(|_| Error::internal("the store's writer panicked"))?;
+            done
+        })
+    }
+}
+
+impl Drop for RedbStore {
+    /// Waits for what was accepted: afterwards the file is free for another.
+    fn drop(&mut self) {
+        self.queue = None;
+        if let Some(writer) = self.writer()
+            && writer.join().is_err()
+        {
+            tracing::error!("the store's writer panicked");
+        }
+    }
+}
+
+impl Commit {
+    /// The index changes with the first transition of an execution and with its last, and where it is due otherwise.
+    fn open_entry(&self) -> OpenEntry {
+        let begins = self.row.revision == 1;
+        match self.next.is_over() {
+            true if begins => OpenEntry::Stays,
+            true => OpenEntry::Goes,
+            false if begins || self.due != self.position.due => OpenEntry::Says(self.due),
+            false => OpenEntry::Stays,
+        }
+    }
+}
+
+impl Position {
+    /// Right behind a snapshot.
+    fn at(self, revision: u64, snapshot: &[u8]) -> Self {
+        Self {
+            snapshot_revision: revision,
+            snapshot_bytes: snapshot.len() as u64,
+            bytes_since_snapshot: 0,
+            oversized_snapshot_bytes: 0,
+            due: self.due,
+        }
+    }
+}
+
+/// What became of the thought that a transition could carry a snapshot.
+enum Snapshot {
+    NotDue,
+    /// Made, and so large that it is not worth being written yet.
+    TooLarge(u64),
+    Made(Vec<u8>),
+}
+
+/// Counts a caller for as long as it waits.
+struct Caller<'a>(&'a AtomicUsize);
+
+impl<'a> Caller<'a> {
+    fn new(callers: &'a AtomicUsize) -> Self {
+        callers.fetch_add(1, Ordering::Relaxed);
+        Self(callers)
+    }
+}
+
+impl Drop for Caller<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use midex_domain::{Event, Payload, WorkflowName, event::Created};
+
+    fn event(revision: u64) -> Event {
+        let digest = Digest::of(&revision.to_le_bytes());
+        if revision == 1 {
+            return Event::Created(Box::new(Created {
+                workflow: WorkflowName::parse("w").expect("a name"),
+                definition: digest,
+                complexity: None,
+                project: None,
+                inputs: None,
+                call: digest,
+                steps: Vec::new(),
+                parent: None,
+                lookup: None,
+            }));
+        }
+        // What comes stays, so the snapshot grows nearly as fast as the rows do.
+        Event::SignalKept {
+            name: format!("{revision:0100}"),
+            payload: Payload {
+                digest,
+                bytes: 1,
+                inline: None,
+            },
+        }
+    }
+
+    #[tokio::test]
+    async fn a_snapshot_made_in_vain_is_not_made_again_at_the_next_transition() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let store = RedbStore::open(directory.path(), Options::default()).expect("a store");
+        let (mut execution, mut position) = (None, Position::default());
+        let mut oversized_snapshot_bytes = 0;
+        for revision in 1..=400 {
+            let row = Row {
+                execution_id: ExecutionId::parse("long").expect("an id"),
+                revision,
+                at: Timestamp::from_milliseconds(0),
+                events: vec![event(revision)],
+            };
+            let next = Execution::advance(execution, &row).expect("an execution");
+            let commit = Commit {
+                next: Arc::new(next.clone()),
+                row: Arc::new(row),
+                contents: Vec::new(),
+                due: None,
+                position,
+            };
+            let committed = store.commit(commit).await.expect("stored");
+            let before = position.oversized_snapshot_bytes;
+            position = committed.position;
+            oversized_snapshot_bytes += u64::from(position.oversized_snapshot_bytes > before);
+            execution = Some(next);
+        }
+        let snapshots = store.counts().snapshots;
+        assert!(snapshots >= 10, "{snapshots}");
+        assert!(
+            oversized_snapshot_bytes <= 45,
+            "{oversized_snapshot_bytes} of 400"
+        );
+        store.close().await.expect("closed");
+    }
+}

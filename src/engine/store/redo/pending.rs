@@ -1,0 +1,284 @@
+//! What an opening does with the log that lies beside the data file: reads it whole before anything is changed, refuses what
+//! does not belong together, and puts what the data file lacks into it, in one transaction.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::Path,
+};
+
+use redb::{Database, Durability, ReadTransaction, ReadableDatabase};
+
+use super::{
+    record::{Found, HEADER_BYTES, PAGE_BYTES, RecordPlace, look, padded},
+    state::{Follows, LogId, LogState, say},
+};
+use crate::store::{
+    backend::Operation,
+    batch::{self, CONTENT, EXECUTIONS, JOURNAL, OPEN, REFUSALS},
+    changes::{self, Change},
+    fault::{fault, unusable},
+    options::Options,
+    paths::{check_regular, redo_beside, set_aside},
+};
+use midex_domain::error::{Code, Error, Result};
+
+/// What a file says that stands in the place of a log whose loss is accepted.
+const DROPPED: &[u8] = b"dropped";
+
+/// Room for each byte of a log that is put into the data file.
+const ROOM_PER_LOG_BYTE: u64 = 4;
+
+/// What a disk writes at once, at least: a record that was written at another place may begin at any such piece.
+const SECTOR_BYTES: usize = 512;
+
+/// What the log holds and the data file does not.
+#[derive(Debug, Default)]
+pub(in crate::store) struct Pending {
+    /// The data file says that it goes with a log.
+    is_awaited: bool,
+    /// The bodies of its records, in order.
+    bodies: Vec<Vec<u8>>,
+}
+
+/// Reads the log beside the data file at `path`.
+///
+/// # Errors
+/// `STORE_CORRUPT` where the two do not belong together or the log is damaged, `STORE_TOO_NEW` where a later version wrote
+/// it, `FILE_UNUSABLE` where it cannot be read.
+pub(in crate::store) fn read(
+    database: &Database,
+    path: &Path,
+    options: &Options,
+) -> Result<Pending> {
+    let transaction = database.begin_read().map_err(fault)?;
+    let pending = check(&transaction, path, options);
+    let log = redo_beside(path);
+    pending.map_err(|error| {
+        let error = error.with("redo", log.display().to_string());
+        if error.code() == Code::StoreCorrupt && log.exists() {
+            return set_aside(&log, error);
+        }
+        error
+    })
+}
+
+fn check(transaction: &ReadTransaction, path: &Path, options: &Options) -> Result<Pending> {
+    let state = LogState::read(transaction)?;
+    let most = state.follows.map_or(0, |follows| follows.bytes);
+    let log = content(path, most, options)?;
+    let Some(follows) = state.follows else {
+        let log = log.unwrap_or_default();
+        return is_leftover(&log, &state, path).map(|()| Pending::default());
+    };
+    let log = log.ok_or_else(|| missing(path))?;
+    let bodies = if is_dropped(&log) {
+        tracing::warn!(path = %path.display(), "the redo log was dropped: what was stored last is gone");
+        Vec::new()
+    } else {
+        bodies(&log, follows, &state, path)?
+    };
+    // All of it is understood before anything is changed.
+    for body in &bodies {
+        changes::decode(body)?;
+    }
+    Ok(Pending {
+        is_awaited: true,
+        bodies,
+    })
+}
+
+/// Refuses a log whose data file is gone: what it holds can be put nowhere.
+///
+/// # Errors
+/// `STORE_CORRUPT`; `FILE_UNUSABLE` where it cannot be read.
+pub(in crate::store) fn refuse_orphan(path: &Path, options: &Options) -> Result<()> {
+    let log = content(path, 0, options)?.unwrap_or_default();
+    let is_empty = matches!(look(&log), Found::Nothing | Found::Record(LogId::NONE, _));
+    if is_dropped(&log) || is_empty {
+        return Ok(());
+    }
+    let log = redo_beside(path);
+    let message = format!(
+        "`{}` is the log of a database that is not beside it: `{}` is missing",
+        log.display(),
+        path.display()
+    );
+    Err(Error::new(Code::StoreCorrupt, message)
+        .with("path", path.display().to_string())
+        .with("redo", log.display().to_string())
+        .with_action("Put {path} back beside its log, both from the same moment; to begin an empty database, move {redo} away"))
+}
+
+/// A log that nobody waits for: empty, or one whose content the data file has.
+fn is_leftover(log: &[u8], state: &LogState, path: &Path) -> Result<()> {
+    match look(log) {
+        _ if is_dropped(log) => Ok(()),
+        Found::Nothing => Ok(()),
+        Found::Record(id, _) if state.knows(id) => Ok(()),
+        found => Err(foreign(&found, path)),
+    }
+}
+
+/// The bodies of the records of the log that follows.
+fn bodies(
+    log: &[u8],
+    Follows { id, bytes }: Follows,
+    state: &LogState,
+    path: &Path,
+) -> Result<Vec<Vec<u8>>> {
+    let first = look(log);
+    let is_known = matches!(first, Found::Record(first, _) if state.knows(first));
+    if is_known || matches!(first, Found::Nothing | Found::Garbage) {
+        check_length(log, bytes, path)?;
+    }
+    if !is_known {
+        return Err(foreign(&first, path));
+    }
+    let (mut bodies, mut end, mut rest) = (Vec::new(), RecordPlace::default(), log);
+    while let Found::Record(of, Some((place, body))) = look(rest)
+        && (of, place) == (id, end)
+    {
+        bodies.push(body.to_vec());
+        let record = padded(HEADER_BYTES + body.len());
+        end = end.after(record);
+        rest = rest.get(record..).unwrap_or_default();
+    }
+    // Each record is durable before the next one is written: one that is whole behind a gap, or at another place, proves a loss.
+    let is_whole = |at: usize| matches!(look(&rest[at..]), Found::Record(of, Some(_)) if of == id);
+    if (0..rest.len()).step_by(SECTOR_BYTES).any(is_whole) {
+        return Err(refused(
+            path,
+            "is damaged: a record before its last one cannot be read",
+        ));
+    }
+    let is_untouched = match look(rest) {
+        // A whole record of another id is the past.
+        Found::Record(_, whole) => whole.is_some(),
+        _ => rest.iter().take(PAGE_BYTES).all(|byte| *byte == 0),
+    };
+    if !is_untouched {
+        // A torn record and a damaged one look alike, so a copy of the log is kept for the user.
+        let what = "ends with a record that cannot be read: the machine stopped while it was written, and then nothing is lost, or it was damaged";
+        let _ = set_aside(&redo_beside(path), refused(path, what));
+    }
+    Ok(bodies)
+}
+
+fn check_length(log: &[u8], bytes: u64, path: &Path) -> Result<()> {
+    if (log.len() as u64) < bytes {
+        let what = format!("was cut from {bytes} to {} bytes", log.len());
+        return Err(refused(path, &what));
+    }
+    Ok(())
+}
+
+fn is_dropped(log: &[u8]) -> bool {
+    log.trim_ascii() == DROPPED
+}
+
+/// What the log beside `path` begins with: a page, or `most` bytes where that is more.
+fn content(path: &Path, most: u64, options: &Options) -> Result<Option<Vec<u8>>> {
+    let log = redo_beside(path);
+    check_regular(&log)?;
+    let mut bytes = Vec::new();
+    let read = options
+        .before(Operation::Read)
+        .and_then(|()| File::open(&log))
+        .and_then(|file| {
+            file.take(most.max(PAGE_BYTES as u64))
+                .read_to_end(&mut bytes)
+        });
+    match read {
+        Ok(_) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(unusable(&log, &error)),
+    }
+}
+
+fn foreign(found: &Found<'_>, path: &Path) -> Error {
+    match found {
+        Found::TooNew(version) => {
+            let message = format!(
+                "`{}` was written by a later version: its records have the version {version}",
+                redo_beside(path).display()
+            );
+            Error::new(Code::StoreTooNew, message)
+        }
+        Found::Record(..) => refused(
+            path,
+            "belongs to another database, or to this one at another moment",
+        ),
+        Found::Nothing => refused(path, "is damaged: it lacks its first record"),
+        Found::Garbage => refused(path, "does not begin as a log does"),
+    }
+}
+
+/// Nothing of the log was taken.
+fn refused(path: &Path, what: &str) -> Error {
+    mismatch(path, &format!("`{}` {what}", redo_beside(path).display()))
+}
+
+fn missing(path: &Path) -> Error {
+    let log = redo_beside(path);
+    mismatch(
+        path,
+        &format!(
+            "`{}` is missing, without which `{}` lacks what was stored last",
+            log.display(),
+            path.display()
+        ),
+    )
+}
+
+fn mismatch(path: &Path, message: &str) -> Error {
+    Error::new(Code::StoreCorrupt, message)
+        .with("path", path.display().to_string())
+        .with_action("Restore {path} and {redo} together, both from the same moment; to go on with what {path} holds alone, write the one word `dropped` into {redo}")
+}
+
+impl Pending {
+    /// Whether the data file is to be told that it needs no log any more.
+    pub(in crate::store) fn is_awaited(&self) -> bool {
+        self.is_awaited
+    }
+
+    /// The room that it may need in the data file.
+    pub(in crate::store) fn room(&self) -> u64 {
+        let bytes = self.bodies.iter().map(|body| body.len() as u64);
+        bytes.sum::<u64>() * ROOM_PER_LOG_BYTE
+    }
+
+    /// Puts it into the data file, which needs no log then. Where that is not to be durable it is so in memory alone, until
+    /// the next commit that is.
+    pub(in crate::store) fn fold(&self, database: &Database, is_durable: bool) -> Result<()> {
+        let mut transaction = database.begin_write().map_err(fault)?;
+        transaction.set_quick_repair(is_durable);
+        if !is_durable {
+            let done = transaction.set_durability(Durability::None);
+            done.map_err(fault)?;
+        }
+        let mut open = transaction.open_table(OPEN).map_err(fault)?;
+        let mut executions = transaction.open_table(EXECUTIONS).map_err(fault)?;
+        let mut journal = transaction.open_table(JOURNAL).map_err(fault)?;
+        let mut contents = transaction.open_table(CONTENT).map_err(fault)?;
+        let mut refusals = transaction.open_table(REFUSALS).map_err(fault)?;
+        for body in &self.bodies {
+            for change in changes::decode(body)? {
+                match change {
+                    Change::Row(key, row) => journal.insert(key, row).map(drop),
+                    Change::Snapshot(id, snapshot) => executions.insert(id, snapshot).map(drop),
+                    Change::Content(digest, bytes) => contents.insert(digest, bytes).map(drop),
+                    Change::Open(id, due) => open.insert(id, due).map(drop),
+                    Change::Ended(id) => open.remove(id).map(drop),
+                    Change::Refusal(key, refusal) => refusals.insert(key, refusal).map(drop),
+                }
+                .map_err(fault)?;
+            }
+            batch::forget_old(&mut refusals)?;
+        }
+        drop((open, executions, journal, contents, refusals));
+        say(&transaction, None)?;
+        transaction.commit().map_err(fault)
+    }
+}

@@ -1,0 +1,130 @@
+//! What the data file says of its log.
+
+use redb::{ReadTransaction, ReadableTable, WriteTransaction};
+
+use crate::store::{
+    batch::{FORMAT, FORMAT_KEY, META},
+    fault::fault,
+    record::damaged,
+};
+use midex_domain::error::Result;
+
+/// The entry of `meta.v1` with the id of the log that follows, zeros where there is none, how many bytes it has at least,
+/// `u64` little-endian, and the ids of those that were folded, the latest first.
+const LOG_KEY: &str = "redo";
+
+/// What a data file is that is not whole without its log: a midex that knows of no logs refuses it.
+pub(in crate::store) const FORMAT_WITH_LOG: &str = "midex-1 with a log";
+
+/// How many folded logs a data file remembers. A log that was not removed, or came back after a power cut, begins with a
+/// record of one of them.
+const FOLDED_KEPT_MAX: usize = 64;
+
+/// What a log is known by. It takes another at each fold, so a data file says of which moment the log is that goes with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LogId([u8; 16]);
+
+impl LogId {
+    /// That of the record that a file begins with before it is a log.
+    pub(super) const NONE: Self = Self([0; 16]);
+
+    /// One that no log ever had.
+    pub(super) fn random() -> Self {
+        Self(rand::random())
+    }
+
+    pub(super) fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    pub(super) fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+
+    /// Whether a header with this id was torn while `new` was written over `old`.
+    fn is_torn_between(&self, new: &Self, old: &Self) -> bool {
+        (0..=self.0.len()).any(|at| self.0[..at] == new.0[..at] && self.0[at..] == old.0[at..])
+    }
+
+    fn known(bytes: &[u8; 16]) -> Option<Self> {
+        (*bytes != [0; 16]).then_some(Self(*bytes))
+    }
+}
+
+/// A log that holds what the data file does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) struct Follows {
+    pub(super) id: LogId,
+    /// Its length, at least.
+    pub(super) bytes: u64,
+}
+
+/// What the data file says of its log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct LogState {
+    /// It is whole only with this log.
+    pub(super) follows: Option<Follows>,
+    /// It holds everything of these, the latest first.
+    folded: Vec<LogId>,
+}
+
+impl LogState {
+    /// What the data file says.
+    pub(super) fn read(transaction: &ReadTransaction) -> Result<Self> {
+        let meta = transaction.open_table(META).map_err(fault)?;
+        let said = meta.get(LOG_KEY).map_err(fault)?;
+        said.map_or(Ok(Self::default()), |said| Self::decode(said.value()))
+    }
+
+    fn decode(said: &[u8]) -> Result<Self> {
+        let split = || {
+            let (follows, rest) = said.split_first_chunk()?;
+            let (bytes, folded) = rest.split_first_chunk()?;
+            let bytes = u64::from_le_bytes(*bytes);
+            let follows = LogId::known(follows).map(|id| Follows { id, bytes });
+            let (folded, []) = folded.as_chunks() else {
+                return None;
+            };
+            let folded = folded.iter().map(|id| LogId(*id)).collect();
+            Some(Self { follows, folded })
+        };
+        split().ok_or_else(|| damaged("what it says of its log cannot be read"))
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let follows = self.follows.map(|follows| follows.id.0);
+        let bytes = self.follows.map_or(0, |follows| follows.bytes);
+        let mut said = follows.unwrap_or_default().to_vec();
+        said.extend(bytes.to_le_bytes());
+        said.extend(self.folded.iter().flat_map(|id| id.0));
+        said
+    }
+
+    /// Whether a log may begin with this id: it is the one that follows, one that was folded, or none, or was torn while
+    /// the first record of one was written over that of another.
+    pub(super) fn knows(&self, id: LogId) -> bool {
+        let follows = self.follows.map(|follows| follows.id);
+        let ids = || follows.iter().chain(&self.folded).chain([&LogId::NONE]);
+        ids().any(|new| ids().any(|old| id.is_torn_between(new, old)))
+    }
+}
+
+/// Says in `transaction` that it holds everything of the log before, and which log follows it.
+pub(in crate::store) fn say(
+    transaction: &WriteTransaction,
+    follows: Option<Follows>,
+) -> Result<()> {
+    let mut meta = transaction.open_table(META).map_err(fault)?;
+    let before = meta.get(LOG_KEY).map_err(fault)?;
+    let before = before.map(|said| LogState::decode(said.value()));
+    let before = before.transpose()?.unwrap_or_default();
+    let mut folded = before.folded;
+    folded.splice(0..0, before.follows.map(|log| log.id));
+    folded.truncate(FOLDED_KEPT_MAX);
+    let state = LogState { follows, folded };
+    let format = follows.map_or(FORMAT, |_| FORMAT_WITH_LOG);
+    meta.insert(LOG_KEY, state.encode().as_slice())
+        .map_err(fault)?;
+    meta.insert(FORMAT_KEY, format.as_bytes()).map_err(fault)?;
+    Ok(())
+}

@@ -1,0 +1,487 @@
+//! Group commit: one thread owns the write side. It takes what has gathered, writes it in one
+//! transaction, and then answers all of it.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::Ordering,
+        mpsc::{Receiver, RecvTimeoutError},
+    },
+    time::{Duration, Instant},
+};
+
+use redb::{Durability, WriteTransaction};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use super::{
+    Refusal,
+    batch::{self, Effects, Ledger, Write},
+    closed,
+    fault::{batch_failed, fault, guarded, unavailable},
+    file,
+    lock::Lock,
+    redo::{self, Follows, Log},
+    shared::{Opened, Shared, Slot},
+};
+use midex_domain::{
+    Digest, Sequence,
+    error::{Code, Error, Result},
+    limits,
+};
+
+/// Room kept ahead for each byte: a large value takes a run of pages that is a power of two, and redb grows
+/// its file by two of them.
+const ROOM_PER_BYTE: u64 = 4;
+/// Room kept ahead for each request: the pages that it dirties, and their copies.
+const ROOM_PER_REQUEST_BYTES: u64 = 16 << 10;
+/// Room kept ahead for the pages that every commit writes.
+const ROOM_PER_COMMIT_BYTES: u64 = 256 << 10;
+
+/// What reaches the writer.
+#[derive(Debug)]
+pub(super) enum Message {
+    /// Something to be stored and answered.
+    Request(Request),
+    /// A refusal waits to be written.
+    Refused,
+    /// Somebody will read what was refused so far: the sender is dropped once that is written, or could not be.
+    Reading(oneshot::Sender<()>),
+    /// A read has failed.
+    ReadFailed,
+    /// Store what has come, close, and answer.
+    Close(oneshot::Sender<Result<()>>),
+}
+
+/// Something to be stored and answered.
+#[derive(Debug)]
+pub(super) struct Request {
+    /// What.
+    pub(super) work: Write,
+    /// Where the answer goes.
+    pub(super) answer: oneshot::Sender<Result<Sequence>>,
+    /// Its place in the queue, free again once the writer has taken it.
+    pub(super) room: OwnedSemaphorePermit,
+}
+
+/// The write side. It lives on its thread.
+#[derive(Debug)]
+pub(super) struct Writer {
+    shared: Arc<Shared>,
+    /// Held while the database is open, and while it is shut by a failure: nobody else may take it meanwhile.
+    lock: Arc<Lock>,
+    queue: Receiver<Message>,
+    ledger: Ledger,
+    log: Log,
+    pace: Pace,
+    closing: Option<oneshot::Sender<Result<()>>>,
+    /// When the database was last opened again, or could not be.
+    reopened: Option<Instant>,
+    /// Refusals of a batch that may or may not have been stored.
+    indeterminate: Option<IndeterminateBatch>,
+}
+
+/// Refusals of a batch that failed. A batch is stored whole or not at all: the next key tells which,
+/// once the file has been read again.
+#[derive(Debug)]
+struct IndeterminateBatch {
+    refusals: Vec<Refusal>,
+    /// The next key before the batch.
+    next_key: u64,
+}
+
+/// What came from the queue together.
+#[derive(Debug, Default)]
+struct Gathered {
+    works: Vec<Write>,
+    answers: Vec<oneshot::Sender<Result<Sequence>>>,
+    /// Those who wait until the refusals are written.
+    readers: Vec<oneshot::Sender<()>>,
+    /// The content that comes with them, and its length.
+    contents: HashMap<Digest, usize>,
+    /// All of it.
+    bytes: usize,
+}
+
+impl Writer {
+    /// A writer that takes its work from `queue`, and lets go of `lock` when it has closed the database.
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        lock: Arc<Lock>,
+        queue: Receiver<Message>,
+        ledger: Ledger,
+    ) -> Self {
+        Self {
+            log: Log::new(&shared.path, &shared.options, ledger.unfolded),
+            shared,
+            lock,
+            queue,
+            ledger,
+            pace: Pace::default(),
+            closing: None,
+            reopened: None,
+            indeterminate: None,
+        }
+    }
+
+    /// Works until it is told to close, or nobody is left to tell it anything; then closes the database.
+    pub(super) fn run(mut self) {
+        while let Some(first) = self.wait() {
+            let mut gathered = Gathered::default();
+            self.take(first, &mut gathered);
+            self.gather(&mut gathered);
+            self.heal();
+            self.store(gathered);
+        }
+        self.heal();
+        self.store(Gathered::default());
+        self.finish();
+    }
+
+    /// The next message. Meanwhile opens a database that was shut by a failure, or makes a data file whole.
+    fn wait(&mut self) -> Option<Message> {
+        if self.closing.is_some() {
+            return self.queue.try_recv().ok();
+        }
+        loop {
+            let is_shut = self.shared.slot().may_open();
+            let patience = match is_shut {
+                true => self.reopening_in(),
+                false if self.log.is_open() => self.shared.options.redo_idle,
+                false => return self.queue.recv().ok(),
+            };
+            match self.queue.recv_timeout(patience) {
+                Ok(message) => return Some(message),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) if is_shut => self.reopen(),
+                Err(RecvTimeoutError::Timeout) => self.settle(),
+            }
+        }
+    }
+
+    /// Puts what the log holds into the data file, which is whole without it then: what redb kept in memory for it is free.
+    fn settle(&mut self) {
+        if let Err(error) = self.make_room(0, 0) {
+            tracing::debug!(%error, "the redo log stays");
+            return;
+        }
+        let settled = guarded(|| {
+            let slot = self.shared.slot();
+            let opened = slot.opened()?;
+            opened.disk.check_names_and_length(&self.shared.path)?;
+            let transaction = opened.database.begin_write().map_err(fault)?;
+            fold(transaction, &mut self.log, opened, None)
+        });
+        if let Err(error) = settled {
+            let error = batch_failed(&self.shared.path, error);
+            tracing::warn!(%error, "the redo log could not be put into the database");
+            self.shut(error);
+        }
+    }
+
+    fn take(&mut self, message: Message, gathered: &mut Gathered) {
+        match message {
+            Message::Request(request) => {
+                gathered.bytes += request.work.bytes();
+                for (digest, content) in request.work.contents() {
+                    if gathered.contents.insert(*digest, content.len()).is_none() {
+                        gathered.bytes += content.len();
+                    }
+                }
+                gathered.works.push(request.work);
+                gathered.answers.push(request.answer);
+                drop(request.room);
+            }
+            Message::Refused | Message::ReadFailed => {}
+            Message::Reading(reader) => gathered.readers.push(reader),
+            Message::Close(answer) => self.closing = Some(answer),
+        }
+    }
+
+    /// Takes what waits in the queue, and, where commits are slow, what is known to be on its way.
+    fn gather(&mut self, gathered: &mut Gathered) {
+        self.drain(gathered);
+        let Some(patience) = self.pace.patience().filter(|_| !gathered.works.is_empty()) else {
+            return;
+        };
+        let deadline = now() + patience;
+        while gathered.works.len() < self.pace.callers && self.has_room(gathered) {
+            let left = deadline.saturating_duration_since(now());
+            match self.queue.recv_timeout(left) {
+                Ok(message) => self.take(message, gathered),
+                Err(_) => break,
+            }
+        }
+        self.drain(gathered);
+    }
+
+    fn drain(&mut self, gathered: &mut Gathered) {
+        while self.has_room(gathered)
+            && let Ok(message) = self.queue.try_recv()
+        {
+            self.take(message, gathered);
+        }
+    }
+
+    fn has_room(&self, gathered: &Gathered) -> bool {
+        gathered.works.len() < self.shared.options.batch_max
+            && gathered.bytes < limits::BATCH_BYTES_MAX
+    }
+
+    /// Makes everything durable, or nothing, and answers.
+    fn store(&mut self, mut gathered: Gathered) {
+        let refusals = self.shared.take_refusals();
+        if gathered.works.is_empty() && refusals.is_empty() {
+            return;
+        }
+        let began = now();
+        let stored = self.stored_bytes(&gathered.contents);
+        let room = gathered.bytes.saturating_sub(stored) as u64 * ROOM_PER_BYTE;
+        let done = self.write(&mut gathered.works, refusals, room);
+        let callers = self.shared.callers.load(Ordering::Relaxed);
+        self.pace.committed(now() - began, callers);
+        match done {
+            Ok(effects) => {
+                for (to, answer) in gathered.answers.into_iter().zip(effects.answers) {
+                    // A caller that has gone away wants no answer.
+                    let _ = to.send(answer);
+                }
+            }
+            Err(error) => {
+                if error.code() == Code::StoreLost {
+                    tracing::error!(%error, "nothing more is stored");
+                } else {
+                    tracing::warn!(%error, "a batch could not be stored");
+                }
+                for to in gathered.answers {
+                    let _ = to.send(Err(error.clone()));
+                }
+            }
+        }
+    }
+
+    fn write(&mut self, works: &mut [Write], refusals: Vec<Refusal>, room: u64) -> Result<Effects> {
+        let is_ample = match self.make_room(works.len() + refusals.len(), room) {
+            Ok(is_ample) => is_ample,
+            Err(error) => {
+                self.shared.put_back(refusals);
+                return Err(error);
+            }
+        };
+        let next_key = self.ledger.next_key;
+        let done = guarded(|| self.transact(works, &refusals, is_ample));
+        match done {
+            Ok(effects) => {
+                self.shared.publish(&effects);
+                Ok(effects)
+            }
+            Err(error) => {
+                // What the disk holds now is known only after it is opened again, if it is the same one.
+                let error = batch_failed(&self.shared.path, error);
+                self.indeterminate = Some(IndeterminateBatch { refusals, next_key });
+                self.shut(error.clone());
+                self.heal();
+                Err(error)
+            }
+        }
+    }
+
+    /// How much of `contents` is stored already and will not be written; nothing where that cannot be read.
+    fn stored_bytes(&self, contents: &HashMap<Digest, usize>) -> usize {
+        if contents.is_empty() {
+            return 0;
+        }
+        let stored = self.shared.read(|read| batch::stored_bytes(read, contents));
+        stored.unwrap_or_default()
+    }
+
+    /// Makes room in the data file; false where there is hardly any left.
+    fn make_room(&self, requests: usize, bytes: u64) -> Result<bool> {
+        let slot = self.shared.slot();
+        let pages = requests as u64 * ROOM_PER_REQUEST_BYTES + ROOM_PER_COMMIT_BYTES;
+        slot.opened()?
+            .disk
+            .reserve(bytes + pages + self.log.unfolded())
+            .map_err(|error| unavailable(&self.shared.path, &error))
+    }
+
+    fn transact(
+        &mut self,
+        works: &mut [Write],
+        refusals: &[Refusal],
+        is_ample: bool,
+    ) -> Result<Effects> {
+        let slot = self.shared.slot();
+        let opened = slot.opened()?;
+        opened.disk.check_names_and_length(&self.shared.path)?;
+        let mut transaction = opened.database.begin_write().map_err(fault)?;
+        transaction
+            .set_durability(Durability::Immediate)
+            .map_err(fault)?;
+        let mut changes = self.log.changes();
+        let works = works.iter_mut();
+        let effects = batch::apply(
+            &transaction,
+            &mut self.ledger,
+            works,
+            refusals,
+            &mut changes,
+        )?;
+        if effects.changed {
+            // While room is scarce, the room of a log is better used by the data file.
+            let logged = if is_ample {
+                self.log.append(changes)
+            } else {
+                Ok(false)
+            };
+            if logged.map_err(|error| unavailable(&self.shared.path, &error))? {
+                // The log has it, and the data file gets it with all else that the log has by then.
+                transaction
+                    .set_durability(Durability::None)
+                    .map_err(fault)?;
+                transaction.commit().map_err(fault)?;
+            } else {
+                let next = if is_ample { self.log.next() } else { None };
+                fold(transaction, &mut self.log, opened, next)?;
+            }
+            // Removed meanwhile it was stored nowhere.
+            opened.disk.check_names_and_length(&self.shared.path)?;
+            self.shared.commits.fetch_add(1, Ordering::Relaxed);
+        } else {
+            transaction.abort().map_err(fault)?;
+        }
+        Ok(effects)
+    }
+
+    /// Opens the database again where it has failed, unless that was tried just now.
+    fn heal(&mut self) {
+        if self.shared.read_failed() {
+            let message = "a read failed, and the database has to be opened again";
+            self.shut(Error::new(Code::StoreUnavailable, message));
+        }
+        if self.reopening_in().is_zero() && self.shared.slot().may_open() {
+            self.reopen();
+        }
+    }
+
+    /// How long until the database may be opened again: an opening may have to read all of it.
+    fn reopening_in(&self) -> Duration {
+        self.reopened.map_or(Duration::ZERO, |at| {
+            limits::STORE_RETRY_EVERY.saturating_sub(now() - at)
+        })
+    }
+
+    /// Lets go of the database: redb refuses everything after a failed write or read.
+    fn shut(&self, error: Error) {
+        let shut = self.shared.shut(error);
+        // Closing a database that failed fails as well; the next opening repairs it.
+        let _ = guarded(|| {
+            drop(shut);
+            Ok(())
+        });
+    }
+
+    fn reopen(&mut self) {
+        match file::open(&self.shared.path, &self.lock, &self.shared.options) {
+            Ok((opened, ledger)) => {
+                self.shared.take_heads(&ledger);
+                self.log = Log::new(&self.shared.path, &self.shared.options, ledger.unfolded);
+                self.ledger = ledger;
+                if let Some(indeterminate) = self.indeterminate.take()
+                    && indeterminate.next_key == self.ledger.next_key
+                {
+                    self.shared.put_back(indeterminate.refusals);
+                }
+                *self.shared.slot_mut() = Slot::Open(opened);
+                self.shared.reopenings.fetch_add(1, Ordering::Relaxed);
+                tracing::info!("the database is open again");
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the database cannot be opened again yet");
+                *self.shared.slot_mut() = Slot::Shut(error);
+            }
+        }
+        self.reopened = Some(now());
+    }
+
+    fn finish(mut self) {
+        let slot = std::mem::replace(&mut *self.shared.slot_mut(), Slot::Shut(closed()));
+        let done = match slot {
+            Slot::Open(opened) => guarded(|| {
+                if let Err(error) = opened.disk.check_names_and_length(&self.shared.path) {
+                    tracing::error!(%error, "the database is not where it was");
+                    return Ok(());
+                }
+                if self.log.is_open() && opened.disk.reserve(self.log.unfolded()).is_ok() {
+                    let transaction = opened.database.begin_write().map_err(fault)?;
+                    fold(transaction, &mut self.log, &opened, None)?;
+                }
+                if let Err(error) = opened.disk.release() {
+                    tracing::warn!(%error, "room behind the database was not given back");
+                }
+                opened.database.close().map_err(fault)
+            }),
+            Slot::Shut(_) => Ok(()),
+        };
+        if let Err(error) = &done {
+            tracing::warn!(%error, "the database was not closed cleanly");
+        }
+        drop(self.lock);
+        if let Some(answer) = self.closing {
+            let _ = answer.send(done);
+        }
+    }
+}
+
+/// Commits to the data file itself, and with this everything before it. The log `next` follows, or none.
+fn fold(
+    mut transaction: WriteTransaction,
+    log: &mut Log,
+    opened: &Opened,
+    next: Option<Follows>,
+) -> Result<()> {
+    let bytes = opened.disk.bytes();
+    let bytes = bytes.map_err(|error| fault(redb::StorageError::Io(error)))?;
+    if log.is_open() || next.is_some() {
+        redo::say(&transaction, next)?;
+    }
+    // What stays as it is while the log grows is opened at once after a crash.
+    transaction.set_quick_repair(next.is_some() || bytes >= limits::QUICK_REPAIR_FILE_BYTES);
+    transaction.commit().map_err(fault)?;
+    log.folded(next);
+    Ok(())
+}
+
+/// How long commits take and how many callers there are: what an adaptive wait needs.
+#[derive(Debug, Default)]
+struct Pace {
+    /// Smoothed over about eight commits.
+    commit: Duration,
+    /// The callers that waited when the last commit ended. A caller that was answered comes back soon.
+    callers: usize,
+}
+
+impl Pace {
+    /// How long to wait for callers on their way; nothing where commits are fast or nobody else calls.
+    fn patience(&self) -> Option<Duration> {
+        let slow = self.commit >= limits::ADAPTIVE_WAIT_COMMIT_MIN && self.callers > 1;
+        slow.then(|| (self.commit / 4).min(limits::ADAPTIVE_WAIT_MAX))
+    }
+
+    fn committed(&mut self, took: Duration, callers: usize) {
+        self.commit = if self.commit.is_zero() {
+            took
+        } else {
+            (self.commit * 7 + took) / 8
+        };
+        self.callers = callers;
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the writer times its own commits; nothing that is stored depends on it"
+)]
+fn now() -> Instant {
+    Instant::now()
+}

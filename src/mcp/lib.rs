@@ -1,0 +1,42 @@
+//! MCP for midex (internal: no semver promise).
+//!
+//! The MCP face: tools and resources over stdio. `rmcp` is named only here.
+//!
+//! Thin: every handler parses, calls one use case of [`midex_server::app`], and shapes the answer. What rmcp
+//! does not bring (limits, panics that become answers, argument schemas) is added here once.
+
+mod answer;
+mod asking;
+mod channel;
+pub mod client;
+pub mod control;
+mod frame;
+mod gate;
+mod guard;
+pub mod http;
+mod metadata;
+mod page;
+pub mod process;
+mod profile;
+mod progress;
+mod prompts;
+mod relay;
+mod resources;
+mod server;
+mod splice;
+mod subscriptions;
+mod tools;
+mod transport;
+
+pub use self::{
+    process::Process,
+    profile::ToolProfile,
+    relay::{relay, relay_stdio},
+    server::{Server, serve_stdio, start_up_lines},
+    subscriptions::Listens,
+    tools::{ToolNames, Toolset, Toolsets, toolsets_help},
+    transport::LineTransport,
+};
+
+/// A server over any pair of streams: what [`serve_stdio`] serves on the process's own.
+pub use self::server::serve;

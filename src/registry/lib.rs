@@ -1,0 +1,372 @@
+//! Workflow files of midex (internal: no semver promise).
+//!
+//! The registry: definition files in, checked definitions out. A [`Registry`] is a snapshot that never
+//! changes; a broken file is an entry with findings and affects no other. [`Definitions`] follows the
+//! files and holds the current registry. Executions keep the definition they started with, so
+//! nothing here is asked twice about a running one.
+
+mod author;
+mod bases;
+mod cache;
+mod difference;
+mod entry;
+mod extend;
+mod files;
+mod format;
+mod gather;
+mod last_good;
+mod lenient;
+mod live;
+mod load;
+mod manifest;
+mod markdown;
+mod names;
+mod provenance;
+mod read;
+mod recover;
+mod schema;
+mod sections;
+mod shipped;
+mod slips;
+mod source;
+mod stamps;
+mod template;
+mod validate;
+mod write;
+mod yaml;
+
+use std::{path::Path, sync::Arc};
+
+pub use self::{
+    author::create,
+    entry::{AgentEntry, WorkflowEntry},
+    files::is_definition_file,
+    format::Format,
+    live::Definitions,
+    manifest::{Examined, Manifest},
+    schema::{SchemaDraft, SchemaOf, schema},
+    source::{Directory, Places, Source, Sources},
+    template::Template,
+    validate::{FileReport, Kind, check_text, validate, workflow_file},
+    write::{Deleted, Renamed, Save, Saved, deletable, delete, rename, save},
+};
+use self::{entry::Collection, extend::Meant, load::Loaded};
+pub use self::{files::read as read_file, source::user_dir};
+use midex_domain::{
+    check::{Abilities, Known},
+    definition::{Definition, Persona},
+    document::Digest,
+    error::{Code, Error, NextCall, Result, again, call, read},
+    finding::{Finding, errors},
+    limits,
+    nearest::nearest,
+};
+pub use midex_folder::Existing;
+
+/// All definitions at the time of loading.
+#[derive(Debug)]
+pub struct Registry {
+    sources: Sources,
+    abilities: Abilities,
+    workflows: Collection<Definition>,
+    agents: Collection<Persona>,
+}
+
+impl Registry {
+    /// Reads every directory, for a server that has nothing but midex. It cannot fail as a whole: whatever is wrong is an
+    /// entry's finding.
+    pub fn load(sources: &Sources) -> Self {
+        Self::load_for(sources, &Abilities::default())
+    }
+
+    /// The same for a server with these abilities.
+    pub fn load_for(sources: &Sources, abilities: &Abilities) -> Self {
+        Self::load_after(sources, abilities, None)
+    }
+
+    /// Reads every directory anew. A file that now has findings keeps the last good version that this
+    /// registry knows of it, with the name that had: its entry is stale
+    /// (`Entry::is_stale`). One that is no longer there is gone.
+    #[must_use]
+    pub fn reload(&self, sources: &Sources) -> Self {
+        Self::load_after(sources, &self.abilities, Some(self))
+    }
+
+    fn load_after(sources: &Sources, abilities: &Abilities, previous: Option<&Self>) -> Self {
+        let agents = previous.map(|before| &before.agents);
+        let agents = gather::agents(&sources.agents, agents);
+        let names = gather::known(&agents);
+        // A workflow is checked against the agents and abilities that there are: where those differ, all are checked anew.
+        let is_same = |before: &&Self| {
+            before.abilities == *abilities && gather::known(&before.agents) == names
+        };
+        let workflows = previous.map(|before| &before.workflows);
+        let cached = previous.filter(is_same).and(workflows);
+        let known = Known {
+            agents: &names,
+            abilities,
+        };
+        let directories = &sources.workflows;
+        let workflows = gather::workflows(directories, &agents, known, (workflows, cached));
+        let registry = Self {
+            sources: sources.clone(),
+            abilities: abilities.clone(),
+            workflows,
+            agents,
+        };
+        registry.mark_all();
+        registry
+    }
+
+    /// How many files were parsed for it.
+    fn parsed(&self) -> usize {
+        self.workflows.parsed + self.agents.parsed
+    }
+
+    /// Whether it has the same entries as `other`: names, sources, paths, definitions, personas, findings.
+    pub fn same_as(&self, other: &Self) -> bool {
+        self.workflows.entries == other.workflows.entries
+            && self.agents.entries == other.agents.entries
+    }
+
+    /// Whether its files can be told from later ones as those of `other`.
+    fn has_stamps_of(&self, other: &Self) -> bool {
+        self.workflows.cache.has_stamps_of(&other.workflows.cache)
+            && self.agents.cache.has_stamps_of(&other.agents.cache)
+    }
+
+    /// Whether its workflows are of the same files, whether they show the same or not.
+    fn is_of_same_files(&self, other: &Self) -> bool {
+        fn files(registry: &Registry) -> impl Iterator<Item = (&str, Source, &Path, Digest)> {
+            let entries = registry.all_workflows();
+            entries.map(|entry| {
+                let path = entry.path.as_deref().unwrap_or(Path::new(""));
+                (entry.name.as_str(), entry.source, path, entry.version)
+            })
+        }
+        files(self).eq(files(other))
+    }
+
+    /// The directories it was loaded from.
+    pub fn sources(&self) -> &Sources {
+        &self.sources
+    }
+
+    /// The abilities of the server that it was loaded for.
+    pub fn abilities(&self) -> &Abilities {
+        &self.abilities
+    }
+
+    /// Every workflow, also those with findings, sorted by name.
+    pub fn workflows(&self) -> impl Iterator<Item = &WorkflowEntry> {
+        self.workflows.entries.iter()
+    }
+
+    /// The workflows that a nearer one of the same name hides, sorted by name.
+    pub fn hidden_workflows(&self) -> impl Iterator<Item = &WorkflowEntry> {
+        self.workflows.hidden.iter()
+    }
+
+    /// Both: every file of a workflow.
+    pub fn all_workflows(&self) -> impl Iterator<Item = &WorkflowEntry> {
+        self.workflows().chain(self.hidden_workflows())
+    }
+
+    /// The workflow of this name.
+    pub fn workflow(&self, name: &str) -> Option<&WorkflowEntry> {
+        self.workflows.get(name)
+    }
+
+    /// Every agent, also those with findings, sorted by name.
+    pub fn agents(&self) -> impl Iterator<Item = &AgentEntry> {
+        self.agents.entries.iter()
+    }
+
+    /// The agent of this name.
+    pub fn agent(&self, name: &str) -> Option<&AgentEntry> {
+        self.agents.get(name)
+    }
+
+    /// The definition for a start of this workflow.
+    pub fn definition(&self, name: &str) -> Result<Arc<Definition>> {
+        let entry = self.workflow(name).ok_or_else(|| self.not_found(name))?;
+        entry.value.clone().ok_or_else(|| invalid(entry))
+    }
+
+    /// The names of the workflows that the one of this name extends, one above the other.
+    fn bases_of(&self, name: &str) -> Vec<String> {
+        let path = self.workflow(name).and_then(|entry| entry.path.as_ref());
+        let loaded = path.and_then(|path| self.workflows.cache.at(path));
+        let used = loaded.map_or(&[][..], |loaded| &loaded.used);
+        used.iter().map(|used| used.name.clone()).collect()
+    }
+
+    /// The files of workflows that name the one of this name, each with whether it extends it; else a step or a hook of it
+    /// begins it.
+    pub fn users_of(&self, name: &str) -> impl Iterator<Item = (&WorkflowEntry, bool)> {
+        let others = self.all_workflows().filter(move |entry| entry.name != name);
+        others.filter_map(move |entry| {
+            let loaded = self.workflows.cache.at(entry.path.as_ref()?)?;
+            // Bases stand before children.
+            let used = loaded.used.iter().find(|used| used.name == name)?;
+            Some((entry, matches!(used.meant, Meant::Base(_))))
+        })
+    }
+
+    /// The definition for a start of this workflow, parsed anew if the text of its file has changed. `None` if a reload is
+    /// needed: the file or one of its agents is new, gone or renamed.
+    fn definition_now(&self, name: &str) -> Option<Arc<Definition>> {
+        let entry = self.workflow(name)?;
+        let definition = entry.value.as_ref()?;
+        let mut agents = definition.personas.keys();
+        let are_same = agents.all(|name| self.is_agent_same(name.as_str()));
+        if !are_same {
+            return None;
+        }
+        let Some(path) = &entry.path else {
+            return Some(definition.clone());
+        };
+        let uses_same = |loaded: &Loaded<_>| loaded.used.iter().all(|used| used.is_same(self));
+        if let Some(loaded) = self.workflows.cache.unchanged(path) {
+            return uses_same(loaded).then(|| definition.clone());
+        }
+        let file = files::read_again(&self.sources.workflows, path)?;
+        if let Some(loaded) = self.workflows.cache.of(&file) {
+            return uses_same(loaded).then(|| definition.clone());
+        }
+        let agents = gather::known(&self.agents);
+        let loaded = gather::workflow(file, &self.agents, self.beside(&agents));
+        if !loaded.used.is_empty() {
+            return None;
+        }
+        match loaded.value {
+            Some(value) => {
+                self.mark(Some(entry.source), &value, &[]);
+                (loaded.name == name).then_some(value)
+            }
+            // Its last good version stands in for it.
+            None => Some(definition.clone()),
+        }
+    }
+
+    fn is_agent_same(&self, name: &str) -> bool {
+        let is_same = |path: &std::path::PathBuf| {
+            let cache = &self.agents.cache;
+            let again = || files::read_again(&self.sources.agents, path);
+            cache.unchanged(path).is_some() || again().is_some_and(|file| cache.is_of(&file))
+        };
+        let agent = self.agent(name);
+        agent.is_some_and(|agent| agent.path.as_ref().is_none_or(is_same))
+    }
+
+    /// The error for an unknown workflow, with the nearest name.
+    pub fn not_found(&self, name: &str) -> Error {
+        let names = self.workflows().map(|entry| entry.name.as_str());
+        let near = nearest(name, names);
+        let hint = near.map_or_else(String::new, |near| format!("; did you mean '{near}'?"));
+        let shown: String = name.chars().take(limits::WORKFLOW_NAME_BYTES_MAX).collect();
+        let message = format!("Workflow '{shown}' not found{hint}");
+        let error = Error::new(Code::WorkflowNotFound, message).with("workflow", shown);
+        match near {
+            Some(near) => error.with("nearest", near).with_next(NEAREST),
+            None => error,
+        }
+    }
+
+    /// The same for a caller that names it as `workflow_id`.
+    pub fn no_such_id(&self, id: &str) -> Error {
+        let error = self.not_found(id);
+        let is_near = error.context("nearest").is_some();
+        error.with_next(if is_near { NEAREST_ID } else { IDS })
+    }
+}
+
+fn meets_requirements(abilities: &Abilities, definition: &Definition) -> Result<()> {
+    let Some(commands) = abilities.commands() else {
+        return Ok(());
+    };
+    let workflow = &definition.workflow;
+    let missing = workflow.requires.iter().find(|one| !commands.meets(one));
+    let Some(missing) = missing else {
+        return Ok(());
+    };
+    if let Some(id) = commands.disabled(missing) {
+        let message = format!(
+            "workflow '{}' requires the catalog `{id}`, which is disabled",
+            workflow.name
+        );
+        return Err(Error::new(Code::CatalogMissing, message)
+            .with("workflow", workflow.name.as_str())
+            .with("catalog_id", id)
+            .with_next(ENABLE));
+    }
+    let message = format!(
+        "workflow '{}' requires a catalog of {missing}, which is not here",
+        workflow.name
+    );
+    Err(Error::new(Code::CatalogMissing, message)
+        .with("workflow", workflow.name.as_str())
+        .with("import", missing.import_call()))
+}
+
+/// Suggests to enable a catalog.
+const ENABLE: NextCall = call(
+    "catalog.set_enabled",
+    &[("catalog_id", "{catalog_id}"), ("enabled", "true")],
+    "if your user wants it; the workflow can start then",
+);
+
+/// The same call for the workflow that may have been meant.
+const NEAREST_ID: NextCall =
+    again("if that is the one meant").with(&[("workflow_id", "{nearest}")]);
+
+/// Suggests to look which ids there are.
+const IDS: NextCall = call("workflow.list", &[], "use a workflow_id that it shows");
+
+/// Suggests the start of the nearest name.
+const NEAREST: NextCall = call(
+    "workflow.start",
+    &[("workflow_name", "{nearest}")],
+    "if that is the one meant; your other arguments stay as they were",
+);
+
+/// The next call where a file is at fault.
+pub const IN_FILE: NextCall = call(
+    "workflow.list",
+    &[("brief", "true")],
+    "for another workflow",
+)
+.after("run `midex validate[ {path}]` and correct every finding, or start another workflow");
+
+/// That a workflow cannot be used as its file has it.
+pub fn invalid(entry: &WorkflowEntry) -> Error {
+    let error = refused(&entry.name, &entry.findings).with_next(IN_FILE);
+    match &entry.path {
+        Some(path) => error.with("path", path.display().to_string()),
+        // One that is part of midex: what is wrong lies in a file that it refers to.
+        None => error,
+    }
+}
+
+/// That a definition with these findings cannot be used. The context has the place of the first.
+pub fn refused(name: &str, findings: &[Finding]) -> Error {
+    let count = errors(findings).count();
+    let noun = if count == 1 { "finding" } else { "findings" };
+    let what = if name.is_empty() {
+        "The manifest".to_owned()
+    } else {
+        format!("Workflow '{name}'")
+    };
+    let message = format!("{what} has {count} {noun}");
+    let violations = errors(findings).map(Finding::violation);
+    let error = Error::new(Code::WorkflowValidationFailed, message)
+        .with_violations(violations.take(limits::VIOLATIONS_MAX).collect());
+    let error = match name {
+        "" => error,
+        name => error.with("workflow", name),
+    };
+    match errors(findings).next().filter(|first| first.line > 0) {
+        Some(first) => error.with("line", first.line).with("column", first.column),
+        None => error,
+    }
+}

@@ -1,0 +1,292 @@
+//! Commands: the operations of catalogs, and workflows as if they were some. A call of an operation is an execution of one
+//! step, so it stands in the journal and is recovered as any other.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::{Map, Value, json};
+
+use super::{App, Ran};
+use midex_catalog::{Meant, Named, Set, call::Unsent, with_host};
+use midex_domain::{
+    Class, Definition, ExecutionId, StepId, StepKind,
+    check::{Commands, Found},
+    definition::{Paginate, Step},
+    error::{Code, Error, NextCall, Result, Violation, again, call},
+    limits,
+    nearest::nearest,
+    span::Span,
+};
+use midex_engine::StartRequest;
+
+/// A command that is to be run.
+#[derive(Clone, Debug)]
+pub struct CommandCall {
+    /// Its arguments.
+    pub with: Map<String, Value>,
+    /// Its body.
+    pub body: Option<Value>,
+    /// How long one attempt may take.
+    pub timeout: Option<Duration>,
+    /// How many pages of a list are gathered, where they are.
+    pub pages: Option<u32>,
+}
+
+/// What a command is.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// An operation of a catalog.
+    Operation(Named),
+    /// A workflow.
+    Workflow(String),
+}
+
+/// The first word of the id of a workflow as a command.
+pub const WORKFLOW: &str = "workflow";
+
+impl App {
+    /// What an id means, with its class.
+    ///
+    /// # Errors
+    /// `COMMAND_NOT_FOUND` with the nearest; `CATALOG_MISSING` where its catalog is disabled.
+    pub async fn command_meant(&self, id: &str) -> Result<(Command, Class)> {
+        let words: Vec<_> = id.split_whitespace().collect();
+        let Some((first, rest)) = words.split_first().filter(|(_, rest)| !rest.is_empty()) else {
+            return Err(no_command(id, None));
+        };
+        let rest = rest.join(" ");
+        if *first == WORKFLOW {
+            let class = self.look_into_registry(move |registry| {
+                let definition = registry.definition(&rest)?;
+                Ok((
+                    Command::Workflow(rest.clone()),
+                    class_of(&definition, registry.abilities().commands()),
+                ))
+            });
+            return class.await?;
+        }
+        let set = self.catalog_set().await?;
+        match set.meaning(first, &rest) {
+            Meant::Operation(named) => {
+                let class = named.class();
+                Ok((Command::Operation(named), class))
+            }
+            Meant::Disabled => {
+                let message = format!("the catalog of `{id}` is disabled or cannot be used");
+                let error = Error::new(Code::CommandNotFound, message);
+                Err(error.with("catalog_id", *first).with_next(ENABLE))
+            }
+            Meant::Several(ids) => {
+                let near = format!("{} {rest}", ids[0]);
+                let message = format!("several catalogs have it: {}", ids.join(", "));
+                Err(no_command(id, Some(near))
+                    .with_message(format!("`{id}` is not one command: {message}")))
+            }
+            Meant::NoOperation(near) => {
+                Err(no_command(id, near.map(|near| format!("{first} {near}"))))
+            }
+            Meant::NoCatalog(_) => Err(no_command(id, nearest_of(&set, id))),
+        }
+    }
+
+    /// Refuses a call of an operation that could not be sent, so that nothing is kept of it.
+    ///
+    /// # Errors
+    /// `ARGUMENTS_INVALID` with every violation; `ADDRESS_REFUSED` where it would go to no address, or to one that nobody
+    /// allowed.
+    pub async fn admit(&self, id: &str, named: &Named, call: &CommandCall) -> Result<()> {
+        let (id, named, call) = (id.to_owned(), named.clone(), call.clone());
+        self.with_catalogs(move |catalogs| {
+            let catalog = &named.catalog;
+            let (Ok(prepared), Ok(target)) = (catalog.prepared(named.place), catalog.target())
+            else {
+                // The call says what is wrong with its catalog.
+                return Ok(());
+            };
+            let (with, body) = (Value::Object(call.with), call.body.as_ref());
+            let admitted = catalogs.caller().admit(&prepared, &target, &with, body);
+            admitted.map_err(|unsent| {
+                refused(&id, unsent)
+                    .with("command", id.as_str())
+                    .with("catalog_id", catalog.id.as_str())
+            })
+        })
+        .await
+    }
+
+    /// Calls an operation, and answers where its execution stands when it has ended or `longest` is over.
+    ///
+    /// # Errors
+    /// `LIMIT_EXCEEDED` where the arguments are too large, and those of a start.
+    pub async fn call(&self, id: &str, call: CommandCall, longest: Duration) -> Result<Ran> {
+        let (definition, inputs) = of_one_step(id, &call)?;
+        let request = StartRequest {
+            definition: Arc::new(definition),
+            execution_id: None,
+            project: Some(self.commands_project()),
+            inputs: Some(inputs),
+            lookup: None,
+        };
+        let started = self.engine().await?.start(request).await?;
+        self.driven(&started.execution_id, longest).await
+    }
+
+    /// The error of a call that its service did not know the caller of, with what the user is asked to do.
+    pub async fn asking_for_credentials(&self, id: &str, error: Error) -> Error {
+        let Ok((Command::Operation(named), _)) = self.command_meant(id).await else {
+            return error;
+        };
+        let (catalog, operation) = (named.catalog.clone(), named.catalog.operation(named.place));
+        let lacked = operation.ok().and_then(|one| catalog.lacked_by(&one));
+        let error = error.with("catalog_id", catalog.id.as_str());
+        match lacked {
+            Some(scheme) => error.with("scheme", scheme).with_next(CREDENTIAL),
+            None => error,
+        }
+    }
+
+    /// How many attempts a call has taken: one, and one more for each further page, and for each that began after a crash.
+    ///
+    /// # Errors
+    /// Those of reading its history.
+    pub async fn attempts(&self, execution_id: &str) -> Result<u32> {
+        let id = ExecutionId::parse(execution_id)?;
+        let rows = self.engine().await?.history(&id).await?;
+        Ok(rows.iter().map(|row| row.attempt).max().unwrap_or_default())
+    }
+}
+
+/// The refusal of a call that cannot be sent.
+fn refused(id: &str, unsent: Unsent) -> Error {
+    let not_called = |why: &str| format!("`{id}` was not called: {why}");
+    match unsent {
+        Unsent::Arguments(violations) => {
+            let line = |one: &Violation| format!("{}: {}", one.path, one.message);
+            let lines: Vec<_> = violations.iter().map(line).collect();
+            let message = format!(
+                "the arguments of `{id}` cannot be sent: {}",
+                lines.join("; ")
+            );
+            let error = Error::new(Code::ArgumentsInvalid, message);
+            error.with_violations(violations).with_next(TAKEN)
+        }
+        Unsent::NoBase(why, base_url) => {
+            let error = Error::new(Code::AddressRefused, not_called(&why));
+            let whole = with_host(&base_url);
+            error.with("base_url", whole).with_next(SET_BASE_URL)
+        }
+        Unsent::Address(refusal) => {
+            let error = Error::new(Code::AddressRefused, not_called(&refusal.to_string()));
+            match refusal.allowable {
+                Some(host) => error.with("host", host).with_next(ALLOW),
+                None => error
+                    .with("base_url", with_host(""))
+                    .with_next(SET_BASE_URL),
+            }
+        }
+    }
+}
+
+/// Suggests to look what the command takes.
+const TAKEN: NextCall = call(
+    "command.list",
+    &[("id", "{command}")],
+    "it shows what the command takes; correct `with` or `body` as the violations say",
+);
+
+/// Suggests to say where the catalog is called.
+const SET_BASE_URL: NextCall = call(
+    "catalog.set_base_url",
+    &[("catalog_id", "{catalog_id}"), ("base_url", "{base_url}")],
+    "with the host of the service, which your user knows",
+);
+
+/// Suggests to have the catalog given what the operation asks for.
+const CREDENTIAL: NextCall = again("once the user has done that").after(
+    "run `midex catalog credential {catalog_id} {scheme} '${env:NAME}'` in a terminal, with the name of the secret",
+);
+
+/// Suggests to have the address allowed.
+const ALLOW: NextCall = again("once it is allowed")
+    .after("run `midex catalog allow {catalog_id} {host}` in a terminal, if that address is meant");
+
+/// The definition of a call, and the inputs of its start. What the caller gives is data: nothing in it is an expression.
+fn of_one_step(id: &str, call: &CommandCall) -> Result<(Definition, Value)> {
+    let (catalog, operation) = id.split_once(' ').unwrap_or((id, ""));
+    let values: Vec<_> = call.with.values().cloned().collect();
+    let named = call.with.keys().enumerate();
+    let with =
+        named.map(|(at, name)| (name.clone(), json!(format!("${{{{ inputs.with[{at}] }}}}"))));
+    let kind = StepKind::Run {
+        catalog: catalog.to_owned(),
+        operation: operation.to_owned(),
+        body: call.body.as_ref().map(|_| json!("${{ inputs.body }}")),
+        idempotent: None,
+        paginate: call.pages.map(|max_pages| Paginate {
+            max_pages: Some(max_pages),
+        }),
+        whole: true,
+    };
+    let step = Step {
+        with: Some(with.collect()),
+        timeout: call.timeout.map(Span::of),
+        ..Step::new(StepId::parse(STEP)?, kind)
+    };
+    let name = format!("{catalog}.{operation}").replace(|sign: char| !is_of_name(sign), ".");
+    let workflow = json!({
+        "name": &name[..name.floor_char_boundary(limits::WORKFLOW_NAME_BYTES_MAX)],
+        "description": format!("A call of `{id}`"),
+        "steps": [step],
+        "final_output": format!("${{{{ steps.{STEP} }}}}"),
+    });
+    let text = json!({ "workflow": workflow, "personas": {} }).to_string();
+    let definition = Definition::decode(text.as_bytes())?;
+    Ok((definition, json!({ "with": values, "body": call.body })))
+}
+
+/// Whether the name of a workflow may have it.
+fn is_of_name(sign: char) -> bool {
+    sign.is_ascii_alphanumeric() || "_.-".contains(sign)
+}
+
+/// The id of its step.
+const STEP: &str = "call";
+
+/// A workflow is as strict as the strictest of its steps, and starts something at least.
+fn class_of(definition: &Definition, commands: Option<&dyn Commands>) -> Class {
+    let classes = definition.calls().filter_map(|(_, catalog, operation)| {
+        match commands?.find(catalog, operation) {
+            Found::Operation(callable) => Some(callable.class),
+            _ => None,
+        }
+    });
+    classes.fold(Class::Standard, Class::max)
+}
+
+/// Suggests to enable the catalog.
+const ENABLE: NextCall = call(
+    "catalog.set_enabled",
+    &[("catalog_id", "{catalog_id}"), ("enabled", "true")],
+    "if your user wants it",
+);
+
+/// Suggests the same call with the nearest id.
+const NEAREST: NextCall = again("if that is the one meant").with(&[("id", "{nearest}")]);
+
+fn no_command(id: &str, near: Option<String>) -> Error {
+    let shown: String = id.chars().take(limits::WORKFLOW_NAME_BYTES_MAX).collect();
+    let hint = near
+        .as_ref()
+        .map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+    let message = format!("there is no command `{shown}`{hint}");
+    let error = Error::new(Code::CommandNotFound, message).with("words", shown);
+    match near {
+        Some(near) => error.with("nearest", near).with_next(NEAREST),
+        None => error,
+    }
+}
+
+fn nearest_of(set: &Set, id: &str) -> Option<String> {
+    let ids: Vec<_> = set.search(id, limits::NEAREST_COMMANDS_MAX, |_| true);
+    let ids: Vec<_> = ids.iter().map(|named| set.id_of(named)).collect();
+    nearest(id, ids.iter().map(String::as_str)).map(str::to_owned)
+}

@@ -1,0 +1,197 @@
+//! Opening the store: by the first call, or by a process that owns its directory.
+
+use std::sync::Arc;
+
+use super::App;
+use crate::{
+    app::{Options, OwnedDirectory},
+    config::Config,
+};
+use midex_domain::operation::NoOperations;
+use midex_domain::{
+    clock::Timestamp,
+    error::{Error, Result},
+    limits,
+};
+use midex_engine as engine;
+use midex_engine::{
+    Engine,
+    store::{self, RedbStore, Store},
+};
+
+/// The engine, or when it was last tried to open its store.
+pub(super) enum Slot {
+    Open(Engine),
+    Closed { tried: Option<(Timestamp, Error)> },
+    Stopped,
+}
+
+impl App {
+    /// Opens the store where it is not open yet.
+    ///
+    /// # Errors
+    /// `STORE_BUSY` while another process owns the data directory: asked again at most every
+    /// [`limits::STORE_RETRY_EVERY`]; `STORE_CORRUPT`, `STORE_TOO_NEW`, `STORE_FORMAT`, `FILE_UNUSABLE`.
+    pub async fn open(&self) -> Result<()> {
+        self.engine().await.map(drop)
+    }
+
+    /// The same in a directory that this process owns already, whenever it was tried last.
+    ///
+    /// # Errors
+    /// As [`App::open`].
+    pub async fn open_owned(&self, owned: OwnedDirectory) -> Result<()> {
+        let mut slot = self.host.engine.lock().await;
+        if let Slot::Closed { .. } = &*slot {
+            self.fill(&mut slot, Some(owned)).await?;
+        }
+        Ok(())
+    }
+
+    /// The engine, for programs that bring definitions of their own; opens the store as [`App::open`] does.
+    pub async fn engine(&self) -> Result<Engine> {
+        if !self.host.opens_itself {
+            self.tried().await;
+        }
+        // An opening has the slot until its end, so who waits for it gets its outcome.
+        let mut slot = self.host.engine.lock().await;
+        match &*slot {
+            Slot::Open(engine) => Ok(engine.clone()),
+            Slot::Closed {
+                tried: Some((at, error)),
+            } if !self.host.opens_itself || self.is_recent(*at) => Err(error.clone()),
+            Slot::Closed { .. } if self.host.opens_itself => self.fill(&mut slot, None).await,
+            Slot::Closed { .. } if !self.stopping().is_cancelled() => {
+                Err(super::busy(&self.config().data_dir))
+            }
+            Slot::Closed { .. } | Slot::Stopped => Err(engine::stopping()),
+        }
+    }
+
+    /// Whether the store was tried just now. A clock that stepped back must not keep it shut.
+    fn is_recent(&self, tried: Timestamp) -> bool {
+        let now = self.now();
+        now >= tried && now.since(tried) < limits::STORE_RETRY_EVERY
+    }
+
+    /// Waits until this process has tried to own its directory and to open the store, or ends; for [`limits::OWNED_WITHIN`]
+    /// at most.
+    async fn tried(&self) {
+        let mut outcome = self.host.opened.subscribe();
+        let tried = async {
+            tokio::select! {
+                _ = outcome.wait_for(Option::is_some) => {}
+                () = self.stopping().cancelled() => {}
+            }
+        };
+        // The caller reads the outcome from the slot.
+        let _ = tokio::time::timeout(limits::OWNED_WITHIN, tried).await;
+    }
+
+    /// Takes note why this process does not own its directory: what calls are told until it does.
+    pub async fn not_owned(&self, error: Error) {
+        let mut slot = self.host.engine.lock().await;
+        if let Slot::Closed { tried } = &mut *slot {
+            *tried = Some((self.now(), error));
+            self.host.opened.send_replace(Some(false));
+        }
+    }
+
+    async fn fill(&self, slot: &mut Slot, owned: Option<OwnedDirectory>) -> Result<Engine> {
+        match self.begin_engine(owned).await {
+            Ok(engine) => {
+                *slot = Slot::Open(engine.clone());
+                self.host.opened.send_replace(Some(true));
+                Ok(engine)
+            }
+            Err(error) => {
+                *slot = Slot::Closed {
+                    tried: Some((self.now(), error.clone())),
+                };
+                self.host.opened.send_replace(Some(false));
+                Err(error)
+            }
+        }
+    }
+
+    async fn begin_engine(&self, owned: Option<OwnedDirectory>) -> Result<Engine> {
+        let Options {
+            config,
+            clock,
+            ids,
+            activities,
+            operations,
+            is_worker,
+            store,
+        } = self.host.options.clone();
+        #[cfg(feature = "catalog")]
+        let operations = operations.or_else(|| {
+            Some(self.host.catalogs.clone()? as Arc<dyn midex_domain::operation::Operations>)
+        });
+        let operations = operations.unwrap_or_else(|| Arc::new(NoOperations));
+        let options = store::Options {
+            snapshot_every: config.snapshot_every,
+            ..store
+        };
+        let data_dir = config.data_dir.clone();
+        let open = move || match owned {
+            Some(owned) => RedbStore::open_owned(owned, options),
+            None => RedbStore::open(&data_dir, options),
+        };
+        let opened = tokio::task::spawn_blocking(open).await;
+        let store: Arc<dyn Store> = Arc::new(
+            opened
+                .map_err(|error| Error::internal("opening the store panicked").because(error))??,
+        );
+        let options = engine::Options {
+            activities,
+            operations,
+            is_worker,
+            token_ttl: config.token_ttl,
+            command_flags: self.command_flags().into(),
+            environments: self.host.environments.clone(),
+            secrets: config.secrets(),
+            workflows: self.host.definitions.clone(),
+            notifier: self.host.changes.clone(),
+            stopping: self.host.stopping.clone(),
+            ..engine::Options::new(store, clock, ids)
+        };
+        Engine::new(options).await
+    }
+}
+
+/// What there is of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verified {
+    /// It was never begun.
+    Nothing,
+    /// It was begun, and its file is gone.
+    Gone,
+    /// A file of so many bytes, which were read through.
+    Sound(u64),
+}
+
+/// Reads the whole store of a configuration through, where there is one. The directory is this process's meanwhile.
+/// Blocks.
+///
+/// # Errors
+/// As [`App::open`].
+pub fn verify(config: &Config) -> Result<Verified> {
+    let Ok(file) = std::fs::metadata(config.data_dir.join(store::FILE_NAME)) else {
+        // To own a directory is to make it.
+        let is_gone = config.data_dir.is_dir()
+            && OwnedDirectory::take(&config.data_dir)?.has_lost_its_store();
+        return Ok(if is_gone {
+            Verified::Gone
+        } else {
+            Verified::Nothing
+        });
+    };
+    let options = store::Options {
+        check_all: true,
+        ..store::Options::default()
+    };
+    let owned = OwnedDirectory::take(&config.data_dir)?;
+    drop(RedbStore::open_owned(owned, options)?);
+    Ok(Verified::Sound(file.len()))
+}

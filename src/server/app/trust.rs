@@ -1,0 +1,154 @@
+//! Checks trust before a start: a workflow of a project that its user does not trust must do nothing outside of midex.
+
+use std::{collections::BTreeSet, path::Path, sync::Arc};
+
+use serde_json::Value;
+
+use super::App;
+use crate::config::Trust;
+use midex_domain::{
+    Class, Definition, StepKind,
+    check::{Callable, Commands, Found},
+    definition::Step,
+    error::{Code, Error, Result, shell_word},
+    limits,
+};
+use midex_registry::Definitions;
+
+impl App {
+    /// A warning where a project's definition takes the place of the user's or of one that is part of midex.
+    pub async fn hiding(&self, definition: &Definition) -> Option<String> {
+        if !definition.is_of_project() {
+            return None;
+        }
+        let name = definition.workflow.name.clone();
+        let look = move |all: &Definitions| {
+            let source = all.loaded().hidden_by_project(name.as_str())?.as_str();
+            Some(format!(
+                "`{name}` is the project's: it hides the {source} one"
+            ))
+        };
+        self.look_into_files(look).await.ok().flatten()
+    }
+
+    /// Refuses what a project has a part in that its user does not trust.
+    pub(super) async fn check_trust(&self, definition: &Arc<Definition>) -> Result<()> {
+        if !definition.is_of_project() {
+            return Ok(());
+        }
+        let (definition, app) = (definition.clone(), self.clone());
+        let check = move |definitions: &Definitions| {
+            let trusted = (&app.config().trust, &*app.project_dir);
+            check_trust(&definition, definitions.abilities().commands(), trusted)
+        };
+        self.look_into_files(check).await?
+    }
+
+    /// Trusts the caller's project from now on, because its user said so. Nothing that an agent can call leads here.
+    pub async fn trust_project(&self) -> Result<()> {
+        let app = self.clone();
+        let add = move |_: &Definitions| app.config().trust.set(&app.project_dir, true).map(drop);
+        self.look_into_files(add).await?
+    }
+}
+
+/// Refuses the start of a workflow that a project has a part in, where it does more than lead a model and read, and the user
+/// does not trust the project. Reads files: not for a worker of an async runtime.
+///
+/// # Errors
+/// `PROJECT_NOT_TRUSTED` with what the workflow would do.
+pub(super) fn check_trust(
+    definition: &Definition,
+    commands: Option<&dyn Commands>,
+    (trust, project): (&Trust, &Path),
+) -> Result<()> {
+    let effects = effects(definition, commands);
+    if effects.is_empty() || trust.includes(project) {
+        return Ok(());
+    }
+    let (name, shown) = (&definition.workflow.name, project.display().to_string());
+    let most = effects.len().min(limits::EFFECTS_SHOWN_MAX);
+    let mut words = effects[..most].join(", ");
+    if effects.len() > most {
+        let rest = effects.len() - most;
+        words = format!("{words} and {rest} more");
+    }
+    let its = format!("its workflow `{name}` {words}");
+    let message = format!("the project `{shown}` is not trusted, and {its}");
+    Err(Error::new(Code::ProjectNotTrusted, message)
+        .with("workflow", name.as_str())
+        .with(
+            "question",
+            format!("Trust the project {shown}? I{}", &its[1..]),
+        )
+        .with("project_word", shell_word(&shown))
+        .with("project", shown))
+}
+
+/// What a workflow does beyond leading a model and reading with safe operations, in words. What an operation will be once its
+/// catalog is there is not known.
+fn effects(definition: &Definition, commands: Option<&dyn Commands>) -> Vec<String> {
+    let effect = |step: &Step| match &step.kind {
+        StepKind::Activity { name, .. } => Some(format!("runs the activity `{name}`")),
+        StepKind::Run {
+            catalog, operation, ..
+        } => match commands.map(|commands| commands.find(catalog, operation)) {
+            Some(Found::Operation(callable)) if callable.class == Class::Safe => {
+                let gives = gives_header(step, &callable);
+                gives.then(|| format!("sends headers with `{catalog} {operation}`"))
+            }
+            _ => Some(format!("calls `{catalog} {operation}`")),
+        },
+        _ => None,
+    };
+    let mut effects: BTreeSet<_> = definition.acting().filter_map(effect).collect();
+    let mut workflow = serde_json::to_value(&definition.workflow).unwrap_or_default();
+    // The text of the file repeats its steps, and has comments.
+    if let Some(fields) = workflow.as_object_mut() {
+        fields.remove("content");
+    }
+    if refers_to_secrets(&workflow) {
+        effects.insert("uses secrets".to_owned());
+    }
+    effects.into_iter().collect()
+}
+
+/// Whether a step gives an operation a header or a cookie.
+fn gives_header(step: &Step, callable: &Callable) -> bool {
+    let mut headers = callable.arguments.iter().filter(|one| one.is_header);
+    let with = step.with.as_ref();
+    headers.any(|header| with.is_some_and(|with| with.contains_key(&header.name)))
+}
+
+/// Whether an expression somewhere in a value may name a secret.
+fn refers_to_secrets(value: &Value) -> bool {
+    match value {
+        // Whatever follows counts: an expression may hold `}}` in a text of its own.
+        Value::String(text) => text
+            .split_once("${{")
+            .is_some_and(|(_, rest)| rest.contains("secrets")),
+        Value::Array(items) => items.iter().any(refers_to_secrets),
+        Value::Object(fields) => fields.values().any(refers_to_secrets),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_secret_is_found_wherever_an_expression_may_name_it() {
+        for value in [
+            json!({ "body": { "content": "${{ secrets.KEY }}" } }),
+            json!(["${{ '}}' ~ secrets.KEY }}"]),
+            json!("${{ inputs.x }} and ${{ secrets.KEY }}"),
+        ] {
+            assert!(refers_to_secrets(&value), "{value}");
+        }
+        let plain = json!({ "description": "secrets are kept", "with": "${{ inputs.x }}" });
+        assert!(!refers_to_secrets(&plain));
+    }
+}

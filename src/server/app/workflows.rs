@@ -1,0 +1,170 @@
+//! The definitions of callers: each set of directories is loaded once for all who have it, callers and executions alike.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::trust::check_trust;
+use crate::config::{Trust, account, places};
+use midex_domain::operation::BoxFuture;
+use midex_domain::{
+    Definition, Directories, Lookup,
+    error::{Code, Error, Result},
+    limits,
+};
+use midex_engine::Workflows;
+use midex_registry::Definitions;
+
+/// Definitions by their directories.
+#[derive(Debug)]
+pub(super) struct DefinitionCache {
+    /// Those of the process itself, for executions whose directories mean nothing here.
+    own: Arc<Definitions>,
+    own_lookup: Lookup,
+    trust: Trust,
+    /// Those that were asked for last stand last.
+    loaded: Mutex<Vec<(Directories, Arc<Definitions>)>>,
+}
+
+impl DefinitionCache {
+    /// A cache in which these definitions of the process itself are those of `directories`.
+    pub(super) fn new(directories: Directories, own: Arc<Definitions>, trust: Trust) -> Self {
+        let loaded = Mutex::new(vec![(directories.clone(), own.clone())]);
+        let own_lookup = Lookup {
+            directories,
+            account: account(),
+            ..Lookup::default()
+        };
+        Self {
+            own,
+            own_lookup,
+            trust,
+            loaded,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(Directories, Arc<Definitions>)>> {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All that are loaded now.
+    #[cfg(feature = "catalog")]
+    pub(super) fn all(&self) -> Vec<Arc<Definitions>> {
+        let loaded = self.lock();
+        loaded.iter().map(|(_, all)| all.clone()).collect()
+    }
+
+    /// The definitions of these directories. Past [`limits::DEFINITIONS_KEPT_MAX`] the first ones that no caller has are dropped.
+    pub(super) fn of(&self, directories: &Directories) -> Arc<Definitions> {
+        let mut loaded = self.lock();
+        let known = loaded.iter().position(|(of, _)| of == directories);
+        let (of, definitions) = known.map_or_else(
+            || {
+                let definitions = Definitions::new_for(places(directories), self.own.abilities());
+                (directories.clone(), Arc::new(definitions))
+            },
+            |at| loaded.remove(at),
+        );
+        loaded.push((of, definitions.clone()));
+        if loaded.len() > limits::DEFINITIONS_KEPT_MAX
+            && let Some(at) = loaded.iter().position(|(_, it)| Arc::strong_count(it) == 1)
+        {
+            loaded.remove(at);
+        }
+        definitions
+    }
+
+    /// What an execution keeps of a caller with these directories.
+    pub(super) fn lookup(&self, directories: Directories) -> Lookup {
+        Lookup {
+            directories,
+            ..self.own_lookup.clone()
+        }
+    }
+
+    /// The definitions that a look-up means: those of the process itself where the directories are another machine's or user's.
+    fn of_lookup(&self, lookup: &Lookup) -> Arc<Definitions> {
+        if lookup.account == self.own_lookup.account {
+            return self.of(&lookup.directories);
+        }
+        self.own.clone()
+    }
+}
+
+impl Workflows for DefinitionCache {
+    fn find<'a>(
+        &'a self,
+        lookup: Option<&'a Lookup>,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Arc<Definition>>> {
+        let lookup = lookup.unwrap_or(&self.own_lookup).clone();
+        let definitions = self.of_lookup(&lookup);
+        let trust = self.trust.clone();
+        Box::pin(async move {
+            let definition = find(&definitions, &lookup, name).await;
+            let definition =
+                definition.map_err(|error| in_directories(error, &lookup.directories))?;
+            definitions.meets_requirements(&definition)?;
+            if lookup.is_of_project || definition.is_of_project() {
+                let (judged, project) = (definition.clone(), lookup.directories.project_dir);
+                let check = move |all: &Definitions| {
+                    check_trust(&judged, all.abilities().commands(), (&trust, &project))
+                };
+                definitions.look(check).await??;
+            }
+            Ok(definition)
+        })
+    }
+}
+
+/// The workflow of this name in the directories of a look-up. Where one of those is gone, a workflow of this name elsewhere is
+/// not the one that was meant at the start.
+async fn find(
+    definitions: &Arc<Definitions>,
+    lookup: &Lookup,
+    name: &str,
+) -> Result<Arc<Definition>> {
+    let directories = lookup.directories.clone();
+    let is_gone = move || directories.workflows().any(|directory| !directory.is_dir());
+    let is_kept = lookup.kept.contains_key(name);
+    if is_kept && tokio::task::spawn_blocking(is_gone).await.unwrap_or(false) {
+        let message = format!("Workflow '{name}' not found");
+        return Err(Error::new(Code::WorkflowNotFound, message));
+    }
+    definitions.find(name).await
+}
+
+/// The same error; where it says that there is no such workflow, with the directories that it was looked for in.
+fn in_directories(error: Error, directories: &Directories) -> Error {
+    if error.code() != Code::WorkflowNotFound {
+        return error;
+    }
+    let named: Vec<_> = directories.workflows().collect();
+    let message = format!("{}; looked for in {named:?}", error.message());
+    error.with_message(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directories(name: impl Into<String>) -> Directories {
+        Directories {
+            project_dir: name.into().into(),
+            ..Directories::default()
+        }
+    }
+
+    #[test]
+    fn definitions_are_shared_dropped_past_the_limit_and_of_this_machine_and_user_alone() {
+        let own = Arc::new(Definitions::new(places(&directories("own"))));
+        let cache = DefinitionCache::new(directories("own"), own.clone(), Trust::Everything);
+        let caller = cache.of(&directories("caller"));
+        for number in 0..=limits::DEFINITIONS_KEPT_MAX {
+            cache.of(&directories(number.to_string()));
+        }
+        assert_eq!(cache.all().len(), limits::DEFINITIONS_KEPT_MAX);
+        let mut lookup = cache.lookup(directories("caller"));
+        assert!(Arc::ptr_eq(&cache.of_lookup(&lookup), &caller));
+        "another 0".clone_into(&mut lookup.account);
+        assert!(Arc::ptr_eq(&cache.of_lookup(&lookup), &own));
+    }
+}

@@ -1,0 +1,222 @@
+//! Definitions for those who write them: saved, renamed and deleted in the directory of the caller's tools, and in force
+//! before the answer.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::{App, ListRequest};
+use crate::app::list::{ALL_PROJECTS, OPEN};
+use midex_domain::{
+    error::{Code, Error, Result},
+    limits,
+};
+use midex_registry as registry;
+use midex_registry::{Definitions, Deleted, Directory, Renamed, Save, Saved};
+
+/// What still refers to a workflow by its id.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Reference {
+    /// Executions that are open: they keep the definition that they began with.
+    OpenExecutions {
+        /// How many; [`limits::LIST_LIMIT_MAX`] stands for more, too.
+        count: usize,
+    },
+    /// The prompt that starts it.
+    Prompt {
+        /// The name of the prompt.
+        name: String,
+    },
+    /// Another workflow, which does not work without it.
+    Definition {
+        /// Its name.
+        workflow: String,
+        /// Its file.
+        path: Option<String>,
+        /// How it names it: `extends`, or `workflow` in a step or a hook.
+        by: &'static str,
+    },
+    /// Another file that gives the id, which counts from now on.
+    Workflow {
+        /// The file; none for one that is part of midex.
+        path: Option<String>,
+        /// Whose it is.
+        source: &'static str,
+    },
+}
+
+/// A file of a workflow with what refers to its id.
+#[derive(Clone, Debug, Serialize)]
+pub struct Referred<T> {
+    /// The file.
+    #[serde(flatten)]
+    pub file: T,
+    /// What refers to its id.
+    pub referred_by: Vec<Reference>,
+}
+
+impl App {
+    /// Saves a workflow.
+    ///
+    /// # Errors
+    /// As [`registry::save`].
+    pub async fn save(&self, save: Save) -> Result<Saved> {
+        self.write(move |definitions, target| registry::save(definitions, target, &save))
+            .await
+    }
+
+    /// The file that a save would replace, where there is one.
+    ///
+    /// # Errors
+    /// As [`registry::save`].
+    pub async fn overwritten(&self, save: &Save) -> Option<Deleted> {
+        let manifest = save.manifest.clone();
+        let found = self.write(move |definitions, target| {
+            let id = definitions.current().examine(&manifest).name;
+            registry::deletable(definitions, target, &id, None)
+        });
+        // The save itself says what is wrong.
+        found.await.ok()
+    }
+
+    /// Gives a workflow another id.
+    ///
+    /// # Errors
+    /// As [`registry::rename`].
+    pub async fn rename(
+        &self,
+        id: &str,
+        new_id: &str,
+        expected_version: Option<String>,
+    ) -> Result<Referred<Renamed>> {
+        let (old, new) = (id.to_owned(), new_id.to_owned());
+        let renamed = self.write(move |definitions, target| {
+            registry::rename(
+                definitions,
+                target,
+                (&old, &new),
+                expected_version.as_deref(),
+            )
+        });
+        Ok(self.referred(id, renamed.await?).await)
+    }
+
+    /// What [`App::delete`] would delete. Changes nothing.
+    ///
+    /// # Errors
+    /// As [`registry::delete`].
+    pub async fn deletable(
+        &self,
+        id: &str,
+        expected_version: Option<String>,
+    ) -> Result<Referred<Deleted>> {
+        self.of_file(id, expected_version, registry::deletable)
+            .await
+    }
+
+    /// Deletes the file of a workflow.
+    ///
+    /// # Errors
+    /// As [`registry::delete`].
+    pub async fn delete(
+        &self,
+        id: &str,
+        expected_version: Option<String>,
+    ) -> Result<Referred<Deleted>> {
+        self.of_file(id, expected_version, registry::delete).await
+    }
+
+    async fn of_file(
+        &self,
+        id: &str,
+        expected: Option<String>,
+        work: fn(&Definitions, &Directory, &str, Option<&str>) -> Result<Deleted>,
+    ) -> Result<Referred<Deleted>> {
+        let owned = id.to_owned();
+        let file = self.write(move |definitions, target| {
+            work(definitions, target, &owned, expected.as_deref())
+        });
+        Ok(self.referred(id, file.await?).await)
+    }
+
+    async fn referred<T>(&self, id: &str, file: T) -> Referred<T> {
+        let referred_by = self.references(id).await;
+        Referred { file, referred_by }
+    }
+
+    /// Does something with the directory that the tools of authors write into.
+    async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Definitions, &Directory) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let authoring = self.authoring.clone().ok_or_else(|| {
+            let message = "there is no home directory to write workflows into";
+            Error::new(Code::FileUnusable, message).with("path", "the user's directory")
+        })?;
+        self.look_into_files(move |definitions| work(definitions, &authoring.directory))
+            .await?
+    }
+
+    /// What refers to the id once its file has another one, or none. A store that cannot be asked has nothing to say.
+    async fn references(&self, id: &str) -> Vec<Reference> {
+        let mut references = Vec::new();
+        let request = ListRequest {
+            state: Some(OPEN.into()),
+            workflow: Some(id.to_owned()),
+            project: Some(ALL_PROJECTS.into()),
+            children: true,
+            limit: Some(limits::LIST_LIMIT_MAX),
+            ..ListRequest::default()
+        };
+        let open = self.list(request).await;
+        let count = open.map_or(0, |open| open.executions.len());
+        if count > 0 {
+            references.push(Reference::OpenExecutions { count });
+        }
+        let name = format!("run.{id}");
+        references.push(Reference::Prompt { name });
+        let registry = self.definitions().loaded();
+        let shown = |path: Option<&PathBuf>| path.map(|path| path.display().to_string());
+        let users = registry.users_of(id).take(limits::LIST_LIMIT_MAX);
+        references.extend(users.map(|(entry, is_heir)| Reference::Definition {
+            workflow: entry.name.clone(),
+            path: shown(entry.path.as_ref()),
+            by: if is_heir { "extends" } else { "workflow" },
+        }));
+        let is_target = |path: &std::path::Path| {
+            let target = self
+                .authoring
+                .as_ref()
+                .map(|authoring| &authoring.directory.path);
+            target.is_some_and(|target| path.starts_with(target))
+        };
+        let others = registry.all_workflows().filter(|entry| entry.name == id);
+        let others = others.filter(|entry| !entry.path.as_deref().is_some_and(is_target));
+        references.extend(others.map(|entry| Reference::Workflow {
+            path: shown(entry.path.as_ref()),
+            source: entry.source.as_str(),
+        }));
+        references
+    }
+}
+
+impl Referred<Deleted> {
+    /// What refers to it, as a person is told it before it is deleted; begins with a space where there is anything.
+    pub fn told(&self) -> String {
+        let told = self.referred_by.iter().map(|reference| match reference {
+            Reference::OpenExecutions { count } => {
+                format!(" Executions of it that are open: {count}; they keep their definition.")
+            }
+            Reference::Definition { workflow, by, .. } => {
+                format!(" `{workflow}` names it (`{by}`), and does not work without it.")
+            }
+            Reference::Prompt { name } => format!(" The prompt {name} goes with it."),
+            Reference::Workflow { path, source } => {
+                let path = path.as_deref().unwrap_or("part of midex");
+                format!(" Another one of that id stays ({source}: {path}).")
+            }
+        });
+        told.collect()
+    }
+}

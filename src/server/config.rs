@@ -1,0 +1,301 @@
+//! The configuration of a process. Without the command line: environment variables, then defaults.
+
+mod authoring;
+mod trust;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use etcetera::BaseStrategy;
+
+pub use self::trust::TRUST_KEY;
+pub use self::{
+    authoring::{AuthorTo, Authoring, RegistryDir},
+    trust::Trust,
+};
+#[cfg(feature = "catalog")]
+use midex_catalog::{self as catalog, Catalogs, call::Sources};
+use midex_domain::{
+    Directories, NamedByProject,
+    check::Abilities,
+    error::{Code, Error, Result},
+    limits,
+};
+use midex_engine::Secrets;
+use midex_registry::{Definitions, Places, Registry, user_dir};
+
+/// The environment variable that names the data directory.
+pub const DATA_DIR_ENV: &str = "MIDEX_DATA_DIR";
+
+/// The environment variable that lists, with commas, the variables that defaults of inputs may read.
+pub const ALLOW_ENV_ENV: &str = "MIDEX_ALLOW_ENV";
+
+/// The environment variable that lists, with commas, the variables that are secrets of steps.
+pub const SECRET_ENV_ENV: &str = "MIDEX_SECRET_ENV";
+
+/// The configuration of a process.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The directory of the store.
+    pub data_dir: PathBuf,
+    /// A directory of workflows that takes precedence over all others.
+    pub workflows_dir: Option<PathBuf>,
+    /// A directory of agents that takes precedence over all others.
+    pub agents_dir: Option<PathBuf>,
+    /// The project: its definitions are loaded, and executions are marked with it.
+    pub project_dir: PathBuf,
+    /// The directories of definitions that the project's own configuration names.
+    pub named_by_project: NamedByProject,
+    /// The projects whose workflows may do all that they say.
+    pub trust: Trust,
+    /// The lifetime of a token.
+    pub token_ttl: Duration,
+    /// A snapshot is written on every so-many-th transition.
+    pub snapshot_every: u32,
+    /// The environment variables that defaults of inputs may read. No others are read.
+    pub allow_env: Vec<String>,
+    /// The environment variables that steps of the server may use as `secrets.NAME`. Their values are never shown.
+    pub secret_env: Vec<String>,
+    /// The hosts that a secret may be sent to, by its name: `HOST`, or `HOST:PORT`. One that is not named here goes to the
+    /// origins that the user gave for a catalog.
+    pub secret_hosts: BTreeMap<String, BTreeSet<String>>,
+    /// A directory of workflows that comes before the project's.
+    pub registry_dir: Option<RegistryDir>,
+    /// Whose workflows the tools of authors write.
+    pub author_to: AuthorTo,
+    /// Where the user's catalogs lie; `None` where there is no home.
+    #[cfg(feature = "catalog")]
+    pub catalogs: Option<catalog::Places>,
+    /// A file of secrets for the headers of catalogs, which nobody but its owner may read.
+    pub secrets_file: Option<PathBuf>,
+    /// What catalogs may be imported from besides the project and the user's directory: directories, and `HOST:PORT` of
+    /// servers that are not public.
+    pub import_from: Vec<String>,
+}
+
+impl Config {
+    /// The defaults with this data directory; `None` for that of the environment, else the user's.
+    pub fn new(data_dir: Option<PathBuf>) -> Result<Self> {
+        Ok(Self {
+            data_dir: match data_dir {
+                Some(data_dir) => data_dir,
+                None => match std::env::var_os(DATA_DIR_ENV).filter(|dir| !dir.is_empty()) {
+                    Some(data_dir) => data_dir.into(),
+                    None => user_data_dir()?,
+                },
+            },
+            workflows_dir: None,
+            agents_dir: None,
+            project_dir: project_dir(),
+            named_by_project: NamedByProject::default(),
+            trust: Trust::of_user(),
+            token_ttl: limits::TOKEN_TTL,
+            snapshot_every: 1,
+            allow_env: named_in(ALLOW_ENV_ENV),
+            secret_env: named_in(SECRET_ENV_ENV),
+            secret_hosts: BTreeMap::new(),
+            registry_dir: RegistryDir::from_environment()?,
+            author_to: AuthorTo::default(),
+            #[cfg(feature = "catalog")]
+            catalogs: authoring::catalogs()?,
+            secrets_file: user_dir().map(|dir| dir.join("secrets")),
+            import_from: Vec::new(),
+        })
+    }
+
+    /// The value of `--data-dir` that a further command needs; `None` for the user's own data directory.
+    pub fn data_dir_named(&self) -> Option<String> {
+        let is_usual = user_data_dir().is_ok_and(|usual| usual == self.data_dir);
+        (!is_usual).then(|| self.data_dir.display().to_string())
+    }
+
+    /// The present values of the allowed environment variables that are set, and are Unicode.
+    pub fn environment(&self) -> BTreeMap<String, String> {
+        values_of(&self.allow_env).collect()
+    }
+
+    /// The present values of the secrets that are set, and are Unicode.
+    pub fn secrets(&self) -> Secrets {
+        values_of(&self.secret_env).collect()
+    }
+
+    /// The same by their names, for the headers of catalogs.
+    pub fn secret_values(&self) -> BTreeMap<String, String> {
+        values_of(&self.secret_env).collect()
+    }
+
+    /// Where this configuration has definitions.
+    pub fn directories(&self) -> Directories {
+        // An execution may outlive the working directory that a relative path begins at.
+        let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        Directories {
+            project_dir: absolute(&self.project_dir),
+            workflows_dir: self.workflows_dir.as_ref().map(absolute),
+            agents_dir: self.agents_dir.as_ref().map(absolute),
+            registry_dir: self.registry_dir.as_ref().map(|dir| absolute(&dir.path)),
+            named_by_project: self.named_by_project.clone(),
+        }
+    }
+
+    /// The definitions of this configuration, which follow their files, checked for a server with these abilities.
+    pub fn definitions(&self, abilities: &Abilities) -> Definitions {
+        Definitions::new_for(self.places(), self.with_secrets(abilities))
+    }
+
+    /// The definitions of this configuration as they are now, checked for a server with the user's catalogs and no activities.
+    pub fn registry(&self) -> Registry {
+        #[cfg(feature = "catalog")]
+        let operations = self.catalogs.clone().map(|places| {
+            let catalogs = Catalogs::open(places, Sources::default());
+            midex_domain::check::Operations::now(catalogs.loaded())
+        });
+        let abilities = self.with_secrets(&Abilities {
+            #[cfg(feature = "catalog")]
+            operations,
+            ..Abilities::default()
+        });
+        Registry::load_for(&self.places().sources(), &abilities)
+    }
+
+    /// Adds the names of the secrets of this configuration to abilities.
+    fn with_secrets(&self, abilities: &Abilities) -> Abilities {
+        Abilities {
+            secrets: Some(self.secret_env.iter().cloned().collect()),
+            ..abilities.clone()
+        }
+    }
+
+    fn places(&self) -> Places {
+        let (workflows, agents) = (self.workflows_dir.as_deref(), self.agents_dir.as_deref());
+        Places {
+            registry: self.registry_dir.as_ref().map(|dir| dir.path.clone()),
+            by_project: self.named_by_project.clone(),
+            ..Places::new(workflows, agents, &self.project_dir)
+        }
+    }
+}
+
+/// The places of definitions that these directories mean, with those of the user who runs this.
+pub(crate) fn places(directories: &Directories) -> Places {
+    let workflows = directories.workflows_dir.as_deref();
+    let agents = directories.agents_dir.as_deref();
+    Places {
+        registry: directories.registry_dir.clone(),
+        by_project: directories.named_by_project.clone(),
+        ..Places::new(workflows, agents, &directories.project_dir)
+    }
+}
+
+/// The machine and the user that paths belong to: the machine by its id, else by its name.
+pub(crate) fn account() -> String {
+    let machine = ["/etc/machine-id", "/proc/sys/kernel/hostname"]
+        .iter()
+        .filter_map(|path| std::fs::read_to_string(path).ok())
+        .map(|text| text.trim().to_owned())
+        .find(|text| !text.is_empty())
+        .unwrap_or_default();
+    format!("{machine} {}", rustix::process::geteuid().as_raw())
+}
+
+/// The names that an environment variable lists.
+fn named_in(variable: &str) -> Vec<String> {
+    let names = std::env::var(variable);
+    names.map(|names| split_names(&names)).unwrap_or_default()
+}
+
+/// The values of the environment variables that are set.
+fn values_of(names: &[String]) -> impl Iterator<Item = (String, String)> {
+    let names = names.iter().take(limits::ENV_NAMES_MAX);
+    names.filter_map(|name| Some((name.clone(), std::env::var(name).ok()?)))
+}
+
+fn user_data_dir() -> Result<PathBuf> {
+    let strategy = etcetera::choose_base_strategy().map_err(|error| {
+        Error::new(
+            Code::UsageInvalid,
+            "there is no home directory: name a data directory with --data-dir",
+        )
+        .because(error)
+    })?;
+    Ok(strategy.data_dir().join("midex"))
+}
+
+/// The project that the working directory is in.
+pub fn project_dir() -> PathBuf {
+    project_around(&std::env::current_dir().unwrap_or_else(|_| PathBuf::from(".")))
+}
+
+/// The root of the git repository around a directory, else the directory.
+pub fn project_around(directory: &Path) -> PathBuf {
+    let mut around = directory.ancestors();
+    let root = around.find(|dir| dir.join(".git").exists());
+    root.unwrap_or(directory).to_path_buf()
+}
+
+/// Splits names with commas between them.
+pub fn split_names(text: &str) -> Vec<String> {
+    let names = text.split(',').map(str::trim);
+    let names = names.filter(|name| !name.is_empty());
+    names.map(str::to_owned).collect()
+}
+
+/// Checks names of environment variables with commas between them, and leaves them as they are.
+pub fn parse_names(text: &str) -> Result<String, String> {
+    let is_bad = |name: &String| {
+        name.contains(|char: char| char == '=' || char.is_whitespace() || char.is_control())
+    };
+    match split_names(text).into_iter().find(is_bad) {
+        Some(name) => Err(format!("`{name}` is no name of an environment variable")),
+        None => Ok(text.to_owned()),
+    }
+}
+
+/// Parses a duration: `250ms`, `10s`, `5m`, `24h`, or several of them in a row.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let duration: jiff::SignedDuration = text
+        .parse()
+        .map_err(|_| format!("`{text}` is not a duration: write 250ms, 10s, 5m or 24h"))?;
+    Duration::try_from(duration).map_err(|_| format!("`{text}` is negative"))
+}
+
+/// Parses the lifetime of tokens, within its limits.
+pub fn parse_token_ttl(text: &str) -> Result<Duration, String> {
+    let ttl = parse_duration(text)?;
+    if (limits::TOKEN_TTL_MIN..=limits::TOKEN_TTL_MAX).contains(&ttl) {
+        return Ok(ttl);
+    }
+    Err(format!(
+        "a token may live from {:?} to {}h",
+        limits::TOKEN_TTL_MIN,
+        limits::TOKEN_TTL_MAX.as_secs() / 3600
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_people_write_them() {
+        for (text, milliseconds) in [
+            ("250ms", 250),
+            ("10s", 10_000),
+            ("5m", 300_000),
+            ("24h", 86_400_000),
+        ] {
+            assert_eq!(
+                parse_duration(text),
+                Ok(Duration::from_millis(milliseconds)),
+                "{text}"
+            );
+        }
+        for bad in ["", "10", "x", "-5m"] {
+            assert!(parse_duration(bad).is_err(), "{bad}");
+        }
+        assert!(parse_token_ttl("999ms").is_err() && parse_token_ttl("1s").is_ok());
+        assert!(parse_token_ttl("8784h").is_ok() && parse_token_ttl("8785h").is_err());
+    }
+}

@@ -1,0 +1,119 @@
+//! The projects that the user trusts: the list `trust` of the user's `midex.toml`. It is read each time that it matters, so a
+//! running server heeds a change at once.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use toml_edit::{Array, DocumentMut, value};
+
+use midex_domain::{
+    error::{Code, Error, Result, plain},
+    limits,
+};
+use midex_folder::{Existing, Folder};
+use midex_registry::{read_file, user_dir};
+
+/// The key of the list.
+pub const TRUST_KEY: &str = "trust";
+
+/// Which projects the user trusts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// All: for a program whose projects are its own.
+    Everything,
+    /// Those that this file lists; none where there is no file.
+    Listed(Option<PathBuf>),
+}
+
+impl Trust {
+    /// Those of the user who runs this.
+    pub fn of_user() -> Self {
+        Self::Listed(user_dir().map(|directory| directory.join("midex.toml")))
+    }
+
+    /// Whether the project at this directory is trusted: the directory itself, after links are resolved, and no other one
+    /// above or below it. Reads files: not for a worker of an async runtime.
+    pub fn includes(&self, project: &Path) -> bool {
+        let listed = || self.projects().unwrap_or_default();
+        let is_listed = || fs::canonicalize(project).is_ok_and(|real| listed().contains(&real));
+        *self == Self::Everything || is_listed()
+    }
+
+    /// The directories in the list.
+    ///
+    /// # Errors
+    /// `FILE_UNUSABLE` where the file cannot be read, or its list is none.
+    pub fn projects(&self) -> Result<Vec<PathBuf>> {
+        match self {
+            Self::Listed(Some(path)) if path.exists() => Ok(document(path)?.1),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Adds a directory to the list, or takes it out of it; answers whether that changed anything. One that is taken out need
+    /// not exist any more.
+    ///
+    /// # Errors
+    /// `FILE_UNUSABLE` where there is no such directory, or the file cannot be changed.
+    pub fn set(&self, project: &Path, is_trusted: bool) -> Result<bool> {
+        let failed = |error: io::Error| unusable(project, &plain(&error));
+        let real = match fs::canonicalize(project) {
+            Err(_) if !is_trusted => std::path::absolute(project).map_err(failed)?,
+            real => real.map_err(failed)?,
+        };
+        let Self::Listed(Some(path)) = self else {
+            return Err(unusable(project, "there is no file of the user's for it"));
+        };
+        // Behind a link the file that it leads to is changed.
+        let file = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+        let directory = file.parent().unwrap_or(Path::new("/"));
+        let failed = |error: io::Error| unusable(path, &plain(&error));
+        fs::create_dir_all(directory).map_err(failed)?;
+        let folder = Folder::open(directory).map_err(failed)?;
+        let _lock = folder.lock().map_err(failed)?;
+        let (mut document, mut listed) = document(path)?;
+        if listed.contains(&real) == is_trusted {
+            return Ok(false);
+        }
+        listed.retain(|one| *one != real);
+        listed.extend(is_trusted.then_some(real));
+        let names: Option<Array> = listed.iter().map(|one| one.to_str()).collect();
+        let names = names.ok_or_else(|| unusable(project, "its name is no Unicode"))?;
+        document[TRUST_KEY] = value(names);
+        let (name, text) = (file.file_name().unwrap_or_default(), document.to_string());
+        let before = fs::metadata(&file).ok();
+        let written = folder.write(name, text.as_bytes(), before.as_ref(), Existing::Replace);
+        written.map(|()| true).map_err(failed)
+    }
+}
+
+/// What the file says, and the directories that it lists.
+fn document(path: &Path) -> Result<(DocumentMut, Vec<PathBuf>)> {
+    let is_new = !path.exists();
+    let read = (!is_new).then(|| read_file(path, limits::CONFIG_BYTES_MAX));
+    let text = match &read {
+        Some(read) => match &read.trouble {
+            Some(trouble) => return Err(unusable(path, &trouble.message)),
+            None => &*read.text,
+        },
+        None => "",
+    };
+    let parsed = text.parse::<DocumentMut>();
+    let document = parsed.map_err(|error| unusable(path, error.message()))?;
+    let Some(item) = document.get(TRUST_KEY) else {
+        return Ok((document, Vec::new()));
+    };
+    let items = item.as_array().into_iter().flatten();
+    let listed: Option<_> = items.map(|item| item.as_str().map(PathBuf::from)).collect();
+    let listed = listed.filter(|_| item.is_array());
+    let listed = listed.ok_or_else(|| unusable(path, "its `trust` is no list of texts"))?;
+    Ok((document, listed))
+}
+
+fn unusable(path: &Path, why: &str) -> Error {
+    let path = path.display().to_string();
+    let message = format!("`{path}` cannot be used: {why}");
+    Error::new(Code::FileUnusable, message).with("path", path)
+}

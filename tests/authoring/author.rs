@@ -1,0 +1,257 @@
+//! What authors do over MCP: the tools that read and check definitions, in both eras of the protocol.
+
+mod confirm;
+mod doors;
+mod expressions;
+mod extends;
+mod inputs;
+mod metadata;
+mod mistakes;
+mod preview;
+mod prompts;
+mod read_only;
+mod resources;
+mod skills;
+mod storms;
+mod validate;
+mod where_to;
+mod write;
+
+use serde_json::{Value, json};
+
+use midex_test::project::{Project, each, list};
+use midex_test::reader::{ERAS, Era, Reader};
+
+/// A sound manifest with something of everything that an author looks at.
+const TRIAGE: &str = "\
+workflow: triage
+title: Triage
+description: Sort a bug report
+inputs:
+  report: { type: string, description: What was reported }
+  urgent: { type: boolean, default: { from: literal, value: false } }
+steps:
+  - id: read
+    guidance: Read ${{ inputs.report }} and say what is broken.
+  - id: page
+    if: inputs.urgent
+    guidance: Page somebody.
+";
+
+/// The structured answer of a tool; `isError` must be as told.
+fn answer(client: &mut Reader, tool: &str, arguments: Value, is_error: bool) -> Value {
+    let call = json!({ "name": tool, "arguments": arguments });
+    let result = client.result("tools/call", call);
+    assert_eq!(result["isError"] == true, is_error, "{tool}: {result}");
+    result["structuredContent"].clone()
+}
+
+fn done(client: &mut Reader, tool: &str, arguments: Value) -> Value {
+    answer(client, tool, arguments, false)
+}
+
+fn refused(client: &mut Reader, tool: &str, arguments: Value) -> Value {
+    answer(client, tool, arguments, true)
+}
+
+/// A client whose server may read `HOME`, and nothing else, of the environment.
+fn reader(project: &Project) -> Reader {
+    Reader::new(project, Era::Initialize, "other", &["--allow-env", "HOME"])
+}
+
+/// Clients of one project, one of each era; all but the first are served through a relay.
+fn clients(project: &Project) -> Vec<Reader> {
+    let clients = ERAS.into_iter().chain(ERAS);
+    clients
+        .map(|era| Reader::new(project, era, "other", &[]))
+        .collect()
+}
+
+#[test]
+fn files_are_listed_with_what_hides_them_and_what_is_wrong_with_them() {
+    let project = Project::new(&[
+        ("workflows/triage.yaml", TRIAGE),
+        (
+            "workflows/broken.json",
+            "{\"workflow\": \"broken\", \"steps\": []}",
+        ),
+        (
+            "workflows/deep/bug-fix.md",
+            &midex_test::project::workflow("bug-fix", &[("a", "reviewer", &[])]),
+        ),
+    ]);
+    for client in &mut clients(&project) {
+        let own = done(client, "workflow.list", json!({ "source": "project" }));
+        assert_eq!(own["total"], 3, "{own}");
+        let own = list(&own["workflows"]);
+        let named = |name: &str| own.iter().find(|one| one["workflow_id"] == name).unwrap();
+        let triage = named("triage");
+        assert_eq!(
+            (
+                &triage["title"],
+                &triage["format"],
+                &triage["source"],
+                &triage["findings"]
+            ),
+            (
+                &json!("Triage"),
+                &json!("yaml"),
+                &json!("project"),
+                &Value::Null
+            )
+        );
+        assert!(
+            triage["path"]
+                .as_str()
+                .unwrap()
+                .ends_with("workflows/triage.yaml")
+        );
+        assert_eq!(triage["version"].as_str().unwrap().len(), 64);
+        let rules = each(&list(&named("broken")["findings"]), "rule");
+        assert!(rules.contains(&"no_steps".to_owned()), "{rules:?}");
+
+        let both = done(client, "workflow.list", json!({ "query": "bug-fix" }));
+        let both = list(&both["workflows"]);
+        assert_eq!((both.len(), &both[0]["format"]), (2, &json!("markdown")));
+        assert_eq!(both[0]["shadowed_by"], Value::Null);
+        let (hidden, nearer) = (&both[1], &both[1]["shadowed_by"]);
+        assert_eq!(
+            (&hidden["source"], &hidden["path"]),
+            (&json!("shipped"), &Value::Null)
+        );
+        assert_eq!(
+            (&nearer["source"], &nearer["path"]),
+            (&json!("project"), &both[0]["path"])
+        );
+    }
+}
+
+#[test]
+fn a_list_has_pages_that_name_every_file_once() {
+    let text = |at: usize| TRIAGE.replace("workflow: triage", &format!("workflow: w{:02}", at / 2));
+    let files: Vec<_> = (0..14)
+        .map(|at| (format!("workflows/f{at:02}.yaml"), text(at)))
+        .collect();
+    let files: Vec<_> = files
+        .iter()
+        .map(|(path, text)| (path.as_str(), text.as_str()))
+        .collect();
+    let project = Project::new(&files);
+    let mut client = Reader::new(&project, ERAS[0], "other", &[]);
+    let (mut paths, mut cursor) = (Vec::new(), None);
+    for pages in 1.. {
+        let mut arguments = json!({ "source": "project", "limit": 3 });
+        if let Some(cursor) = cursor {
+            arguments["cursor"] = cursor;
+        }
+        let page = done(&mut client, "workflow.list", arguments);
+        assert_eq!(page["total"], 14);
+        paths.extend(
+            list(&page["workflows"])
+                .into_iter()
+                .map(|one| one["path"].to_string()),
+        );
+        cursor = page.get("next_cursor").cloned();
+        if cursor.is_none() {
+            assert_eq!(pages, 5);
+            break;
+        }
+    }
+    let count = paths.len();
+    paths.sort();
+    paths.dedup();
+    assert_eq!((count, paths.len()), (14, 14));
+    let refused = refused(&mut client, "workflow.list", json!({ "cursor": "7" }));
+    assert_eq!(refused["violations"][0]["path"], "/cursor", "{refused}");
+}
+
+#[test]
+fn a_file_is_got_as_it_lies_with_its_version() {
+    let odd = format!("\u{feff}# mine\r\n{}", TRIAGE.replace('\n', "\r\n"));
+    let project = Project::new(&[("workflows/triage.yaml", &odd)]);
+    for client in &mut clients(&project) {
+        let got = done(client, "workflow.get", json!({ "workflow_id": "triage" }));
+        assert_eq!(
+            (&got["content"], &got["format"]),
+            (&json!(odd), &json!("yaml"))
+        );
+        assert_eq!(got["parsed"]["steps"][1]["if"], "inputs.urgent");
+        let listed = done(client, "workflow.list", json!({ "query": "triage" }));
+        assert_eq!(listed["workflows"][0]["version"], got["version"]);
+
+        let shipped = done(
+            client,
+            "workflow.get",
+            json!({ "workflow_id": "app-scaffold" }),
+        );
+        assert_eq!(
+            (&shipped["source"], &shipped["path"]),
+            (&json!("shipped"), &Value::Null)
+        );
+        let text = include_str!("../../workflows/app-scaffold.yaml");
+        assert_eq!(shipped["content"], text);
+
+        let unknown = refused(client, "workflow.get", json!({ "workflow_id": "triag" }));
+        assert_eq!(unknown["error_code"], "WORKFLOW_NOT_FOUND");
+        let far = refused(
+            client,
+            "workflow.get",
+            json!({ "workflow_id": "quite-another" }),
+        );
+        assert_eq!(
+            far["suggested_action"],
+            "Call workflow.list: use a workflow_id that it shows"
+        );
+        assert_eq!(
+            unknown["suggested_action"],
+            "Call workflow.get again with workflow_id 'triage': if that is the one meant"
+        );
+    }
+    let mut client = Reader::new(&project, ERAS[0], "other", &[]);
+    let before = done(
+        &mut client,
+        "workflow.get",
+        json!({ "workflow_id": "triage" }),
+    );
+    project.write(
+        "workflows/triage.yaml",
+        &TRIAGE.replace("Page somebody", "Page them"),
+    );
+    let after = done(
+        &mut client,
+        "workflow.get",
+        json!({ "workflow_id": "triage" }),
+    );
+    assert_ne!(before["version"], after["version"]);
+}
+
+/// S2: tools say for hosts how much they may change.
+#[test]
+fn what_a_tool_may_change_is_said_alike_everywhere() {
+    let project = Project::new(&[]);
+    for client in &mut clients(&project) {
+        let tools = client.tools();
+        let is_of_s2 = |tool: &&Value| tool["_meta"].get("execution_type").is_some();
+        let of_s2 = tools.iter().filter(is_of_s2);
+        let mut count = 0;
+        for tool in of_s2 {
+            let meta = &tool["_meta"];
+            let method = match meta["execution_type"].as_str().unwrap() {
+                "safe" => "GET",
+                "standard" => "POST",
+                "destructive" => "DELETE",
+                other => panic!("{other}"),
+            };
+            assert_eq!(meta["http_method"], method, "{tool}");
+            let hints = &tool["annotations"];
+            assert_eq!(
+                hints["destructiveHint"] == true,
+                method == "DELETE",
+                "{tool}"
+            );
+            assert!(hints["readOnlyHint"] == true || method != "GET", "{tool}");
+            count += 1;
+        }
+        assert!(count >= 3, "{count}");
+    }
+}

@@ -1,0 +1,268 @@
+//! The house keeps its shape: layers look one way, and each outside crate has one place.
+
+mod circles;
+
+use std::{fs, path::Path};
+
+/// Rooms, and the rooms of their own crate that each may use. What a crate may use of others its `Cargo.toml` says.
+const MAY_USE: &[(&str, &[&str])] = &[
+    ("domain/uri", &[]),
+    ("domain/limits", &[]),
+    ("domain/error", &["uri", "limits"]),
+    ("domain/clock", &["error", "limits", "uri"]),
+    ("engine/activity", &[]),
+    ("engine/store", &[]),
+    ("server/config", &[]),
+];
+
+/// Outside crates that one crate of ours uses, and in it these rooms alone.
+const NAMED_ONLY_IN: &[(&str, &[&str])] = &[
+    ("redb", &["engine/store"]),
+    ("postcard", &["engine/store", "catalog/document"]),
+    ("serde_saphyr", &["registry", "catalog/document"]),
+    ("minijinja", &["domain/expression"]),
+    ("regex_automata", &["domain/schema"]),
+    ("reqwest", &["catalog/call"]),
+    ("rustls", &["catalog/call"]),
+    ("toml_edit", &["catalog", "cli", "server/config/trust"]),
+    ("rusqlite", &["cli/bench"]),
+];
+
+/// Rooms of the domain, and those that each must not know.
+const INNER_WALLS: &[(&str, &[&str])] = &[
+    (
+        "state",
+        &["definition", "event", "execution", "view", "check"],
+    ),
+    (
+        "failure",
+        &["definition", "event", "execution", "view", "check"],
+    ),
+    (
+        "document",
+        &["definition", "event", "execution", "view", "check"],
+    ),
+    (
+        "schema",
+        &["definition", "event", "execution", "view", "check"],
+    ),
+    (
+        "expression",
+        &["definition", "event", "execution", "view", "check"],
+    ),
+    (
+        "input",
+        &["definition", "event", "execution", "view", "check"],
+    ),
+    ("grammar", &["definition", "event", "execution", "view"]),
+    (
+        "event",
+        &["definition", "execution", "view", "check", "telemetry"],
+    ),
+    (
+        "definition",
+        &["event", "execution", "view", "check", "draft", "telemetry"],
+    ),
+    ("check", &["event", "execution", "view", "telemetry"]),
+    ("telemetry", &["definition", "execution", "view", "check"]),
+    ("execution", &["view", "check", "grammar", "telemetry"]),
+    ("view", &["check", "draft"]),
+];
+
+/// Words that the pure domain may not hold.
+const IMPURE: &[&str] = &[
+    "std::fs",
+    "std::net",
+    "std::time::SystemTime",
+    "tokio",
+    "async fn",
+    ".await;",
+    ".await?",
+    "rand::",
+    "std::thread",
+    "std::env",
+];
+
+/// The lines of code of a source file: no comments, and no test module at its end.
+fn code(path: &Path) -> Vec<String> {
+    let text = fs::read_to_string(path).unwrap();
+    let text = text.split("\n#[cfg(test)]").next().unwrap();
+    text.lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .map(str::to_owned)
+        .collect()
+}
+
+fn sources(dir: &Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Every source file with the module of `lib.rs` that it belongs to.
+fn modules() -> Vec<(String, std::path::PathBuf)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let module = |path: &Path| {
+        let first = path
+            .strip_prefix(&root)
+            .unwrap()
+            .components()
+            .next()
+            .unwrap();
+        first
+            .as_os_str()
+            .to_str()
+            .unwrap()
+            .trim_end_matches(".rs")
+            .to_owned()
+    };
+    sources(&root)
+        .into_iter()
+        .map(|path| (module(&path), path))
+        .collect()
+}
+
+/// The modules of this crate that a file names, also inside grouped imports.
+fn used(lines: &[String]) -> Vec<String> {
+    let text = lines.join("\n");
+    let mut found = Vec::new();
+    for (at, _) in text.match_indices("crate::") {
+        let rest = &text[at + "crate::".len()..];
+        match rest.strip_prefix('{') {
+            Some(group) => found.extend(heads(group)),
+            None => found.push(word(rest)),
+        }
+    }
+    found
+}
+
+/// The first word of every item of a group, skipping what is nested.
+fn heads(group: &str) -> Vec<String> {
+    let (mut depth, mut start, mut found) = (0, true, Vec::new());
+    for (at, letter) in group.char_indices() {
+        match letter {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            ',' if depth == 0 => start = true,
+            letter if start && letter.is_alphabetic() => {
+                found.push(word(&group[at..]));
+                start = false;
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+fn word(text: &str) -> String {
+    text.chars()
+        .take_while(|letter| letter.is_alphanumeric() || *letter == '_')
+        .collect()
+}
+
+/// Whether a source file lies in this room.
+fn is_in(path: &Path, room: &str) -> bool {
+    let house = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let inside = path.strip_prefix(&house).unwrap().with_extension("");
+    inside.starts_with(room)
+}
+
+#[test]
+fn rooms_of_a_crate_look_down() {
+    let sources = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    for (room, others) in MAY_USE {
+        let own = room.rsplit('/').next().unwrap();
+        let mut files = sources.iter().filter(|path| is_in(path, room)).peekable();
+        assert!(files.peek().is_some(), "there is no {room}");
+        for path in files {
+            for name in used(&code(path)) {
+                let is_module = name.starts_with(char::is_lowercase) && name != "address";
+                let may = name == own || others.contains(&name.as_str());
+                assert!(may || !is_module, "{} may not use `{name}`", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn grouped_imports_are_seen_through() {
+    let lines = [
+        "use crate::{".into(),
+        "    app::{App, config}, engine::Engine, error,".into(),
+        "};".into(),
+    ];
+    assert_eq!(used(&lines), ["app", "engine", "error"]);
+}
+
+#[test]
+fn outside_crates_are_named_in_one_place() {
+    for (_, path) in modules() {
+        for line in code(&path) {
+            for (name, places) in NAMED_ONLY_IN {
+                let named =
+                    line.contains(&format!("{name}::")) || line.contains(&format!("use {name}"));
+                assert!(
+                    !named || places.iter().any(|place| is_in(&path, place)),
+                    "{}: {line}",
+                    path.display()
+                );
+            }
+        }
+    }
+}
+
+/// Whether the line has these words, and not only the end of a longer one.
+fn mentions(line: &str, words: &str) -> bool {
+    let mut places = line.match_indices(words);
+    places.any(|(at, _)| !line[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_'))
+}
+
+#[test]
+fn the_domain_is_pure() {
+    for (module, path) in modules() {
+        // The clocks of the system are the one way in; everything else takes time and randomness as arguments.
+        if module == "domain" && !is_in(&path, "domain/clock") {
+            for line in code(&path) {
+                let impure = IMPURE.iter().find(|word| mentions(&line, word));
+                assert!(impure.is_none(), "{}: {line}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn the_rooms_of_the_domain_keep_their_walls() {
+    let domain = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/domain");
+    for (room, nevers) in INNER_WALLS {
+        let room = format!("domain/{room}");
+        let files: Vec<_> = sources(&domain)
+            .into_iter()
+            .filter(|path| is_in(path, &room))
+            .collect();
+        assert!(!files.is_empty(), "there is no {room}");
+        for path in files {
+            for line in code(&path) {
+                let named = |never: &&&str| mentions(&line, &format!("{never}::"));
+                let broken = nevers.iter().find(named);
+                assert!(broken.is_none(), "{}: {line}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn files_stay_under_the_wall() {
+    for (_, path) in modules() {
+        let lines = fs::read_to_string(&path).unwrap().lines().count();
+        assert!(lines <= 600, "{} has {lines} lines", path.display());
+    }
+}

@@ -1,0 +1,150 @@
+//! The page of errors is the table of codes, written out.
+
+use std::fmt::Write as _;
+
+use midex_domain::error::{Category, Code, Error, FailureCode};
+use serde_json::json;
+
+const HEAD: &str = "\
+# Errors
+
+<!-- Written from the tables in src/error/code.rs and src/error/failure.rs: `MIDEX_WRITE_DOCS=1 cargo test --test it docs::errors` writes it anew. -->
+
+Every refusal of midex, over MCP, HTTP and on the command line, carries one of these codes as `error_code`, with its `category`, how far the call came
+(`failure_stage`), whether the same call may succeed later (`retryable`), and in `suggested_action` the one right next call. Where a next call needs a
+name, it is in `context`; here it is in capitals. What breaks a rule is listed in `violations`, all at once. The last column is what the command line says
+in its place; `midex help errors CODE` shows it too.
+";
+
+/// What a next call may need, in capitals.
+const NAMES: [&str; 9] = [
+    "execution_id",
+    "workflow",
+    "workflow_id",
+    "path",
+    "tool",
+    "tools",
+    "data_dir",
+    "limit",
+    "needed_mib",
+];
+
+fn word(value: impl serde::Serialize) -> String {
+    let word = json!(value);
+    word.as_str().unwrap().to_owned()
+}
+
+fn next_call(code: Code) -> String {
+    let error = NAMES.iter().fold(Error::new(code, ""), |error, name| {
+        error.with(name, name.to_uppercase())
+    });
+    let error = error.with("address", "ADDRESS");
+    error.suggested_action().replace('|', "\\|")
+}
+
+/// What a person types, with the names in capitals.
+fn typed(code: Code) -> String {
+    let text = code.what_to_do().join("; else: ");
+    assert!(!text.contains('{'), "{code}: {text}");
+    text.replace('|', "\\|")
+}
+
+const FAILURES: &str = "
+## Failures
+
+what a step or an execution failed with: `code` of `error` in its status and its history, `run.failure.code` in an expression, and a name for `retry.on`.
+Some are names of refusals above too. Agents, activities and `fail` steps may report codes of their own besides.
+
+| `code` | what it says | on the command line |
+|---|---|---|
+";
+
+/// The table of failures.
+fn failures() -> String {
+    let mut page = FAILURES.to_owned();
+    for code in FailureCode::ALL {
+        let (what, next) = (code.description().trim(), code.what_to_do());
+        assert!(!next.contains('{'), "{code}: {next}");
+        writeln!(page, "| `{code}` | {what} | {} |", next.replace('|', "\\|")).unwrap();
+    }
+    page
+}
+
+fn page() -> String {
+    let mut page = HEAD.to_owned();
+    for (category, what) in [
+        (
+            Category::Validation,
+            "the request breaks a rule: sending it again will not help",
+        ),
+        (Category::NotFound, "what is named does not exist"),
+        (
+            Category::Conflict,
+            "what is named has moved on, or is somebody else's",
+        ),
+        (
+            Category::Execution,
+            "the execution or the server cannot do it now",
+        ),
+        (Category::Internal, "a fault of midex or of the machine"),
+    ] {
+        write!(page, "\n## {}\n\n{what}\n\n", word(category)).unwrap();
+        page.push_str("| `error_code` | what it says | `failure_stage` | retryable | next | on the command line |\n|---|---|---|---|---|---|\n");
+        for code in Code::ALL.iter().filter(|code| code.category() == category) {
+            let (what, stage, next) = (
+                code.description().trim(),
+                word(code.stage()),
+                next_call(*code),
+            );
+            let retryable = if code.retryable() { "yes" } else { "no" };
+            writeln!(
+                page,
+                "| `{code}` | {what} | {stage} | {retryable} | {next} | {} |",
+                typed(*code)
+            )
+            .unwrap();
+        }
+    }
+    page + &failures()
+}
+
+#[test]
+fn the_page_of_errors_is_that_of_the_table() {
+    super::hold("docs/errors.md", &page());
+}
+
+/// The class of a failure without a code of its own becomes its code, in capitals.
+#[test]
+fn every_class_of_a_failure_is_a_code_of_the_table_or_has_one() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut classes = 0;
+    let mut directories = vec![root];
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            for rest in text.split("OperationFailure::new(").skip(1) {
+                let Some(class) = rest.trim_start().strip_prefix('"') else {
+                    continue;
+                };
+                let class = class.split('"').next().unwrap();
+                // The code is given with it, or a line below.
+                let call: String = rest.chars().take(200).collect();
+                let before = text.split(rest).next().unwrap();
+                let of_struct = before.rsplit("OperationFailure {").next().unwrap();
+                let has_code = call.contains(".coded(") || of_struct.contains("code: Some(");
+                classes += 1;
+                assert!(
+                    has_code || FailureCode::parse(&class.to_uppercase()).is_some(),
+                    "{class} in {}",
+                    path.display()
+                );
+            }
+        }
+    }
+    assert!(classes > 10, "{classes}");
+}

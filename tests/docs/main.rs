@@ -1,0 +1,36 @@
+//! What is written for users is so.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "`json!` makes values that nobody else wants"
+)]
+
+use std::{fs, path::Path};
+
+mod architecture;
+mod commands;
+mod embedding;
+mod errors;
+mod house;
+mod manual;
+mod mcp;
+mod packages;
+mod pages;
+mod pictures;
+mod readme;
+pub(crate) mod release;
+mod shipped;
+
+/// Holds a page against what it is written from; with `MIDEX_WRITE_DOCS` it is written anew.
+#[track_caller]
+fn hold(file: &str, page: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+    if std::env::var_os("MIDEX_WRITE_DOCS").is_some() {
+        fs::write(&path, page).unwrap();
+    }
+    let written = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        written == page,
+        "{file} is not what it is written from: `MIDEX_WRITE_DOCS=1 cargo test --test it docs::` writes it anew"
+    );
+}

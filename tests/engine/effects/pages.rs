@@ -1,0 +1,181 @@
+//! Lists that come in pages: each page is an attempt, and whatever happens the next one goes on where it was.
+
+use super::{crash::process, *};
+use midex_domain::operation::{BoxFuture, OperationCall, Operations, Outcome};
+use midex_domain::{
+    clock::Timestamp,
+    execution::{Brought, Page},
+};
+use midex_engine::Secrets;
+use midex_test::TokioClock;
+
+/// A list of three pages of two items; each page takes 10 s.
+#[derive(Clone, Debug, Default)]
+struct Book {
+    /// The pages that were asked for, and with which key.
+    asked: Arc<Mutex<Vec<(u64, String)>>>,
+    /// Pages that fail, once each.
+    failing: Arc<Mutex<Vec<u64>>>,
+}
+
+impl Book {
+    fn asked(&self) -> Vec<u64> {
+        let asked = self.asked.lock().expect("a list");
+        asked.iter().map(|(page, _)| *page).collect()
+    }
+}
+
+impl Operations for Book {
+    fn call(&self, call: OperationCall) -> BoxFuture<'_, Outcome> {
+        Box::pin(async move {
+            let pages = call.pages.expect("a page is asked for");
+            let page = pages.next.map_or(1, |next| next["page"].as_u64().unwrap());
+            self.asked
+                .lock()
+                .expect("a list")
+                .push((page, call.idempotency_key));
+            tokio::time::sleep(seconds(10)).await;
+            let mut failing = self.failing.lock().expect("a list");
+            if let Some(at) = failing.iter().position(|failing| *failing == page) {
+                failing.remove(at);
+                return Err(OperationFailure::new("network", "gone").retryable());
+            }
+            let more = page < u64::from(pages.max_pages.unwrap_or(3).min(3));
+            Ok(Brought::Page(Page {
+                items: vec![json!(page * 10), json!(format!("{page} hunter2-hunter2"))],
+                next: more.then(|| json!({ "page": page + 1 })),
+                around: call
+                    .whole
+                    .then(|| json!({ "status_code": 200, "payload": null })),
+            }))
+        })
+    }
+
+    fn has_catalog(&self, _: &str) -> bool {
+        true
+    }
+
+    fn is_safe(&self, _: &str, _: &str) -> bool {
+        true
+    }
+}
+
+async fn engine(store: Arc<Faulty>, at: Timestamp, book: &Book) -> Engine {
+    let options = Options {
+        operations: Arc::new(book.clone()),
+        secrets: Secrets::from_iter([("KEY".to_owned(), "hunter2-hunter2".to_owned())]),
+        ..Options::new(
+            store,
+            Arc::new(TokioClock::starting_at(at)),
+            Arc::new(SeededIds::new(1)),
+        )
+    };
+    Engine::new(options).await.expect("an engine")
+}
+
+fn listing(max_pages: u32, run: Value, more: Value) -> Arc<Definition> {
+    let mut kind = json!({
+        "catalog": "shop", "operation": "orders.list", "paginate": { "max_pages": max_pages }
+    });
+    kind.as_object_mut()
+        .unwrap()
+        .extend(run.as_object().unwrap().clone());
+    let mut with = json!({ "with": { "key": "${{ secrets.KEY }}" } });
+    with.as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
+    let kind = json!({ "run": kind });
+    defined(json!([step("call", None, kind, with)]), json!({}))
+}
+
+fn items(pages: u64) -> Value {
+    let page = |page| [json!(page * 10), json!(format!("{page} ${{secret:KEY}}"))];
+    (1..=pages).flat_map(page).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_page_is_an_attempt_and_the_output_is_the_whole_list() {
+    let book = Book::default();
+    let engine = engine(Arc::default(), EPOCH, &book).await;
+    begin(&engine, listing(9, json!({}), json!({})), json!({})).await;
+    until(&engine, |status| status.state == "completed").await;
+    assert_eq!(output_of(&engine, "call").await, items(3));
+    assert_eq!(book.asked(), [1, 2, 3]);
+    let rows = history(&engine).await;
+    let rows: Vec<_> = rows.iter().map(|row| (row.attempt, row.status)).collect();
+    assert_eq!(rows, [(1, "completed"), (2, "completed"), (3, "completed")]);
+    let asked = book.asked.lock().expect("a list");
+    assert!(asked.iter().all(|(_, key)| *key == asked[0].1), "one visit");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_page_is_a_list_too_and_more_than_the_list_may_be_wanted() {
+    let book = Book::default();
+    let engine = engine(Arc::default(), EPOCH, &book).await;
+    let definition = listing(1, json!({ "whole": true }), json!({}));
+    begin(&engine, definition, json!({})).await;
+    until(&engine, |status| status.state == "completed").await;
+    let whole = json!({ "status_code": 200, "payload": items(1) });
+    assert_eq!(output_of(&engine, "call").await, whole);
+}
+
+#[test]
+fn after_a_crash_a_list_goes_on_at_its_next_page() {
+    for (ends_after, asked) in [
+        (5, vec![1, 1, 2, 3]),
+        (15, vec![1, 2, 2, 3]),
+        (25, vec![1, 2, 3, 3]),
+    ] {
+        let (store, book) = (Arc::new(Faulty::default()), Book::default());
+        process().block_on(async {
+            let engine = engine(store.clone(), EPOCH, &book).await;
+            begin(&engine, listing(9, json!({}), json!({})), json!({})).await;
+            tokio::time::sleep(seconds(ends_after)).await;
+        });
+        process().block_on(async {
+            let engine = engine(store, EPOCH.after(seconds(60)), &book).await;
+            until(&engine, |status| status.state == "completed").await;
+            assert_eq!(output_of(&engine, "call").await, items(3));
+        });
+        assert_eq!(book.asked(), asked, "{ends_after}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_that_failed_is_asked_for_again_and_each_page_may_fail_as_often() {
+    let book = Book::default();
+    *book.failing.lock().expect("a list") = vec![1, 2, 3];
+    let engine = engine(Arc::default(), EPOCH, &book).await;
+    let retry = json!({ "retry": { "max_attempts": 2, "backoff": "1s", "max_backoff": "1s", "jitter": false, "on": ["network"] } });
+    begin(&engine, listing(9, json!({}), retry), json!({})).await;
+    until(&engine, |status| status.state == "completed").await;
+    assert_eq!(output_of(&engine, "call").await, items(3));
+    assert_eq!(book.asked(), [1, 1, 2, 2, 3, 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_repeated_begins_with_its_first_page_and_its_rounds_are_counted() {
+    let book = Book::default();
+    let engine = engine(Arc::default(), EPOCH, &book).await;
+    let repeat =
+        json!({ "repeat": { "until": "steps.call == []", "every": "1s", "max_attempts": 2 } });
+    begin(&engine, listing(9, json!({}), repeat), json!({})).await;
+    let status = until(&engine, |status| status.state == "failed").await;
+    assert_eq!(failure(&status), "REPEAT_EXHAUSTED");
+    assert_eq!(book.asked(), [1, 2, 3, 1, 2, 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_a_person_pauses_no_further_page_is_asked_for() {
+    let book = Book::default();
+    let engine = engine(Arc::default(), EPOCH, &book).await;
+    begin(&engine, listing(9, json!({}), json!({})), json!({})).await;
+    tokio::time::sleep(seconds(5)).await;
+    change(&engine, Lifecycle::Pause).await;
+    tokio::time::sleep(seconds(3600)).await;
+    assert_eq!(book.asked(), [1]);
+    change(&engine, Lifecycle::Resume).await;
+    until(&engine, |status| status.state == "completed").await;
+    assert_eq!(book.asked(), [1, 2, 3]);
+    assert_eq!(output_of(&engine, "call").await, items(3));
+}

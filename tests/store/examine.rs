@@ -1,0 +1,156 @@
+//! Reading a store through in slices: all of it, once, also while it moves; and what does not hold together is found.
+
+use std::path::Path;
+
+use midex_domain::{
+    Execution, State,
+    error::{Code, Result},
+    limits,
+};
+use midex_engine::store::{Options, Reached, RedbStore, Store};
+use redb::{Database, Key, ReadableTable, Table, TableDefinition};
+
+use super::{index::open_ids, listing::started, tale::Tale};
+
+/// Examines all of a store: how many entries there are, and the open executions.
+async fn examined(store: &dyn Store) -> Result<(u64, Vec<Execution>)> {
+    let (mut entries, mut open, mut next) = (0, Vec::new(), Some(Reached::default()));
+    while let Some(from) = next {
+        let slice = store.examine(from).await?;
+        let most = limits::EXAMINED_BYTES_MAX / limits::EXAMINED_ENTRY_BYTES_MIN;
+        assert!(slice.entries <= most as u64);
+        entries += slice.entries;
+        open.extend(slice.open);
+        next = slice.next;
+    }
+    Ok((entries, open))
+}
+
+fn open(directory: &Path, snapshot_every: u32) -> RedbStore {
+    let options = Options {
+        snapshot_every,
+        ..Options::default()
+    };
+    RedbStore::open(directory, options).unwrap()
+}
+
+async fn tales(store: &RedbStore, count: usize) -> Vec<Tale> {
+    let mut tales = started(store, count).await;
+    for (at, tale) in tales.iter_mut().enumerate() {
+        tale.steps(store, 1 + at % 7).await;
+        if at < 4 {
+            // Too long for its row.
+            tale.say(store, &format!("{at}").repeat(20_000))
+                .await
+                .unwrap();
+        }
+    }
+    for tale in tales.iter_mut().step_by(3) {
+        tale.turn(store, State::Failed).await.unwrap();
+    }
+    tales
+}
+
+fn ids(open: &[Execution]) -> Vec<String> {
+    open.iter().map(|one| one.id().to_string()).collect()
+}
+
+#[tokio::test]
+async fn everything_is_examined_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path(), 16);
+    assert_eq!(examined(&store).await.unwrap(), (0, Vec::new()));
+    let tales = tales(&store, 70).await;
+    let (entries, found) = examined(&store).await.unwrap();
+    let wanted = open_ids(&tales);
+    assert_eq!(ids(&found), wanted.iter().cloned().collect::<Vec<_>>());
+    for (one, tale) in found
+        .iter()
+        .map(|one| (one, tales.iter().find(|tale| tale.id == *one.id())))
+    {
+        assert_eq!(Some(one), tale.unwrap().execution.as_ref());
+    }
+    let rows: usize = tales.iter().map(|tale| tale.rows.len()).sum();
+    let known = rows + tales.len() + wanted.len();
+    assert!(
+        entries > known as u64,
+        "{entries} with content, {known} without"
+    );
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_moves_meanwhile_holds_together() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path(), 16);
+    let mut tales = tales(&store, 60).await;
+    let mut next = Some(Reached::default());
+    let mut ends = (5..).step_by(3);
+    while let Some(from) = next {
+        next = store.examine(from).await.unwrap().next;
+        for at in [1, 2, 4] {
+            tales[at].step(&store).await.unwrap();
+        }
+        let ends = &mut tales[ends.next().unwrap()];
+        ends.turn(&store, State::Failed).await.unwrap();
+    }
+    store.close().await.unwrap();
+}
+
+/// Changes a table of a closed store.
+fn change<K: Key + 'static, V: redb::Value + 'static>(
+    directory: &Path,
+    table: &str,
+    change: impl FnOnce(&mut Table<'_, K, V>),
+) {
+    let database = Database::open(directory.join("executions.redb")).unwrap();
+    let writing = database.begin_write().unwrap();
+    change(&mut writing.open_table(TableDefinition::new(table)).unwrap());
+    writing.commit().unwrap();
+}
+
+#[tokio::test]
+async fn what_does_not_hold_together_is_found() {
+    type Damage = fn(&Path);
+    let damages: [(&str, Damage); 5] = [
+        ("has a hole", |directory| {
+            change::<u64, &[u8]>(directory, "journal.v1", |rows| {
+                drop(rows.remove(3).unwrap().unwrap());
+            });
+        }),
+        ("leads astray", |directory| {
+            change::<u64, &[u8]>(directory, "journal.v1", |rows| {
+                let other = rows.get(1).unwrap().unwrap().value().to_owned();
+                rows.insert(3, &*other).unwrap();
+            });
+        }),
+        ("does not have the digest", |directory| {
+            change::<&[u8; 32], &[u8]>(directory, "content.v1", |contents| {
+                let key = *contents.first().unwrap().unwrap().0.value();
+                contents.insert(&key, &b"other"[..]).unwrap();
+            });
+        }),
+        ("does not say what an execution does", |directory| {
+            change::<&str, Option<i64>>(directory, "open.v1", |open| {
+                drop(open.pop_first().unwrap());
+            });
+        }),
+        ("names one that is not there", |directory| {
+            change::<&str, Option<i64>>(directory, "open.v1", |open| {
+                open.insert("nobody", None).unwrap();
+            });
+        }),
+    ];
+    for (says, damage) in damages {
+        let directory = tempfile::tempdir().unwrap();
+        let store = open(directory.path(), 1);
+        tales(&store, 4).await;
+        store.close().await.unwrap();
+        damage(directory.path());
+        let store = open(directory.path(), 1);
+        let error = examined(&store).await.expect_err(says);
+        assert_eq!(error.code(), Code::StoreCorrupt, "{error}");
+        assert!(error.message().contains(says), "{error}");
+        store.close().await.unwrap();
+    }
+}

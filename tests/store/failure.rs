@@ -1,0 +1,346 @@
+//! A disk that fails: what was answered stays, what was not is refused, and the store comes back.
+
+use std::{
+    io,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use midex_domain::error::Code;
+use midex_engine::store::{Hook, Operation, Options, RedbStore, Store};
+
+use super::tale::{Tale, refusal};
+
+/// Fails the operations of one kind from the k-th after it is armed, as many as it is told.
+#[derive(Clone, Default)]
+pub(super) struct Saboteur {
+    before: Arc<AtomicI64>,
+    fails: Arc<AtomicI64>,
+    failed: Arc<AtomicU64>,
+}
+
+impl Saboteur {
+    pub(super) fn hook(
+        &self,
+        wanted: impl Fn(Operation<'_>) -> bool + Send + Sync + 'static,
+        kind: io::ErrorKind,
+    ) -> Hook {
+        let this = self.clone();
+        Hook::new(move |operation| {
+            if !wanted(operation) || this.fails.load(Ordering::SeqCst) == 0 {
+                return Ok(());
+            }
+            if this.before.fetch_sub(1, Ordering::SeqCst) > 0 {
+                return Ok(());
+            }
+            this.fails.fetch_sub(1, Ordering::SeqCst);
+            this.failed.fetch_add(1, Ordering::SeqCst);
+            Err(kind.into())
+        })
+    }
+
+    pub(super) fn arm(&self, before: i64, fails: i64) {
+        self.before.store(before, Ordering::SeqCst);
+        self.failed.store(0, Ordering::SeqCst);
+        self.fails.store(fails, Ordering::SeqCst);
+    }
+
+    pub(super) fn failed(&self) -> u64 {
+        self.failed.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn disarm(&self) {
+        self.fails.store(0, Ordering::SeqCst);
+    }
+}
+
+pub(super) fn open(directory: &Path, hook: Hook, snapshot_every: u32) -> RedbStore {
+    let options = Options {
+        snapshot_every,
+        hook: Some(hook),
+        ..Options::default()
+    };
+    RedbStore::open(directory, options).unwrap()
+}
+
+fn writes(operation: Operation<'_>) -> bool {
+    matches!(
+        operation,
+        Operation::Write { .. } | Operation::Sync | Operation::Resize(_)
+    )
+}
+
+/// Until the store answers again: it opens its file in its own time.
+pub(super) async fn back(store: &RedbStore, tale: &Tale) {
+    let back = async {
+        while store.load(&tale.id).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), back)
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_failed_commit_is_refused_and_the_store_comes_back() {
+    for snapshot_every in [1, 16] {
+        for k in (0..24).step_by(if snapshot_every == 1 { 1 } else { 5 }) {
+            let directory = tempfile::tempdir().unwrap();
+            let saboteur = Saboteur::default();
+            let store = open(
+                directory.path(),
+                saboteur.hook(writes, io::ErrorKind::Other),
+                snapshot_every,
+            );
+            let mut tale = Tale::new("one", 90);
+            tale.steps(&store, 5).await;
+            saboteur.arm(k, 1);
+            // Many operations lie in one commit: the k-th is met within a few of them.
+            let mut refused = None;
+            while saboteur.failed() == 0 {
+                if let Err(error) = tale.step(&store).await {
+                    refused = Some(error);
+                }
+            }
+            let error = refused.unwrap();
+            assert_eq!(error.code(), Code::StoreUnavailable, "{k}: {error:?}");
+            assert_eq!(store.counts().reopenings, 1);
+            // Whether the failed one reached the disk is unknown: the store says.
+            let stored = store.load(&tale.id).await.unwrap().unwrap();
+            let known = tale.execution.clone().unwrap();
+            assert!(stored.execution.revision() - known.revision() <= 1, "{k}");
+            tale.rows = store.history(&tale.id).await.unwrap();
+            tale.execution = Some(stored.execution);
+            tale.position = stored.position;
+            tale.check(&store).await;
+            tale.steps(&store, 5).await;
+            tale.check(&store).await;
+            store.close().await.unwrap();
+            tale.check(&RedbStore::open(directory.path(), Options::default()).unwrap())
+                .await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_stays_broken_comes_back_with_its_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let saboteur = Saboteur::default();
+    // All but setting blocks aside: where that fails the batch is refused, and nothing is broken.
+    let all = |operation: Operation<'_>| !matches!(operation, Operation::Reserve(_));
+    let store = open(
+        directory.path(),
+        saboteur.hook(all, io::ErrorKind::Other),
+        16,
+    );
+    let mut tale = Tale::new("one", 9);
+    tale.steps(&store, 3).await;
+    store.note(refusal(0, None));
+    tale.steps(&store, 1).await;
+    // The refusal goes with a batch that fails, and whether it was stored is not known for long.
+    saboteur.arm(0, i64::MAX);
+    store.note(refusal(1, None));
+    tale.step(&store).await.unwrap_err();
+    let failed = saboteur.failed();
+    for _ in 0..3 {
+        let error = tale.step(&store).await.unwrap_err();
+        assert!(error.code().retryable(), "{error:?}");
+    }
+    let error = store.load(&tale.id).await.unwrap_err();
+    assert_eq!(error.code(), Code::StoreUnavailable, "{error:?}");
+    // Opening again is not tried at each call, but refused calls are answered.
+    assert!(saboteur.failed() < failed + 3);
+    // Nobody else may take the store meanwhile: what its callers know would be stale.
+    let error = RedbStore::open(directory.path(), Options::default()).unwrap_err();
+    assert_eq!(error.code(), Code::StoreBusy, "{error:?}");
+    saboteur.disarm();
+    back(&store, &tale).await;
+    tale.step(&store).await.unwrap();
+    tale.check(&store).await;
+    let query = midex_engine::store::TelemetryQuery {
+        event_type: Some(midex_domain::telemetry::EventType::TokenExpired),
+        limit: 10,
+        ..Default::default()
+    };
+    assert_eq!(store.telemetry(query).await.unwrap().len(), 2);
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_failed_read_heals_without_a_write() {
+    for kind in [io::ErrorKind::Other, io::ErrorKind::UnexpectedEof] {
+        let directory = tempfile::tempdir().unwrap();
+        let saboteur = Saboteur::default();
+        let options = Options {
+            // Nearly every read reaches the disk.
+            cache_bytes: 0,
+            hook: Some(saboteur.hook(|operation| operation == Operation::Read, kind)),
+            ..Options::default()
+        };
+        let store = RedbStore::open(directory.path(), options).unwrap();
+        let mut tale = Tale::new("one", 90);
+        tale.steps(&store, 50).await;
+        saboteur.arm(0, 1);
+        store.load(&tale.id).await.unwrap_err();
+        assert_eq!(saboteur.failed(), 1);
+        back(&store, &tale).await;
+        tale.check(&store).await;
+        let counts = store.counts();
+        assert_eq!((counts.transitions, counts.reopenings), (50, 1));
+        tale.step(&store).await.unwrap();
+        tale.check(&store).await;
+    }
+}
+
+#[tokio::test]
+async fn a_broken_store_comes_back_without_being_asked_to_write() {
+    let directory = tempfile::tempdir().unwrap();
+    let saboteur = Saboteur::default();
+    let store = open(
+        directory.path(),
+        saboteur.hook(|_| true, io::ErrorKind::Other),
+        1,
+    );
+    let mut tale = Tale::new("one", 9);
+    tale.steps(&store, 3).await;
+    saboteur.arm(0, i64::MAX);
+    tale.step(&store).await.unwrap_err();
+    saboteur.disarm();
+    back(&store, &tale).await;
+    tale.check(&store).await;
+}
+
+#[tokio::test]
+async fn a_full_disk_changes_nothing_and_is_met_before_the_database() {
+    let directory = tempfile::tempdir().unwrap();
+    let full = Arc::new(AtomicBool::new(false));
+    let hook = {
+        let full = Arc::clone(&full);
+        Hook::new(move |operation| {
+            if matches!(operation, Operation::Reserve(_)) && full.load(Ordering::SeqCst) {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            Ok(())
+        })
+    };
+    let store = open(directory.path(), hook, 1);
+    let mut tale = Tale::new("one", 400);
+    tale.steps(&store, 2).await;
+    full.store(true, Ordering::SeqCst);
+    // What was set aside before still serves.
+    tale.step(&store).await.unwrap();
+    let text = "x".repeat(2 << 20);
+    let error = tale.say(&store, &text).await.unwrap_err();
+    assert_eq!(
+        (error.code(), error.code().retryable()),
+        (Code::StoreFull, true)
+    );
+    let action = error.suggested_action();
+    let path = directory.path().join("executions.redb");
+    for part in ["free at least ", " MiB", path.to_str().unwrap()] {
+        assert!(action.contains(part), "{action}");
+    }
+    let commits = store.counts().commits;
+    tale.check(&store).await;
+    let error = tale.say(&store, &text).await.unwrap_err();
+    assert_eq!(error.code(), Code::StoreFull);
+    tale.check(&store).await;
+    full.store(false, Ordering::SeqCst);
+    tale.say(&store, &text).await.unwrap();
+    let counts = store.counts();
+    assert_eq!((counts.commits, counts.reopenings), (commits + 1, 0));
+    tale.check(&store).await;
+}
+
+/// Where no room can be set aside the database itself meets the full disk: what it stored is not known then.
+#[tokio::test]
+async fn a_full_disk_that_the_database_meets_is_named_too() {
+    for sabotaged in [true, false] {
+        let directory = tempfile::tempdir().unwrap();
+        let saboteur = Saboteur::default();
+        let wanted = move |operation: Operation<'_>| match operation {
+            Operation::Write { .. } => sabotaged,
+            Operation::Sync => !sabotaged,
+            _ => false,
+        };
+        let hook = saboteur.hook(wanted, io::ErrorKind::StorageFull);
+        let store = open(directory.path(), hook, 1);
+        let mut tale = Tale::new("one", 9);
+        tale.steps(&store, 2).await;
+        saboteur.arm(0, 1);
+        let error = tale.step(&store).await.unwrap_err();
+        assert_eq!(error.code(), Code::StoreUnavailable, "{error:?}");
+        let action = error.suggested_action();
+        assert!(action.contains("free at least 16 MiB"), "{action}");
+        back(&store, &tale).await;
+    }
+}
+
+#[tokio::test]
+async fn refusals_outlive_a_failed_batch() {
+    let directory = tempfile::tempdir().unwrap();
+    let saboteur = Saboteur::default();
+    let store = open(
+        directory.path(),
+        saboteur.hook(
+            |operation| operation == Operation::Sync,
+            io::ErrorKind::Other,
+        ),
+        1,
+    );
+    let mut tale = Tale::new("one", 9);
+    tale.steps(&store, 2).await;
+    saboteur.arm(0, 1);
+    store.note(refusal(1, None));
+    while saboteur.failed() == 0 {
+        let _ = tale.step(&store).await;
+    }
+    back(&store, &tale).await;
+    let stored = store.load(&tale.id).await.unwrap().unwrap();
+    tale.execution = Some(stored.execution);
+    tale.position = stored.position;
+    tale.step(&store).await.unwrap();
+    let query = midex_engine::store::TelemetryQuery {
+        event_type: Some(midex_domain::telemetry::EventType::TokenExpired),
+        limit: 10,
+        ..Default::default()
+    };
+    let told = store.telemetry(query).await.unwrap();
+    assert_eq!(told.len(), 1, "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_disk_gathers_its_callers() {
+    let directory = tempfile::tempdir().unwrap();
+    let hook = Hook::new(|operation| {
+        if operation == Operation::Sync {
+            // A flush of a real disk, on the writer's own thread.
+            let never = std::sync::mpsc::channel::<()>();
+            let _ = never.1.recv_timeout(Duration::from_millis(8));
+        }
+        Ok(())
+    });
+    let store = Arc::new(open(directory.path(), hook, 1));
+    let callers: Vec<_> = (0..16)
+        .map(|at| {
+            let store = Arc::clone(&store);
+            tokio::spawn(async move {
+                Tale::new(&format!("tale {at}"), 30)
+                    .steps(&*store, 30)
+                    .await;
+            })
+        })
+        .collect();
+    for caller in callers {
+        caller.await.unwrap();
+    }
+    let counts = store.counts();
+    assert_eq!(counts.transitions, 480);
+    // Two half-batches in turn would be 60; all together 30.
+    assert!(counts.commits < 55, "{counts:?}");
+}

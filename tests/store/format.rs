@@ -1,0 +1,224 @@
+//! The bytes on the disk. A change here is a change of the format: after the first release it needs a new table
+//! version, and a way to read the old one; before it the new bytes are copied from what the failed test prints.
+
+use std::{fmt, path::Path};
+
+use midex_domain::{
+    Awaiting, Digest, Event, ExecutionId, Outcome, PauseReason, State,
+    clock::Timestamp,
+    event::{Body, Channel, Owner, Reported, Skipped},
+    execution::StepStatus,
+    token::Grant,
+};
+use midex_engine::store::{Options, RedbStore, Store};
+use redb::{Database, Key, ReadableDatabase, TableDefinition};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{self, Visitor},
+    forward_to_deserialize_any,
+};
+
+use super::tale::{Tale, refusal};
+
+fn hex(bytes: &[u8]) -> String {
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits
+        .map(|digit| char::from_digit(digit.into(), 16).unwrap())
+        .collect()
+}
+
+fn stored<K: Key + 'static>(path: &Path, table: &str, key: K::SelfType<'_>) -> String {
+    let database = Database::open(path).unwrap();
+    let transaction = database.begin_read().unwrap();
+    let table = TableDefinition::<K, &[u8]>::new(table);
+    let table = transaction.open_table(table).unwrap();
+    hex(table.get(key).unwrap().unwrap().value())
+}
+
+#[tokio::test]
+async fn the_bytes_of_a_record_do_not_change() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = RedbStore::open(directory.path(), Options::default()).unwrap();
+    let mut tale = Tale::new("one", 2);
+    tale.steps(&store, 2).await;
+    store.note(refusal(3, Some(&tale.id)));
+    store.close().await.unwrap();
+    let path = directory.path().join("executions.redb");
+    let meta = |key: &str| stored::<&str>(&path, "meta.v1", key);
+    assert_eq!(meta("file_format"), hex(b"midex-1"));
+    assert_eq!(
+        super::index::index(directory.path()),
+        ["one".to_owned()].into()
+    );
+    let records = [
+        stored::<&str>(&path, "executions.v1", "one"),
+        stored::<u64>(&path, "journal.v1", 2),
+        stored::<u64>(&path, "refusals.v1", 3),
+    ];
+    // A snapshot, a journal row and a refusal. `cargo insta accept`, or the lines marked `+`, make it the present format.
+    insta::assert_snapshot!(records.join("\n"), @r"
+    0102000000000000000200000000000000036f6e650474616c65ddc90ade507854328620c1e1976a51589ce941365c94c4b00b0f9310b20832ac00000780e69ad6a1828ed88a8ba0cb7615d41dfe8fe50d16cfa221cc0a5ddb82bdd40102d0afabfef962a0bfabfef962000002027330020100010001d0afabfef962010001a0bfabfef9620201814dd7b9784d57c15b9c2972e9b4fd6cd0afabfef9625b186d2a8da3b9cb705fdb8ed977d76592461c5713b81d6a22de4e6eb7796689012a70c38c66df66dda77ac0e3bee08ed75285929899c04c70e706f31d78b7719f00000000000000000000000000027331010100010001a0bfabfef9620201000c730b69905c5ef7a4ca5269f7236540a0bfabfef962000000000000000000000000000000000000000000020000000000000000000000
+    0101000000000000000300000000000000036f6e6502a0bfabfef9620203010273300001000106777269746572002a70c38c66df66dda77ac0e3bee08ed75285929899c04c70e706f31d78b7719f1201127b2273756d6d617279223a22646f6e65227d01814dd7b9784d57c15b9c2972e9b4fd6cd0afabfef9625b186d2a8da3b9cb705fdb8ed977d76592461c5713b81d6a22de4e6eb7796689e80702010273310001000106777269746572000c730b69905c5ef7a4ca5269f7236540a0bfabfef96200
+    010e01036f6e65000d544f4b454e5f4558504952454409726566757365642033
+    ");
+}
+
+/// Reads nothing, and answers the variants of the enum that it was asked for.
+struct Variants;
+
+#[derive(Debug, Default)]
+struct Named(&'static [&'static str]);
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0)
+    }
+}
+
+impl std::error::Error for Named {}
+
+impl de::Error for Named {
+    fn custom<T: fmt::Display>(_: T) -> Self {
+        Self::default()
+    }
+}
+
+impl<'de> Deserializer<'de> for Variants {
+    type Error = Named;
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Named> {
+        Err(Named::default())
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        variants: &'static [&'static str],
+        _: V,
+    ) -> Result<V::Value, Named> {
+        Err(Named(variants))
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf option unit unit_struct newtype_struct
+        seq tuple tuple_struct map struct identifier ignored_any
+    }
+}
+
+fn variants<T: for<'de> Deserialize<'de>>() -> String {
+    T::deserialize(Variants).err().unwrap().0.join(" ")
+}
+
+/// A record names a variant by its place: new ones are added at the end, and none ever goes.
+#[test]
+fn variants_keep_their_places() {
+    assert_eq!(
+        variants::<Event>(),
+        "Created StateChanged VisitOpened VisitClosed OutputRefused TokenRenewed PauseAdded PauseLifted ReasonGiven \
+         ArtifactStored StepDone StepSkipped StepsReset AttemptEnded WaitingChanged MemoryWritten InputsChanged SignalKept \
+         SignalTaken FailureBegan FinalOutput TaskChanged GateAnswered ArtifactNamed \
+         StepFailed CompensationKept CameLate EndingBegan CompensationsGivenUp \
+         OptionsOffered OptionsWithdrawn OptionChosen ChildOrdered ChildTold"
+    );
+    assert_eq!(
+        variants::<Awaiting>(),
+        "Model Operation Timer Retry Signal Gate Items Unknown Deferred OutputInvalid \
+         Catalog Child"
+    );
+    let reasons = "person engine_fault gate outcome_unknown output_invalid catalog_missing budget";
+    assert_eq!(variants::<PauseReason>(), reasons);
+    let bodies = "work on_success on_failure on_complete compensate";
+    assert_eq!(variants::<Body>(), bodies);
+    let states = "idle running paused completed failed abandoned diverged";
+    assert_eq!(variants::<State>(), states);
+    let statuses = "pending running completed failed skipped";
+    assert_eq!(variants::<StepStatus>(), statuses);
+    let skipped = "condition run_when bypassed failing";
+    assert_eq!(variants::<Skipped>(), skipped);
+    assert_eq!(variants::<Outcome>(), "Completed Failed Voided");
+    assert_eq!(variants::<Reported>(), "Output Failure");
+    assert_eq!(variants::<Channel>(), "terminal elicitation");
+}
+
+/// What [`Awaiting`] is in a later version that waits for one thing more.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+enum LaterAwaiting {
+    Model(Grant),
+    Operation {
+        owner: Owner,
+    },
+    Timer {
+        due: Timestamp,
+    },
+    Retry {
+        due: Timestamp,
+    },
+    Signal {
+        name: String,
+    },
+    Gate {
+        shown: Digest,
+        due: Option<Timestamp>,
+    },
+    Items {
+        list: Digest,
+        total: u32,
+    },
+    Unknown,
+    Deferred(Box<Reported>),
+    OutputInvalid(Grant),
+    Catalog {
+        catalog: String,
+    },
+    Child {
+        execution_id: ExecutionId,
+    },
+    Later {
+        what: String,
+    },
+}
+
+#[test]
+fn a_variant_that_is_added_leaves_the_bytes_of_the_others_as_they_are() {
+    let (at, of) = (Timestamp::from_milliseconds(7), Digest::of);
+    let now = [
+        Awaiting::Operation { owner: Owner(3) },
+        Awaiting::Timer { due: at },
+        Awaiting::Gate {
+            shown: of(b"ask"),
+            due: Some(at),
+        },
+        Awaiting::Items {
+            list: of(b"list"),
+            total: 2,
+        },
+        Awaiting::Unknown,
+    ];
+    for awaiting in now {
+        let bytes = postcard::to_stdvec(&awaiting).unwrap();
+        let later: LaterAwaiting = postcard::from_bytes(&bytes).unwrap();
+        assert_eq!(postcard::to_stdvec(&later).unwrap(), bytes);
+        assert_eq!(postcard::from_bytes::<Awaiting>(&bytes).unwrap(), awaiting);
+    }
+    let later = LaterAwaiting::Later { what: "e".into() };
+    let bytes = postcard::to_stdvec(&later).unwrap();
+    assert!(
+        postcard::from_bytes::<Awaiting>(&bytes).is_err(),
+        "it is not taken for another"
+    );
+}
+
+#[tokio::test]
+async fn each_opening_after_a_transition_is_a_later_owner() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut tale = Tale::new("one", 9);
+    let mut before = Owner::default();
+    for _ in 0..3 {
+        let store = RedbStore::open(directory.path(), Options::default()).unwrap();
+        assert!(store.owner() > before);
+        before = store.owner();
+        tale.step(&store).await.unwrap();
+        assert_eq!(store.owner(), before);
+        store.close().await.unwrap();
+    }
+}

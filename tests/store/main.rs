@@ -1,0 +1,25 @@
+//! The store: one contract for every store, and what only the one on disk has to stand.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "`json!` makes values that nobody else wants"
+)]
+
+mod contract;
+mod damage;
+mod directory;
+mod disk;
+mod examine;
+mod failure;
+mod faults;
+mod forgetful;
+mod format;
+mod histories;
+mod index;
+mod listing;
+mod lost;
+mod opening;
+mod power;
+mod redo;
+mod rewrite;
+mod tale;

@@ -1,0 +1,140 @@
+//! A store that fails when told to, and outlives the engines on it.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use midex_domain::{
+    Digest, Execution, ExecutionId, Row,
+    clock::Timestamp,
+    error::{Code, Error, Result},
+    event::Owner,
+};
+use midex_engine::store::{
+    BoxFuture, Commit, Committed, Due, ListQuery, MemoryStore, Page, Placed, Position, Refusal,
+    Store, Stored, TelemetryQuery,
+};
+
+#[derive(Debug, Default)]
+pub struct Faulty {
+    inner: MemoryStore,
+    /// So many of the next commits fail without having reached the disk.
+    pub refuses: AtomicUsize,
+    /// So many of the next commits fail although they reached the disk.
+    pub loses: AtomicUsize,
+    /// So many of the next commits are answered a minute late.
+    pub late: AtomicUsize,
+    /// The commits of this execution fail without having reached the disk.
+    pub refused: Mutex<Option<ExecutionId>>,
+    /// So many of the next looks for what is due fail.
+    pub hides: AtomicUsize,
+    /// So many of the next loads fail.
+    pub unreadable: AtomicUsize,
+    /// Whether a load panics.
+    pub panics: AtomicBool,
+    /// Whether content is gone.
+    pub forgets: AtomicBool,
+    /// How often content was asked for that is gone.
+    pub missed: AtomicUsize,
+}
+
+fn take(count: &AtomicUsize) -> bool {
+    let one_less = |count: usize| count.checked_sub(1);
+    count
+        .fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less)
+        .is_ok()
+}
+
+fn unavailable() -> Error {
+    Error::new(Code::StoreUnavailable, "a fault made by a test")
+}
+
+impl Store for Faulty {
+    fn owner(&self) -> Owner {
+        self.inner.owner()
+    }
+
+    fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Committed>> {
+        Box::pin(async move {
+            let is_refused = self.refused.lock().unwrap().as_ref() == Some(commit.next.id());
+            if is_refused || take(&self.refuses) {
+                return Err(unavailable());
+            }
+            let committed = self.inner.commit(commit).await;
+            if take(&self.loses) {
+                return Err(unavailable());
+            }
+            if take(&self.late) {
+                tokio::time::sleep(Duration::from_secs(60)).await;
+            }
+            committed
+        })
+    }
+
+    fn checkpoint(
+        &self,
+        execution: Arc<Execution>,
+        position: Position,
+    ) -> BoxFuture<'_, Result<Position>> {
+        self.inner.checkpoint(execution, position)
+    }
+
+    fn load<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Option<Stored>>> {
+        let panics = self.panics.load(Ordering::SeqCst);
+        assert!(!panics, "a fault made by a test");
+        if take(&self.unreadable) {
+            return Box::pin(async { Err(unavailable()) });
+        }
+        self.inner.load(id)
+    }
+
+    fn rows<'a>(
+        &'a self,
+        id: &'a ExecutionId,
+        revisions: BTreeSet<u64>,
+    ) -> BoxFuture<'a, Result<Vec<Row>>> {
+        self.inner.rows(id, revisions)
+    }
+
+    fn history<'a>(&'a self, id: &'a ExecutionId) -> BoxFuture<'a, Result<Vec<Row>>> {
+        self.inner.history(id)
+    }
+
+    fn content(&self, digest: Digest) -> BoxFuture<'_, Result<Option<Arc<[u8]>>>> {
+        if self.forgets.load(Ordering::SeqCst) {
+            let missed = self.missed.fetch_add(1, Ordering::SeqCst);
+            assert!(missed < 1000, "it is asked for again and again");
+            return Box::pin(async { Ok(None) });
+        }
+        self.inner.content(digest)
+    }
+
+    fn note(&self, refusal: Refusal) {
+        self.inner.note(refusal);
+    }
+
+    fn telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<Placed>>> {
+        self.inner.telemetry(query)
+    }
+
+    fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<Page>> {
+        self.inner.list(query)
+    }
+
+    fn due(&self, before: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>> {
+        if take(&self.hides) {
+            return Box::pin(async { Err(unavailable()) });
+        }
+        self.inner.due(before, limit)
+    }
+
+    /// The next engine finds it as it was left.
+    fn close(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
+}
