@@ -1,9 +1,4 @@
-//! OpenAPI catalogs for midex (internal: no semver promise).
-//!
-//! Operations of others that a workflow may ask for (S2): a `run` step names a catalog and an operation of it.
-//!
-//! The engine asks through [`Operations`], with retries and time limits as the step declares them, and knows nothing of
-//! how an operation is called.
+#![doc = include_str!("README.md")]
 
 pub mod call;
 mod catalogs;

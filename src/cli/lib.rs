@@ -1,8 +1,7 @@
-//! The command line of midex (internal: no semver promise).
-//!
-//! The command line: one file per command. Data goes to stdout, everything else to stderr.
+#![doc = include_str!("README.md")]
 
 mod approve;
+#[cfg(feature = "bench")]
 mod bench;
 mod call;
 mod cat;
@@ -267,7 +266,8 @@ enum Command {
     /// Measure midex on this machine and disk beside what bounds it, in about a minute
     ///
     /// Works in a directory of its own beside the data directory, on the same disk, and removes it at the end.
-    Bench(bench::BenchArgs),
+    #[cfg(feature = "bench")]
+    Bench(midex_bench::BenchArgs),
     /// Tell the agent of a host what is open, at an event of the host; `midex install --with-hooks` sets it up
     ///
     /// The host writes its event to standard input as JSON; of it midex reads the session, the working directory and whether a
@@ -454,6 +454,7 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) ->
         Command::Call(args) => run_to_end(call::call(args, &config, out)),
         Command::Schema(args) => schema::schema(&args, out),
         Command::Doctor => run_to_end(doctor::doctor(&config, files, out)),
+        #[cfg(feature = "bench")]
         Command::Bench(args) => run_to_end(bench::bench(args, &config, out)),
         Command::Hook(event) => run_to_end(hook::hook(event, config, out)),
         Command::Config(args) => {

@@ -1,5 +1,4 @@
-//! The domain of midex (internal: no semver promise). Pure: no IO, no async, no clock, no randomness; what comes from
-//! outside is an argument.
+#![doc = include_str!("README.md")]
 
 pub mod artifact;
 pub mod body;

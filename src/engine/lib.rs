@@ -1,9 +1,4 @@
-//! The engine of midex (internal: no semver promise).
-//!
-//! One actor per execution, under one supervisor. `ractor` is named only here.
-//!
-//! An actor decides, persists, becomes, and then replies; whoever holds the [`Engine`] sends messages
-//! and awaits replies. Actors that nobody asks for leave their snapshot and go.
+#![doc = include_str!("README.md")]
 
 pub mod activity;
 mod actor;

@@ -35,7 +35,7 @@ impl Access {
     ///
     /// # Errors
     /// `REQUEST_INVALID` for a header that comes twice, `UNAUTHORIZED` without the token, `FORBIDDEN` as
-    /// [`Names::check`].
+    /// `Names::check`.
     pub fn check<T>(&self, request: &Request<T>, single: &[&'static str]) -> Result<()> {
         check_single(request.headers(), single)?;
         if let Some(token) = &self.token {

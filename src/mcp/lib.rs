@@ -1,9 +1,4 @@
-//! MCP for midex (internal: no semver promise).
-//!
-//! The MCP face: tools and resources over stdio. `rmcp` is named only here.
-//!
-//! Thin: every handler parses, calls one use case of [`midex_server::app`], and shapes the answer. What rmcp
-//! does not bring (limits, panics that become answers, argument schemas) is added here once.
+#![doc = include_str!("README.md")]
 
 mod answer;
 mod asking;

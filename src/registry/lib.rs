@@ -1,9 +1,4 @@
-//! Workflow files of midex (internal: no semver promise).
-//!
-//! The registry: definition files in, checked definitions out. A [`Registry`] is a snapshot that never
-//! changes; a broken file is an entry with findings and affects no other. [`Definitions`] follows the
-//! files and holds the current registry. Executions keep the definition they started with, so
-//! nothing here is asked twice about a running one.
+#![doc = include_str!("README.md")]
 
 mod author;
 mod bases;

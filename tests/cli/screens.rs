@@ -1,5 +1,5 @@
 //! Every command as a person sees it: on a terminal of 60 and of 100 columns, and in a pipe. The pictures are kept in
-//! `screens/`, and written anew with `MIDEX_WRITE_DOCS=1 cargo test --test it cli::screens`; look at them then.
+//! `screens/`, and written anew with `MIDEX_WRITE_DOCS=1 cargo test --test cli screens`; look at them then.
 
 mod cases;
 mod scrub;
@@ -174,7 +174,7 @@ fn hold(place: Place, text: &str) {
     let differs = kept.lines().zip(text.lines()).find(|(old, new)| old != new);
     assert!(
         kept == text,
-        "{} is not what midex shows; `MIDEX_WRITE_DOCS=1 cargo test --test it cli::screens` writes it anew: {differs:?}",
+        "{} is not what midex shows; `MIDEX_WRITE_DOCS=1 cargo test --test cli screens` writes it anew: {differs:?}",
         path.display()
     );
 }

@@ -2,7 +2,11 @@
 
 mod circles;
 
-use std::{fs, path::Path};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
 
 /// Rooms, and the rooms of their own crate that each may use. What a crate may use of others its `Cargo.toml` says.
 const MAY_USE: &[(&str, &[&str])] = &[
@@ -25,7 +29,6 @@ const NAMED_ONLY_IN: &[(&str, &[&str])] = &[
     ("reqwest", &["catalog/call"]),
     ("rustls", &["catalog/call"]),
     ("toml_edit", &["catalog", "cli", "server/config/trust"]),
-    ("rusqlite", &["cli/bench"]),
 ];
 
 /// Rooms of the domain, and those that each must not know.
@@ -93,7 +96,7 @@ fn code(path: &Path) -> Vec<String> {
         .collect()
 }
 
-fn sources(dir: &Path) -> Vec<std::path::PathBuf> {
+fn sources(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
@@ -108,7 +111,7 @@ fn sources(dir: &Path) -> Vec<std::path::PathBuf> {
 }
 
 /// Every source file with the module of `lib.rs` that it belongs to.
-fn modules() -> Vec<(String, std::path::PathBuf)> {
+fn modules() -> Vec<(String, PathBuf)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let module = |path: &Path| {
         let first = path
@@ -265,4 +268,57 @@ fn files_stay_under_the_wall() {
         let lines = fs::read_to_string(&path).unwrap().lines().count();
         assert!(lines <= 600, "{} has {lines} lines", path.display());
     }
+}
+
+/// The files of the modules that a file declares, and those of theirs.
+fn declared(root: &Path, found: &mut BTreeSet<PathBuf>) {
+    if !found.insert(root.to_owned()) {
+        return;
+    }
+    // The modules of `main.rs`, `lib.rs` and `mod.rs` lie beside them, those of others in a directory of their name.
+    let is_root = ["main.rs", "lib.rs", "mod.rs"]
+        .iter()
+        .any(|name| root.ends_with(name));
+    let directory = if is_root {
+        root.parent().unwrap().to_owned()
+    } else {
+        root.with_extension("")
+    };
+    for line in code(root) {
+        let declaration = line.trim().strip_suffix(';').unwrap_or_default();
+        let Some((visibility, name)) = declaration.rsplit_once("mod ") else {
+            continue;
+        };
+        if !visibility.is_empty() && !visibility.starts_with("pub") {
+            continue;
+        }
+        let beside = directory.join(name).with_extension("rs");
+        let inside = directory.join(name).join("mod.rs");
+        declared(if beside.exists() { &beside } else { &inside }, found);
+    }
+}
+
+#[test]
+fn every_file_of_tests_belongs_to_a_binary() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut found = BTreeSet::new();
+    for manifest in ["", "src/engine", "tests/support"] {
+        let directory = root.join(manifest);
+        let manifest = fs::read_to_string(directory.join("Cargo.toml")).unwrap();
+        for path in manifest
+            .lines()
+            .filter_map(|line| line.strip_prefix("path = \""))
+        {
+            let path = directory
+                .join(path.trim_end_matches('"'))
+                .canonicalize()
+                .unwrap();
+            if path.starts_with(root.join("tests").canonicalize().unwrap()) {
+                declared(&path, &mut found);
+            }
+        }
+    }
+    let files = sources(&root.join("tests").canonicalize().unwrap());
+    let lost: Vec<_> = files.iter().filter(|file| !found.contains(*file)).collect();
+    assert!(lost.is_empty(), "no binary of tests has {lost:#?}");
 }

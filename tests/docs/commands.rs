@@ -8,7 +8,7 @@ use midex_cli::command_line;
 const HEAD: &str = "\
 # Commands
 
-<!-- Written from src/cli: `MIDEX_WRITE_DOCS=1 cargo test --test it docs::commands` writes it anew. -->
+<!-- Written from src/cli: `MIDEX_WRITE_DOCS=1 cargo test --test docs commands` writes it anew. -->
 
 Data goes to standard output, everything else to standard error. Exit codes are 0 (done), 1 (the answer is no), 2 (wrong usage, or a fault of midex) and
 75 (try again). Every command takes the [flags of all commands](#flags-of-all-commands); what a flag says can stand in a

@@ -8,7 +8,7 @@ use serde_json::json;
 const HEAD: &str = "\
 # Errors
 
-<!-- Written from the tables in src/error/code.rs and src/error/failure.rs: `MIDEX_WRITE_DOCS=1 cargo test --test it docs::errors` writes it anew. -->
+<!-- Written from the tables in src/domain/error/code.rs and src/domain/error/failure.rs: `MIDEX_WRITE_DOCS=1 cargo test --test docs errors` writes it anew. -->
 
 Every refusal of midex, over MCP, HTTP and on the command line, carries one of these codes as `error_code`, with its `category`, how far the call came
 (`failure_stage`), whether the same call may succeed later (`retryable`), and in `suggested_action` the one right next call. Where a next call needs a

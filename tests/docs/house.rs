@@ -1,11 +1,34 @@
-//! What ARCHITECTURE.md names is there: files, types, constants and tests.
+//! What ARCHITECTURE.md and the READMEs of the crates name is there: files, types, constants and tests.
 
 use std::{fs, path::Path};
 
-const ARCHITECTURE: &str = include_str!("../../ARCHITECTURE.md");
+const PAGES: [&str; 7] = [
+    include_str!("../../ARCHITECTURE.md"),
+    include_str!("../../src/catalog/README.md"),
+    include_str!("../../src/cli/README.md"),
+    include_str!("../../src/domain/README.md"),
+    include_str!("../../src/engine/README.md"),
+    include_str!("../../src/mcp/README.md"),
+    include_str!("../../src/registry/README.md"),
+];
 
-/// Where a path of ARCHITECTURE.md may begin.
-const ROOTS: &[&str] = &["", "src", "src/domain", "tests/it"];
+/// How long ARCHITECTURE.md may be, in bytes: what is longer belongs to the README of a crate.
+const ARCHITECTURE_MAX: usize = 20 << 10;
+
+/// Where a path of them may begin.
+const ROOTS: &[&str] = &["", "src", "src/domain", "src/engine", "src/server"];
+
+/// The binaries of tests: a test is named by its path in one of them.
+const SUBJECTS: &[&str] = &[
+    "authoring",
+    "catalog",
+    "cli",
+    "docs",
+    "engine",
+    "mcp",
+    "process",
+    "store",
+];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -37,7 +60,15 @@ fn is_a_path(path: &str) -> bool {
 /// Whether this is a test or a module of tests: `module::name`, `module`, `module::*`.
 fn is_a_test(name: &str, tests: &str) -> bool {
     let (module, test) = name.rsplit_once("::").unwrap();
-    let is_module = |name: &str| is_a_path(&format!("tests/it/{}", name.replace("::", "/")));
+    let is_module = |name: &str| {
+        let name = name.replace("::", "/");
+        let mut subjects = SUBJECTS.iter();
+        subjects.any(|subject| {
+            name == **subject
+                || is_a_path(&format!("tests/{subject}/{name}"))
+                || is_a_path(&format!("tests/{name}"))
+        })
+    };
     let named = test == "*" || tests.contains(&format!("fn {test}("));
     is_module(name) || (is_module(module) && named)
 }
@@ -65,8 +96,14 @@ fn stands(code: &str, source: &str, tests: &str) -> bool {
 #[test]
 fn what_the_architecture_names_is_there() {
     let source = text_below(&root().join("src"));
-    let tests = text_below(&root().join("tests/it"));
-    let prose: String = ARCHITECTURE.split("```").step_by(2).collect();
+    let tests = text_below(&root().join("tests"));
+    assert!(
+        PAGES[0].len() <= ARCHITECTURE_MAX,
+        "{} bytes",
+        PAGES[0].len()
+    );
+    let pages = PAGES.iter().flat_map(|page| page.split("```").step_by(2));
+    let prose: String = pages.collect();
     let codes = prose.split('`').skip(1).step_by(2);
     let gone: Vec<_> = codes
         .filter(|code| !stands(code, &source, &tests))

@@ -31,6 +31,6 @@ fn hold(file: &str, page: &str) {
     let written = fs::read_to_string(&path).unwrap_or_default();
     assert!(
         written == page,
-        "{file} is not what it is written from: `MIDEX_WRITE_DOCS=1 cargo test --test it docs::` writes it anew"
+        "{file} is not what it is written from: `MIDEX_WRITE_DOCS=1 cargo test --test docs` writes it anew"
     );
 }

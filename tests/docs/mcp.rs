@@ -12,7 +12,7 @@ use midex_test::{
 const HEAD: &str = "\
 # MCP
 
-<!-- Written from what the server lists: `MIDEX_WRITE_DOCS=1 cargo test --test it docs::mcp` writes it anew. -->
+<!-- Written from what the server lists: `MIDEX_WRITE_DOCS=1 cargo test --test docs mcp` writes it anew. -->
 
 What `midex serve` offers to an agent: [tools](#tools) that change something, [resources](#resources) that show something, and [prompts](#prompts) that a
 person picks. [Hosts](clients.md) says how to connect one; a refusal carries a code of [errors](errors.md) and names the one right next call.

@@ -10,7 +10,7 @@ use midex_registry::Registry;
 
 use midex_test::project::Project;
 
-/// Writes them anew with `MIDEX_WRITE_DOCS=1 cargo test --test it docs::pictures`; look at them then.
+/// Writes them anew with `MIDEX_WRITE_DOCS=1 cargo test --test docs pictures`; look at them then.
 #[test]
 fn each_shipped_workflow_has_its_picture() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/pictures");
@@ -28,7 +28,7 @@ fn each_shipped_workflow_has_its_picture() {
         let kept = fs::read_to_string(&path).unwrap_or_default();
         assert!(
             kept == svg,
-            "{} is not the picture of its workflow: `MIDEX_WRITE_DOCS=1 cargo test --test it docs::pictures` draws it anew",
+            "{} is not the picture of its workflow: `MIDEX_WRITE_DOCS=1 cargo test --test docs pictures` draws it anew",
             path.display()
         );
         names.push(format!("{}.svg", entry.name));

@@ -477,7 +477,7 @@ async fn a_killed_process_loses_nothing_that_it_answered() {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args([
                 "--exact",
-                "store::disk::the_child_that_is_killed",
+                "disk::the_child_that_is_killed",
                 "--ignored",
                 "--nocapture",
             ])

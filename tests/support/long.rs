@@ -1,6 +1,6 @@
 //! How much of a randomised test is run, and from which seed.
 //!
-//! `cargo test` runs a share of each such test; `MIDEX_LONG=1 cargo test --release --test it` runs all of it.
+//! `cargo test` runs a share of each such test; `MIDEX_LONG=1 cargo test --release` runs all of it.
 //! `MIDEX_SEED=N` replays what a failure printed.
 
 /// How often a test is repeated: `short` times, or `long` times in the long run.

@@ -162,7 +162,7 @@ pub(super) const ELSEWHERE: [(Code, &str, &str); 28] = [
 fn the_tests_of_the_other_codes_are_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut texts = BTreeMap::new();
-    for directory in ["tests/it", "src"] {
+    for directory in ["tests", "src"] {
         read_below(&root.join(directory), &mut texts);
     }
     for (code, place, test) in ELSEWHERE {

@@ -219,17 +219,17 @@ impl Lane for Writing {
 }
 
 /// A database of `SQLite` in its WAL mode, a transaction for each transition.
-#[cfg(feature = "bench-sqlite")]
+#[cfg(feature = "sqlite")]
 pub(super) struct Sqlite(Arc<std::sync::Mutex<Database>>);
 
-#[cfg(feature = "bench-sqlite")]
+#[cfg(feature = "sqlite")]
 struct Database {
     connection: rusqlite::Connection,
     records: Vec<(Vec<u8>, Vec<u8>)>,
     stored: usize,
 }
 
-#[cfg(feature = "bench-sqlite")]
+#[cfg(feature = "sqlite")]
 impl Sqlite {
     /// A database with this value of `synchronous`. It is given bytes that are ready, by one thread: that suits it best.
     pub(super) fn new(place: &Place, rows: &Arc<[Row]>, synchronous: &str) -> Result<Self> {
@@ -254,7 +254,7 @@ impl Sqlite {
     }
 }
 
-#[cfg(feature = "bench-sqlite")]
+#[cfg(feature = "sqlite")]
 impl Database {
     fn store(&mut self) -> rusqlite::Result<()> {
         let (execution, at) = (
@@ -274,7 +274,7 @@ impl Database {
     }
 }
 
-#[cfg(feature = "bench-sqlite")]
+#[cfg(feature = "sqlite")]
 impl Contender for Sqlite {
     fn turn(&mut self, length: Duration) -> BoxFuture<'_, Result<Turn>> {
         let database = Arc::clone(&self.0);
@@ -291,7 +291,7 @@ impl Contender for Sqlite {
     }
 }
 
-#[cfg(feature = "bench-sqlite")]
+#[cfg(feature = "sqlite")]
 fn sqlite_failed(error: &rusqlite::Error) -> Error {
     Error::new(
         midex_domain::error::Code::StoreUnavailable,

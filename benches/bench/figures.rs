@@ -2,10 +2,8 @@
 
 use std::fmt::Write as _;
 
-use comfy_table::CellAlignment;
+use comfy_table::{CellAlignment, Table};
 use serde_json::{Map, Value, json};
-
-use crate::screen::{Screen, Style};
 
 /// What a number says, and its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,17 +115,21 @@ pub(super) fn as_json(figures: &[Figure]) -> Value {
 }
 
 /// A table for each group, with `mark` beside its name.
-pub(super) fn as_text(figures: &[Figure], mark: &str) -> String {
-    let screen = Screen::stdout();
+pub(super) fn as_text(
+    figures: &[Figure],
+    mark: &str,
+    title: impl Fn(&str) -> String,
+    table: impl Fn(&[&str]) -> Table,
+) -> String {
     let mut text = String::new();
     for group in figures.chunk_by(|one, other| one.group == other.group) {
-        let title = screen.paint(Style::Bold, group[0].group);
-        let _ = writeln!(text, "\n{title}{mark}\n{}", table(screen, group));
+        let title = title(group[0].group);
+        let _ = writeln!(text, "\n{title}{mark}\n{}", rows(&table, group));
     }
     text
 }
 
-fn table(screen: Screen, figures: &[Figure]) -> String {
+fn rows(table: impl Fn(&[&str]) -> Table, figures: &[Figure]) -> String {
     let mut measures: Vec<Measure> = Vec::new();
     for measure in figures.iter().flat_map(Figure::measures) {
         if !measures.contains(&measure) {
@@ -143,7 +145,7 @@ fn table(screen: Screen, figures: &[Figure]) -> String {
     };
     header.extend(ratios.iter().map(|(_, title)| (*title).to_owned()));
     let header: Vec<_> = header.iter().map(String::as_str).collect();
-    let mut table = screen.table(&header);
+    let mut table = table(&header);
     for column in table.column_iter_mut().skip(2) {
         column.set_cell_alignment(CellAlignment::Right);
     }
