@@ -1,5 +1,5 @@
 //! Artifacts: what a step hands over besides its summary. The content is stored once, by digest; the
-//! output that is kept names the artifact instead of holding it (S0, `workflow_artifacts`).
+//! output that is kept names the artifact instead of holding it (`workflow_artifacts`).
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{
     limits, uri,
 };
 
-/// What an artifact is (S0).
+/// What an artifact is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ArtifactKind {
@@ -31,7 +31,7 @@ pub enum ArtifactKind {
 }
 
 impl ArtifactKind {
-    /// Every kind, in S0's order.
+    /// Every kind, in the order in which they are documented.
     pub const ALL: [Self; 4] = [Self::File, Self::Data, Self::Report, Self::Finding];
 
     /// The name on the wire.
@@ -68,7 +68,7 @@ pub struct Artifact {
     pub metadata: Option<Document>,
 }
 
-/// A text in an output's `artifacts` (S0): a path, an id, the name of an [`Artifact`]. The text stays in the
+/// A text in an output's `artifacts`: a path, an id, the name of an [`Artifact`]. The text stays in the
 /// output; it is listed among the artifacts, without content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArtifactReference {

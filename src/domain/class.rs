@@ -1,4 +1,4 @@
-//! How much a call may change (S2, section 5).
+//! How much a call may change.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

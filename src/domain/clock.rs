@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::limits;
 
-/// An instant in milliseconds since 1970-01-01 UTC. Shown as ISO 8601 with milliseconds and `Z` (S0).
+/// An instant in milliseconds since 1970-01-01 UTC. Shown as ISO 8601 with milliseconds and `Z`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(i64);
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How much care a workflow asks for (S0).
+/// How much care a workflow asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Complexity {

@@ -62,7 +62,7 @@ pub struct Workflow {
     /// How much care it asks for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complexity: Option<Complexity>,
-    /// What else people want to know of it (S2), such as its author: scalars, on which nothing acts.
+    /// What else people want to know of it, such as its author: scalars, on which nothing acts.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
     /// The Markdown body, or the manifest's text.
@@ -73,7 +73,7 @@ pub struct Workflow {
     pub inputs: Option<Inputs>,
     /// The steps, in authoring order.
     pub steps: Vec<Step>,
-    /// What memory holds at the start (S3); may hold expressions over inputs.
+    /// What memory holds at the start; may hold expressions over inputs.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub memory: Map<String, Value>,
     /// What a completed execution comes to; may hold expressions.
@@ -91,7 +91,7 @@ pub struct Workflow {
     /// The catalogs that it requires.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requires: Vec<Requirement>,
-    /// Its hooks (S3): steps of kinds that the server does itself, before the execution ends.
+    /// Its hooks: steps of kinds that the server does itself, before the execution ends.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub bodies: BTreeMap<Body, Step>,
     /// The ends at which the effects of steps are taken back.
@@ -228,7 +228,7 @@ impl Definition {
         &self.compiled().graph
     }
 
-    /// The schema that the output of the step at `position` must satisfy: its own, else S0's.
+    /// The schema that the output of the step at `position` must satisfy: its own, else the default.
     pub fn output_schema(&self, position: usize) -> &Schema {
         let own = self.schemas().get(position).and_then(Option::as_ref);
         own.unwrap_or_else(|| output_schema_default())
@@ -405,7 +405,7 @@ fn branching(workflow: &Workflow) -> Vec<usize> {
     branches.map(|(at, _)| at).collect()
 }
 
-/// The schema of an output where the step declares none (S0, `workflow.next_step`).
+/// The schema of an output where the step declares none (`workflow.next_step`).
 pub fn output_schema_json() -> Value {
     json!({
         "type": "object",

@@ -1,5 +1,5 @@
 //! The one error type and its table. Category, retryability and the next call are functions of the [`Code`]; the only wire
-//! form is [`Error::payload`] (S2, section 10).
+//! form is [`Error::payload`].
 
 use std::{error::Error as StdError, fmt};
 
@@ -335,20 +335,20 @@ impl Error {
         }
     }
 
-    /// The context with S2's names of executions and workflows beside ours.
+    /// The context with `run_id` and `workflow_id` beside our names of executions and workflows.
     fn wire_context(&self) -> Map<String, Value> {
         let mut context = self.0.context.clone();
         // It is large, and stands beside the context.
         context.remove(RESPONSE);
-        for (ours, of_s2) in [("execution_id", "run_id"), ("workflow", "workflow_id")] {
-            if let Some(value) = self.context(ours) {
-                context.insert(of_s2.to_owned(), value.clone());
+        for (name, alias) in [("execution_id", "run_id"), ("workflow", "workflow_id")] {
+            if let Some(value) = self.context(name) {
+                context.insert(alias.to_owned(), value.clone());
             }
         }
         context
     }
 
-    /// The wire form (S2, section 10), which is the same for every surface.
+    /// The wire form, which is the same for every surface.
     pub fn payload(&self, correlation_id: &str) -> Map<String, Value> {
         let mut payload = Map::new();
         payload.insert("error_code".into(), json!(self.0.code.as_str()));
@@ -362,7 +362,7 @@ impl Error {
         if !self.0.violations.is_empty() {
             payload.insert("violations".into(), json!(self.0.violations));
         }
-        // Where S2, section 10.3, has them.
+        // Clients look for these beside the context too.
         for name in ["step_id", "command", RESPONSE] {
             if let Some(value) = self.0.context.get(name) {
                 payload.insert(name.to_owned(), value.clone());

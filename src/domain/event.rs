@@ -350,7 +350,7 @@ pub enum Event {
         /// What it waits for now.
         awaiting: Awaiting,
     },
-    /// Memory was written (S3).
+    /// Memory was written.
     MemoryWritten {
         /// The name.
         name: String,
@@ -433,7 +433,7 @@ pub enum Event {
         /// Why.
         why: String,
     },
-    /// A step offers its client what to do next (S3).
+    /// A step offers its client what to do next.
     OptionsOffered {
         /// The visit whose output they follow from.
         visit_id: VisitId,
@@ -445,7 +445,7 @@ pub enum Event {
         /// The steps.
         steps: Vec<StepId>,
     },
-    /// A client said which option it took (S3, `recordBranchDecision`).
+    /// A client said which option it took (`recordBranchDecision`).
     OptionChosen(Box<OptionChosen>),
     /// A child is to be told what became of this execution.
     ChildOrdered(Order),

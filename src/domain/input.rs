@@ -1,4 +1,4 @@
-//! What a workflow asks to be told at its start: the `inputs` of a manifest (S2). An [`Input`] says what its value
+//! What a workflow asks to be told at its start: the `inputs` of a manifest. An [`Input`] says what its value
 //! may be; [`Inputs`] judge what a caller gives, all of it at once, and fill in defaults.
 
 mod default;

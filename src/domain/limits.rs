@@ -66,7 +66,7 @@ pub const STEP_ID_BYTES_MAX: usize = 100;
 
 /// Longest continuation token a caller may send; a real one is under 700 bytes.
 pub const TOKEN_BYTES_MAX: usize = 2048;
-/// How long a continuation token lives unless `--token-ttl` says otherwise (S0: 24 hours).
+/// How long a continuation token lives unless `--token-ttl` says otherwise (24 hours).
 pub const TOKEN_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 /// The shortest `--token-ttl` accepted.
 pub const TOKEN_TTL_MIN: Duration = Duration::from_secs(1);
@@ -352,7 +352,7 @@ pub const IDLE_SWEEP_EVERY: Duration = Duration::from_secs(5);
 /// How long a shutdown waits for actors to finish what they were asked.
 pub const DRAIN_MAX: Duration = Duration::from_secs(5);
 
-/// Telemetry events returned when no `limit` is given (S0: 100).
+/// Telemetry events returned when no `limit` is given (100).
 pub const TELEMETRY_LIMIT_DEFAULT: usize = 100;
 /// Transitions and refusals looked at for one answer, the latest ones: what is rarer is not found.
 pub const TELEMETRY_SCANNED_MAX: usize = 100_000;

@@ -1,4 +1,4 @@
-//! What a step offers to do next (S3, "Branching"): options that its author wrote as `branches`, and calls that its output
+//! What a step offers to do next: options that its author wrote as `branches`, and calls that its output
 //! suggests. They are advice: the server follows none of them, and records which one was taken.
 
 use schemars::JsonSchema;
@@ -12,14 +12,14 @@ use crate::{error::Violation, limits};
 pub const CONTINUE: &str = "continue";
 /// The tool that goes on with the workflow.
 pub const CONTINUE_TOOL: &str = "workflow.next_step";
-/// The priority of an option that the step itself declares (S3).
+/// The priority of an option that the step itself declares.
 pub const STEP_PRIORITY: i32 = 100;
-/// The priority of going on with the workflow (S3).
+/// The priority of going on with the workflow.
 pub const CONTINUE_PRIORITY: i32 = 50;
-/// The key of an output that holds what it suggests (S3).
+/// The key of an output that holds what it suggests.
 pub const SUGGESTIONS: &str = "toolCallSuggestions";
 
-/// One call that a client may make next (S3, `nextStepOptions`).
+/// One call that a client may make next (`nextStepOptions`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StepOption {
@@ -133,7 +133,7 @@ impl Offered {
 /// The levels of what is stored around a parameter.
 const AROUND_PARAMETERS: usize = 4;
 
-/// A call that an output suggests (S3).
+/// A call that an output suggests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Suggestion {
     /// The tool.
@@ -196,7 +196,7 @@ fn read(suggested: &Value) -> Result<Vec<Suggestion>, Vec<Violation>> {
     }
 }
 
-/// One suggestion. Keys that S3 does not have are passed over.
+/// One suggestion. Unknown keys are ignored.
 fn one(violations: &mut Vec<Violation>, item: &Value, path: &str) -> Option<Suggestion> {
     let Some(map) = item.as_object() else {
         violations.push(wrong(path, "type", "an object with a toolName"));

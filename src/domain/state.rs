@@ -1,4 +1,4 @@
-//! The seven states and the changes between them (S0), the statuses of steps, and what the founding documents call both: no
+//! The seven states and the changes between them, the statuses of steps, and what the founding documents call both: no
 //! other file says a word of theirs.
 
 use std::fmt;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Code, Error, Result};
 
-/// Where an execution stands (S0).
+/// Where an execution stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -69,7 +69,7 @@ impl State {
         )
     }
 
-    /// The changes S0 allows.
+    /// True for the changes of the state machine: a final state never changes.
     pub const fn may_become(self, next: Self) -> bool {
         match self {
             Self::Idle => matches!(next, Self::Running),
@@ -79,7 +79,7 @@ impl State {
         }
     }
 
-    /// Refuses a change that S0 does not allow, naming both states.
+    /// Refuses a change that the state machine does not allow, naming both states.
     pub fn check(self, next: Self) -> Result<()> {
         if self.may_become(next) {
             return Ok(());
@@ -94,7 +94,7 @@ impl State {
     }
 }
 
-/// Where a step stands (S0, and `skipped`).
+/// Where a step stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepStatus {
@@ -125,12 +125,12 @@ impl StepStatus {
         STEPS[self as usize].1
     }
 
-    /// What S2 calls it.
+    /// The word for it in the progress of a run ([`Vocabulary::Run`]).
     pub const fn of_run(self) -> &'static str {
         STEPS[self as usize].2
     }
 
-    /// The `success` of the step in the history of an S3 session, which has only steps that were done.
+    /// The `success` of the step in the history of a session, which has only steps that were done.
     pub const fn success(self) -> Option<bool> {
         STEPS[self as usize].3
     }
@@ -139,11 +139,11 @@ impl StepStatus {
 /// Whose words a state is told in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vocabulary {
-    /// S0, as every surface of midex has them.
+    /// The words of every tool, resource and command.
     Midex,
-    /// S2: the progress of a run.
+    /// The words for the progress of a run.
     Run,
-    /// S3: the status of a session.
+    /// The words for the status of a session.
     Session,
 }
 
@@ -152,8 +152,8 @@ impl Vocabulary {
     pub const ALL: [Self; 3] = [Self::Midex, Self::Run, Self::Session];
 }
 
-/// What S0, S2 and S3 call each state. S2 has no word for a pause: such a run is not over. Neither S2 nor S3 tells who gave
-/// it up from who took another path.
+/// The word for each state in each vocabulary. Runs have no word for a pause: a paused run is not over. Neither runs nor
+/// sessions tell abandoned from diverged.
 const STATES: [(State, [&str; 3]); 7] = [
     (State::Idle, ["idle", "pending", "pending"]),
     (State::Running, ["running", "running", "running"]),
@@ -164,8 +164,8 @@ const STATES: [(State, [&str; 3]); 7] = [
     (State::Diverged, ["diverged", "canceled", "cancelled"]),
 ];
 
-/// What S0 and S2 call each status of a step, and the `success` of S3. To S2 a step that was passed by is one that nobody
-/// did: `canceled`.
+/// The word for each status of a step, the word in the progress of a run, and the `success` in a session. A step that was
+/// skipped is `canceled` in a run.
 const STEPS: [(StepStatus, &str, &str, Option<bool>); 5] = [
     (StepStatus::Pending, "pending", "pending", None),
     (StepStatus::Running, "running", "running", None),
@@ -207,7 +207,7 @@ mod tests {
             ("cancelled", vec![]),
             ("paused", vec![]),
         ] {
-            assert_eq!(meant(word, Vocabulary::Run), states, "S2: {word}");
+            assert_eq!(meant(word, Vocabulary::Run), states, "run: {word}");
         }
         for (word, states) in [
             ("pending", vec![Idle]),
@@ -218,7 +218,7 @@ mod tests {
             ("cancelled", vec![Abandoned, Diverged]),
             ("canceled", vec![]),
         ] {
-            assert_eq!(meant(word, Vocabulary::Session), states, "S3: {word}");
+            assert_eq!(meant(word, Vocabulary::Session), states, "session: {word}");
         }
         assert_eq!(State::parse("canceled"), None);
     }

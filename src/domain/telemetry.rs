@@ -1,4 +1,4 @@
-//! Telemetry as S0 names it, read off the journal: a pure function of what happened, so it is written
+//! Telemetry, read off the journal: a pure function of what happened, so it is written
 //! in the same commit as the transition and cannot disagree with it.
 
 use serde::{Deserialize, Serialize};
@@ -13,13 +13,13 @@ use super::{
 
 macro_rules! event_types {
     ($($name:ident = $text:literal,)*) => {
-        /// The telemetry event types of S0.
+        /// The type of a telemetry event.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-        #[allow(missing_docs, reason = "the names are the documentation, and S0's law")]
+        #[allow(missing_docs, reason = "the names are the documentation")]
         pub enum EventType { $(#[serde(rename = $text)] $name,)* }
 
         impl EventType {
-            /// Every type, in S0's order.
+            /// Every type, in the order in which they are documented.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
             /// The name on the wire.
@@ -64,7 +64,7 @@ pub struct Telemetry {
     pub metadata: Value,
 }
 
-/// The telemetry of one transition, in S0's order.
+/// The telemetry of one transition, in the order of [`EventType`].
 pub fn of(row: &Row) -> Vec<Telemetry> {
     let mut told = Vec::new();
     let workflow = row.events.iter().find_map(|event| match event {

@@ -1,4 +1,4 @@
-//! Continuation tokens: S0's format, `base64url` of `{execution_id, step_name, issued_at, nonce}`.
+//! Continuation tokens: `base64url` of `{execution_id, step_name, issued_at, nonce}`.
 //!
 //! A token proves nothing by itself: it is compared with what the execution holds, in constant time.
 
@@ -18,7 +18,7 @@ use crate::{
     limits,
 };
 
-/// 128 random bits; shown as 32 hexadecimal digits (S0).
+/// 128 random bits; shown as 32 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nonce([u8; 16]);
 
@@ -78,7 +78,7 @@ impl Grant {
     }
 }
 
-/// A continuation token: the right to finish one attempt of one step visit. Its JSON is the payload of S0.
+/// A continuation token: the right to finish one attempt of one step visit. Its JSON is the payload of the token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Token {

@@ -1,5 +1,5 @@
-//! What callers are shown: the replies and resources of S0, as pure functions of an execution, its
-//! definition and its journal. Field names and nulls are S0's.
+//! What callers are shown: replies and resources, as pure functions of an execution, its
+//! definition and its journal. Clients rely on their field names, and on which fields are null.
 
 mod alike;
 mod artifacts;

@@ -1,5 +1,5 @@
-//! Answers: what a use case gives, as MCP has it. Errors have one payload wherever they appear (S2,
-//! section 10); a refused tool call also carries S0's `success: false` and `error`.
+//! Answers: what a use case gives, as MCP has it. Errors have one payload wherever they appear; a refused tool call also
+//! carries `success: false` and `error`.
 
 use rmcp::model::{CallToolResult, ErrorCode, ErrorData};
 use serde_json::{Map, Value, json};
@@ -21,12 +21,12 @@ pub(super) fn refusal(
     let mut body = Map::new();
     body.insert("success".into(), json!(false));
     let could_look = !error.code().retryable() && error.code().category() != Category::Internal;
-    // S0: empty and `failed` where there is no such execution. Where the server could not look, its state is not told.
-    let is_of_s0 = ["workflow.start", "workflow.next_step"].contains(&tool);
+    // Empty and `failed` where there is no such execution. Where the server could not look, the state is unknown.
+    let has_state = ["workflow.start", "workflow.next_step"].contains(&tool);
     let named = named.filter(|_| !could_look).map(|id| json!(id));
     let id = error.context("execution_id").cloned().or(named);
-    let id = id.or_else(|| is_of_s0.then(|| json!("")));
-    let unknown = (could_look && is_of_s0).then(|| json!("failed"));
+    let id = id.or_else(|| has_state.then(|| json!("")));
+    let unknown = (could_look && has_state).then(|| json!("failed"));
     let state = error.context("workflow_state").cloned().or(unknown);
     body.extend(id.map(|id| ("execution_id".to_owned(), id)));
     body.extend(state.map(|state| ("workflow_state".to_owned(), state)));

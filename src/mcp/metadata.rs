@@ -95,7 +95,7 @@ pub(super) fn with_metadata<R: HasMetadata>(result: R, context: &RequestContext<
     }
 }
 
-/// What says that there is a choice (S3): the tool of the option that comes first.
+/// What says that there is a choice: the tool of the option that comes first.
 pub(super) fn branching(suggested: Option<&str>) -> Option<MetaObject> {
     let suggested = suggested?;
     let mut meta = MetaObject::default();

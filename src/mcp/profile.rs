@@ -33,7 +33,7 @@ const LOOK: &str = "midex keeps executions of workflows, which other clients wor
     offer the tools for it.\n\
     midex://workflow/executions lists them, midex://workflow/workflow_status/{execution_id} says where one stands.\n";
 
-/// What clients with the tools of catalogs are told (S2, 5.4.4).
+/// What clients with the tools of catalogs are told.
 const CATALOGS: &str = "Commands of other services come from catalogs: look with command.list before you call one, by the tool of its class.\n\
     To import one: catalog.validate_openapi, catalog.preview_import, catalog.import_openapi. Prefer local paths; a URL only where \
     the user names it. Tell the user every warning and violation. catalog.remove only where the user asks for it.\n";

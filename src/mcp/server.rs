@@ -256,7 +256,7 @@ pub async fn serve(
     }
 }
 
-/// What is listed at start-up (S0), with where the server runs.
+/// What is listed at start-up, with where the server runs.
 pub fn start_up_lines(places: &[String], profile: ToolProfile) -> [String; 3] {
     let templates = resources::templates(profile.toolsets);
     let fixed = resources::fixed(profile.toolsets);

@@ -285,7 +285,7 @@ impl App {
             .await;
     }
 
-    /// Starts an execution (S0, `workflow.start`), for the caller's project where `project` is `None`.
+    /// Starts an execution (`workflow.start`), for the caller's project where `project` is `None`.
     pub async fn start(
         &self,
         workflow_name: &str,
@@ -334,7 +334,7 @@ impl App {
         self.engine().await?.start(request).await
     }
 
-    /// Finishes a step (S0, `workflow.next_step`).
+    /// Finishes a step (`workflow.next_step`).
     pub async fn next_step(
         &self,
         token: &str,

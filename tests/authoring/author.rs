@@ -225,7 +225,7 @@ fn a_file_is_got_as_it_lies_with_its_version() {
     assert_ne!(before["version"], after["version"]);
 }
 
-/// S2: tools say for hosts how much they may change.
+/// Tools say for hosts how much they may change.
 #[test]
 fn what_a_tool_may_change_is_said_alike_everywhere() {
     let project = Project::new(&[]);

@@ -254,9 +254,9 @@ async fn run(graph: Vec<Vec<usize>>, actions: &[Action], subject: &mut impl Subj
                     reason: None,
                 };
                 match (model.change(*lifecycle), subject.change(change).await) {
-                    (true, answer) => answer.expect("S0 allows it"),
+                    (true, answer) => answer.expect("the state machine allows it"),
                     (false, answer) => {
-                        let error = answer.expect_err("S0 does not allow it");
+                        let error = answer.expect_err("the state machine does not allow it");
                         assert_eq!(error.code(), Code::StateTransitionRefused);
                         for state in [before, lifecycle.state().as_str()] {
                             assert!(error.message().contains(state), "{error}");

@@ -66,7 +66,7 @@ fn refusal(answer: &Value) -> Value {
     }
 }
 
-/// Holds a refusal to its code and to all that S2, section 10, asks of one.
+/// Holds a refusal to its code and to all fields that a refusal has.
 #[track_caller]
 fn is_whole(error: &Value, code: Code, context: &str) {
     let of_table = json!({

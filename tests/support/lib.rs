@@ -150,7 +150,7 @@ pub async fn engine(store: Arc<dyn Store>, clock: TokioClock, seed: u64) -> Engi
     Engine::new(options).await.expect("an engine")
 }
 
-/// S0's output with this summary.
+/// The default output with this summary.
 pub fn output(summary: &str) -> Value {
     json!({ "summary": summary })
 }

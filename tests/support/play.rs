@@ -26,7 +26,7 @@ pub fn id(text: &str) -> ExecutionId {
     ExecutionId::parse(text).expect("an id")
 }
 
-/// An output with S0's summary.
+/// An output with a summary.
 pub fn good(summary: &str) -> Report {
     Report::Output(output(summary))
 }

@@ -52,7 +52,7 @@ pub enum Kind {
     Unknown,
 }
 
-/// What `catalog.validate_openapi` says of a text (S2 5.4.1).
+/// What `catalog.validate_openapi` says of a text.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Inspection {
     /// What it is.

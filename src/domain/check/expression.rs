@@ -396,7 +396,7 @@ impl Checker<'_, '_, '_> {
     }
 
     fn remembered(&mut self, site: &Site<'_>, reference: &Reference) {
-        // S3 has all inputs there.
+        // Memory holds all inputs under this name.
         self.uses.all |= first(reference).is_none_or(|name| name == "__workflow_input__");
         let (Some(name), Some(known)) = (first(reference), &self.memory) else {
             return;

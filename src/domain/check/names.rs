@@ -8,7 +8,7 @@ use super::super::{
     node::{Content, Node},
 };
 
-/// S3's name of the inputs in memory.
+/// The key under which memory holds all inputs.
 const WORKFLOW_INPUT: &str = "__workflow_input__";
 
 /// An unknown name, and the known ones in its place.
@@ -30,7 +30,7 @@ pub(super) fn memory<'a>(
         let entries = field.value.entries()?.iter();
         names.extend(entries.map(|entry| entry.key.as_str()));
     }
-    // The output of a step lies in memory under its id too (S3).
+    // The output of a step lies in memory under its id too.
     names.extend(
         steps
             .iter()

@@ -1,4 +1,4 @@
-//! The pattern of a branch that a step offers: `key:value`, or `key.nested:value` (S3).
+//! The pattern of a branch that a step offers: `key:value`, or `key.nested:value`.
 
 use serde_json::Value;
 

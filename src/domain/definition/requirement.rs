@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::nearest::fold;
 
-/// A catalog that a workflow requires (S2's `requires.catalogs`).
+/// A catalog that a workflow requires (`requires.catalogs`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Requirement {
     /// Whose operations they are.

@@ -29,13 +29,13 @@ pub struct Step {
     /// What it asks for beyond the persona; may hold expressions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
-    /// JSON Schema of the output; where none is declared, S0's object for an agent, anything for others.
+    /// JSON Schema of the output; where none is declared, an object with a `summary` for an agent, anything for others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
     /// An output that would be accepted, to show.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub example: Option<Value>,
-    /// What is known of the output's fields (S2): metadata.
+    /// What is known of the output's fields: metadata.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_contract: Option<Value>,
     /// The step is skipped where this expression does not hold.
@@ -74,18 +74,18 @@ pub struct Step {
     /// What becomes of the others once those are done.
     #[serde(default, skip_serializing_if = "is_default")]
     pub losers: Losers,
-    /// Its hooks (S3), and what takes back its effect: each a step of a kind that the server does itself.
+    /// Its hooks, and what takes back its effect: each a step of a kind that the server does itself.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub bodies: BTreeMap<Body, Self>,
     /// Of a hook: whether its failure is that of what it belongs to.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub required: bool,
-    /// What it offers its client to do next, by its output (S3).
+    /// What it offers its client to do next, by its output.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub branches: Vec<Branch>,
 }
 
-/// A call that a step offers where its output matches (S3).
+/// A call that a step offers where its output matches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Branch {
     /// `key.nested:value`, as it was written.
@@ -103,22 +103,22 @@ pub struct Branch {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepKind {
-    /// The model takes a persona and works (S0).
+    /// The model takes a persona and works.
     Agent {
         /// Whose persona.
         agent: AgentName,
     },
-    /// The model is told directly what to do (S4).
+    /// The model is told directly what to do.
     Guidance {
         /// What; may hold expressions.
         text: String,
     },
-    /// The model calls a tool of its client's and brings the result back (S4).
+    /// The model calls a tool of its client's and brings the result back.
     Tool {
         /// The tool.
         name: String,
     },
-    /// The user is asked for what is missing (S4).
+    /// The user is asked for what is missing.
     Input {
         /// Names of the workflow's inputs.
         properties: Vec<String>,
@@ -129,14 +129,14 @@ pub enum StepKind {
         #[serde(default)]
         reextract: bool,
     },
-    /// The model takes values of inputs out of free text (S4).
+    /// The model takes values of inputs out of free text.
     Extract {
         /// The text; may hold expressions.
         from: String,
         /// Names of the workflow's inputs.
         properties: Vec<String>,
     },
-    /// The server calls an HTTP operation (S2).
+    /// The server calls an HTTP operation.
     Run {
         /// The catalog.
         catalog: String,
@@ -155,7 +155,7 @@ pub enum StepKind {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         whole: bool,
     },
-    /// The server runs an activity of its own process (S3).
+    /// The server runs an activity of its own process.
     Activity {
         /// Which.
         name: String,
@@ -168,7 +168,7 @@ pub enum StepKind {
         /// Its name.
         name: String,
     },
-    /// The first arm that holds says what is next (S3).
+    /// The first arm that holds says what is next.
     Branch {
         /// The arms, in order; the last one may have no condition.
         arms: Vec<Arm>,
@@ -197,7 +197,7 @@ pub enum StepKind {
     },
     /// Time passes, or something happens elsewhere.
     Wait(Wait),
-    /// Memory is written (S3).
+    /// Memory is written.
     Set {
         /// Names with values; may hold expressions.
         entries: Map<String, Value>,

@@ -9,7 +9,7 @@ use super::{
     typed::in_capitals,
 };
 
-/// The kind of an error (S2, section 10.1).
+/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Category {

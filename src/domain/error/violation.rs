@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// One rule that a value breaks (S2, section 10.2).
+/// One rule that a value breaks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
     /// The JSON pointer of the value in the arguments or the output; empty for the whole. For an input of a workflow

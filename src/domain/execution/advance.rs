@@ -261,7 +261,7 @@ impl Visit {
     }
 }
 
-/// A duration as S0 spells it: `25 hours`, `10 minutes`.
+/// A duration in words: `25 hours`, `10 minutes`.
 fn spell(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let (count, unit) = match seconds {

@@ -28,7 +28,7 @@ const ASK_AGAIN: NextCall = again(
 )
 .after("say again what is wrong or missing");
 
-/// S4's name for what a user said in words of their own.
+/// The field that holds what a user said in words of their own.
 pub const UTTERANCE: &str = "userUtterance";
 
 /// What a model is asked for in a step of these kinds: kept with the input of its visit, under `question`.

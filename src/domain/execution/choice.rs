@@ -1,4 +1,4 @@
-//! What a client takes of what it was offered (S3, "Branching"): recorded, and followed only out of the workflow.
+//! What a client takes of what it was offered: recorded, and followed only out of the workflow.
 
 use serde_json::json;
 

@@ -150,7 +150,7 @@ impl Command {
 pub struct Submission {
     /// What came of the step; may be missing where the choice leaves the workflow.
     pub report: Option<Report>,
-    /// Which of the options that were offered the client took (S3): the id of one, or the name of its tool.
+    /// Which of the options that were offered the client took: the id of one, or the name of its tool.
     pub choice: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Hooks of steps and of the workflow (S3): what the server does once something has come to its end, before anything follows.
+//! Hooks of steps and of the workflow: what the server does once something has come to its end, before anything follows.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Changes of state that somebody asks for: pause, resume, abandon, diverge, fail (S0's seven states).
+//! Changes of state that somebody asks for: pause, resume, abandon, diverge, fail (see [`State`](super::State)).
 
 use super::{
     Awaiting, Change, Decision, Event, Execution, Failure, Lifecycle, Ordered, State,

@@ -1,4 +1,4 @@
-//! What steps offer their client to do next (S3, "Branching"). What a step offers stands until the step after it is done, or
+//! What steps offer their client to do next. What a step offers stands until the step after it is done, or
 //! until something of it is chosen.
 
 use serde::{Deserialize, Serialize};

@@ -42,7 +42,7 @@ impl<'a> EvalContext<'a> {
     }
 }
 
-/// S3's name of the inputs in memory.
+/// The key under which memory holds all inputs.
 pub(super) const WORKFLOW_INPUT: &str = "__workflow_input__";
 
 impl TransitionBuilder<'_> {
@@ -109,7 +109,7 @@ impl TransitionBuilder<'_> {
         Ok(Some((payload, made.faults)))
     }
 
-    /// S3's default input of an activity: what the steps before it brought, else what the execution was started with.
+    /// The default input of an activity: what the steps before it brought, else what the execution was started with.
     pub(super) fn data_before(&self, visit_id: &VisitId) -> DecideResult<Value> {
         let graph = self.facts.definition.graph();
         let before = graph
@@ -325,7 +325,7 @@ impl Gathered<'_, '_> {
         self.value(need).map(|value| Value::clone(&value))
     }
 
-    /// What was written, else the output of the step of that name (S3).
+    /// What was written, else the output of the step of that name.
     fn memory(&mut self, name: &str) {
         let found = match self.builder.next.memory.get(name) {
             Some(&digest) => self

@@ -22,7 +22,7 @@ pub const COMMANDS_LISTED: usize = 20;
 pub const COMMANDS_LISTED_MAX: usize = 200;
 /// Operations that the resource of all commands shows.
 pub const COMMAND_CATALOG_MAX: usize = 2_000;
-/// Commands that the preview of an import shows (S2: a capped list).
+/// Commands that the preview of an import shows (a capped list).
 pub const COMMAND_PREVIEW_MAX: usize = 50;
 /// Bytes of those commands.
 pub const COMMAND_PREVIEW_BYTES_MAX: usize = 6_000;

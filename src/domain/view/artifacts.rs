@@ -1,4 +1,4 @@
-//! Artifacts as callers are shown them: S0's `workflow_artifacts`, and their content in ranges.
+//! Artifacts as callers are shown them: `workflow_artifacts`, and their content in ranges.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::{
     id::{AgentName, StepId},
 };
 
-/// One artifact (S0), without its content: one that is kept, or a [`ArtifactReference`] to whatever its text names.
+/// One artifact, without its content: one that is kept, or a [`ArtifactReference`] to whatever its text names.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ArtifactView {
     /// Counts the artifacts of the execution, from 1.

@@ -1,4 +1,4 @@
-//! What happened: S0's `step_history` and `telemetry`, read off the journal.
+//! What happened: `step_history` and `telemetry`, read off the journal.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -14,7 +14,7 @@ use crate::{
     telemetry::{EventType, Telemetry},
 };
 
-/// One visit of a step (S0's `step_history`).
+/// One visit of a step (`step_history`).
 #[derive(Clone, Debug, Serialize)]
 pub struct HistoryRow {
     /// The step.
@@ -42,10 +42,10 @@ pub struct HistoryRow {
     /// Who answered, where it was a gate and they did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answered: Option<AnsweredView>,
-    /// What it offered its client to do next (S3).
+    /// What it offered its client to do next.
     #[serde(rename = "branchOptions", skip_serializing_if = "Option::is_none")]
     pub branch_options: Option<Vec<StepOption>>,
-    /// Which of that the client took (S3, `recordBranchDecision`).
+    /// Which of that the client took (`recordBranchDecision`).
     #[serde(rename = "branchDecision", skip_serializing_if = "Option::is_none")]
     pub branch_decision: Option<BranchDecision>,
     /// Counts the visits of the step, from 1; 0 where the step was passed by.
@@ -64,7 +64,7 @@ pub struct HistoryRow {
     opened_at: Timestamp,
 }
 
-/// Which of the options that a step offered a client took (S3).
+/// Which of the options that a step offered a client took.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BranchDecision {
@@ -295,7 +295,7 @@ fn resolve(payload: &Payload, content: &impl Fn(&Digest) -> Option<Value>) -> Op
     }
 }
 
-/// One telemetry event (S0).
+/// One telemetry event.
 #[derive(Clone, Debug, Serialize)]
 pub struct TelemetryEvent {
     /// Its place in the one order of telemetry.

@@ -1,4 +1,4 @@
-//! What a client may do next (S3, `nextStepOptions`): what steps offer, and going on with the workflow.
+//! What a client may do next (`nextStepOptions`): what steps offer, and going on with the workflow.
 
 use super::Subject;
 use crate::{

@@ -33,7 +33,7 @@ use crate::{
     uri,
 };
 
-/// The answer of `workflow.start` and `workflow.next_step` (S0). The singular fields show the first
+/// The answer of `workflow.start` and `workflow.next_step`. The singular fields show the first
 /// step that this call made ready.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Advanced {
@@ -90,7 +90,7 @@ pub struct Advanced {
     /// The steps that are open, where this call made none ready.
     #[serde(serialize_with = "alike", skip_serializing_if = "Vec::is_empty")]
     pub open_steps: Vec<ReadyStep>,
-    /// What may be done next (S3): what steps offer, and going on; the highest priority first.
+    /// What may be done next: what steps offer, and going on; the highest priority first.
     #[serde(rename = "nextStepOptions", skip_serializing_if = "Vec::is_empty")]
     pub next_step_options: Vec<StepOption>,
     /// What was to be offered and could not be, and why.
@@ -342,7 +342,7 @@ fn hint(options: &[StepOption]) -> &'static str {
     }
 }
 
-/// S0's words where a reply has a persona.
+/// The last sentence of a message whose reply has a persona.
 const REVIEW: &str = " Review agent_content and continue.";
 
 impl Advanced {

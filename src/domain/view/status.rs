@@ -1,4 +1,4 @@
-//! Where an execution stands: S0's `current_step` and `workflow_status`.
+//! Where an execution stands: `current_step` and `workflow_status`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -28,7 +28,7 @@ use crate::{
     truncate::{shortened, truncate},
 };
 
-/// S0's primary resource: what to do now, as whom, and the token to come back with.
+/// The resource `current_step`: what to do now, as whom, and the token to come back with.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CurrentStep {
     /// The execution.
@@ -77,7 +77,7 @@ pub struct CurrentStep {
     /// list.
     #[serde(serialize_with = "after_the_first")]
     pub ready_steps: Vec<ReadyStep>,
-    /// What may be done next (S3): what steps offer, and going on; the highest priority first.
+    /// What may be done next: what steps offer, and going on; the highest priority first.
     #[serde(rename = "nextStepOptions", skip_serializing_if = "Vec::is_empty")]
     pub next_step_options: Vec<StepOption>,
     /// What was to be offered and could not be, and why.
@@ -245,7 +245,7 @@ fn standing(subject: &Subject<'_>) -> Option<String> {
     ))
 }
 
-/// S0's `workflow_status`.
+/// The resource `workflow_status`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct StatusView {
     /// The execution.

@@ -263,7 +263,7 @@ fn failed_with(failure: &Failure) -> String {
     format!("{what} failed before this one: {message} ({code}).")
 }
 
-/// S0's output, in short: what an artifact is, the tool says.
+/// The default output in short. The description of the tool says what an artifact is.
 const FORM: &str = "{summary, artifacts?, findings?, next_step_recommendation?}";
 
 /// Lines of instructions, those without words left out.
@@ -299,7 +299,7 @@ pub(super) fn without_sources(subject: &Subject<'_>, turn: &Turn<'_>, text: &str
 }
 
 /// What a model is told to do where it is nobody in particular: its part, the work, the call that must follow, and
-/// last the form of the output (S4's order, which small models follow best). What stands in fields of their own is named
+/// last the form of the output (the order that small models follow best). What stands in fields of their own is named
 /// and not repeated.
 fn directly(
     subject: &Subject<'_>,

@@ -1,4 +1,4 @@
-//! Work of this process's own that a workflow may ask for (S3): an `activity` step names one. The engine runs it, with
+//! Work of this process's own that a workflow may ask for: an `activity` step names one. The engine runs it, with
 //! retries and time limits as the step declares them.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};

@@ -1,4 +1,4 @@
-//! Prompts (S2, section 4): four for authors, and one for each workflow that starts it. None of them names a tool that takes
+//! Prompts: four for authors, and one for each workflow that starts it. None of them names a tool that takes
 //! anything away.
 
 mod author;

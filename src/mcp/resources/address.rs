@@ -43,7 +43,7 @@ pub(super) enum Address {
     Skill(SkillName),
 }
 
-/// What authors read (S2, section 3).
+/// What authors read.
 #[derive(Debug)]
 pub(super) enum ForAuthors {
     Spec,

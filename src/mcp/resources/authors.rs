@@ -1,4 +1,4 @@
-//! What authors read (S2, section 3): the manual, the schema, the manifests as they lie, the catalogs and the errors.
+//! What authors read: the manual, the schema, the manifests as they lie, the catalogs and the errors.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Definitions as resources: S0's `available_workflows` and `workflow_details`, and agents.
+//! Definitions as resources: `available_workflows` and `workflow_details`, and agents.
 
 use std::collections::BTreeSet;
 
@@ -128,7 +128,7 @@ fn not_found(name: &str) -> Error {
     Error::new(Code::ResourceNotFound, format!("Agent '{shown}' not found"))
 }
 
-/// A workflow as S0 lists it; one whose file is broken with the findings, beside its last good version where there
+/// A workflow in `available_workflows`; one whose file is broken with the findings, beside its last good version where there
 /// is one. Warnings are for its author, who reads its details: the list is for those who choose.
 pub(super) fn summary(entry: &WorkflowEntry) -> Value {
     let mut summary = entry.value.as_ref().map_or_else(

@@ -1,5 +1,5 @@
-//! The resources: those of executions and definitions under `midex://workflow/` (S0), those of authors under
-//! `midex://authoring/` (S2), and skills. Reads change nothing, save that reading `current_step` renews a token that has expired.
+//! The resources: those of executions and definitions under `midex://workflow/`, those of authors under
+//! `midex://authoring/`, and skills. Reads change nothing, save that reading `current_step` renews a token that has expired.
 
 mod address;
 mod authors;

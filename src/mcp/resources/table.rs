@@ -211,7 +211,7 @@ const TEMPLATES: &[Spec] = &[
     },
 ];
 
-/// What authors read (S2, section 3). The names are S2's.
+/// What authors read.
 const AUTHORS: &[Spec] = &[
     Spec {
         name: "workflow.spec",

@@ -1,4 +1,4 @@
-//! What the tools of authors have in common: the arguments that say which definition is meant, and S2's classes.
+//! What the tools of authors have in common: the arguments that say which definition is meant, and the class of a tool.
 
 use rmcp::model::MetaObject;
 use serde_json::{Map, Value, json};
@@ -9,7 +9,7 @@ use midex_domain::{error::Result, limits};
 use midex_registry::{Format, Manifest};
 use midex_server::app::Subject;
 
-/// S2's `execution_type` and `http_method` of a tool, for hosts that route by them.
+/// The `execution_type` and `http_method` of a tool, for hosts that route by them.
 pub(super) fn metadata(class: Class) -> MetaObject {
     let method = match class {
         Class::Safe => "GET",

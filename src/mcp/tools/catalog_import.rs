@@ -1,5 +1,4 @@
-//! `catalog.list`, `catalog.validate_openapi`, `catalog.preview_import`, `catalog.import_openapi` and `catalog.refresh` (S2,
-//! 5.4).
+//! `catalog.list`, `catalog.validate_openapi`, `catalog.preview_import`, `catalog.import_openapi` and `catalog.refresh`.
 
 use std::collections::BTreeSet;
 

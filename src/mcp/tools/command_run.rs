@@ -1,4 +1,4 @@
-//! `command.run_safe`, `command.run` and `command.run_destructive` (S2): one tool for each class, so that a host can tell
+//! `command.run_safe`, `command.run` and `command.run_destructive`: one tool for each class, so that a host can tell
 //! what may take something away.
 
 use std::time::Duration;

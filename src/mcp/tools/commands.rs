@@ -1,4 +1,4 @@
-//! `command.list` and `provider.list` (S2, 3.4): what can be called, with its arguments. A workflow is a command too.
+//! `command.list` and `provider.list`: what can be called, with its arguments. A workflow is a command too.
 
 use serde_json::{Map, Value, json};
 

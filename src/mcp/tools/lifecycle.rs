@@ -1,4 +1,4 @@
-//! `execution.{pause,abandon,diverge,fail}`: the changes of S0's seven states. Resume has a file of its own, for it
+//! `execution.{pause,abandon,diverge,fail}`: the changes of state that a client may ask for. Resume has a file of its own, for it
 //! also tells what was going on.
 
 use rmcp::model::ToolAnnotations;

@@ -94,7 +94,7 @@ pub(super) struct ToolSpec {
     output: Value,
     work: Work,
     checked: Schema,
-    /// How much it may change, where S2 says it.
+    /// How much it may change; `None` for tools that say it by their annotations alone.
     class: Option<Class>,
     /// How long a call with such arguments takes at most, where that is known.
     longest: Option<Longest>,
@@ -311,7 +311,7 @@ impl ToolSpec {
         }
     }
 
-    /// The same, of this class of S2's.
+    /// The same, of this class.
     fn of(self, class: Class) -> Self {
         Self {
             class: Some(class),

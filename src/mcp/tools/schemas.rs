@@ -47,7 +47,7 @@ pub(super) fn with_error_shape(mut output: Value) -> Value {
             "anyOf".into(),
             json!([{ "required": success }, { "required": ERROR }]),
         );
-        // S0 has the words of a refusal in `error`, where a status has why the execution failed.
+        // A refusal has its message in `error`, where a status has why the execution failed.
         let error = schema["properties"].get_mut("error");
         if let Some(error) = error {
             *error = json!({ "type": ["string", "object", "null"] });

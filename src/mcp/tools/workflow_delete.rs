@@ -1,4 +1,4 @@
-//! `workflow.delete` (S2).
+//! `workflow.delete`.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! `workflow.get` (S2).
+//! `workflow.get`.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! `workflow.list` (S2): the files of definitions, for those who write them.
+//! `workflow.list`: the files of definitions, for those who write them.
 
 use serde_json::{Map, Value, json};
 
@@ -176,7 +176,7 @@ fn brief(entry: &WorkflowEntry) -> Value {
     })
 }
 
-/// What the list of manifests tells of a file (S2, section 3.2).
+/// What the list of manifests tells of a file.
 pub(crate) fn listed_manifest(entry: &WorkflowEntry) -> Value {
     let workflow = entry.value.as_ref().map(|known| &known.workflow);
     json!({

@@ -1,4 +1,4 @@
-//! `workflow.next_step` (S0).
+//! `workflow.next_step`.
 
 use serde_json::{Map, Value, json};
 

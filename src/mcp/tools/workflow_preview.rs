@@ -1,4 +1,4 @@
-//! What an execution would be, before there is one (S2): its inputs, its plan, its steps as they would be entered. Nothing
+//! What an execution would be, before there is one: its inputs, its plan, its steps as they would be entered. Nothing
 //! begins, and nothing is run.
 
 use serde_json::{Map, Value, json};

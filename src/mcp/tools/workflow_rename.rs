@@ -1,4 +1,4 @@
-//! `workflow.rename` (S2).
+//! `workflow.rename`.
 
 use serde_json::{Map, Value, json};
 

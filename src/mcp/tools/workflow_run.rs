@@ -1,4 +1,4 @@
-//! `workflow.run` (S2): a start, and what the server can do of it within a time.
+//! `workflow.run`: a start, and what the server can do of it within a time.
 
 use std::time::Duration;
 

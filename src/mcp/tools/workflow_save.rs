@@ -1,4 +1,4 @@
-//! `workflow.save` (S2).
+//! `workflow.save`.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! `workflow.start` (S0).
+//! `workflow.start`.
 
 use serde_json::{Map, Value, json};
 

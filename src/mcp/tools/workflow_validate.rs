@@ -1,4 +1,4 @@
-//! `workflow.validate` (S2).
+//! `workflow.validate`.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! Where the tools of authors write workflows (S2, section 3.3).
+//! Where the tools of authors write workflows.
 
 use std::path::{Path, PathBuf};
 

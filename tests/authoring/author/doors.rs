@@ -289,7 +289,7 @@ fn every_door_has_the_same_tools_prompts_and_resources_with_the_same_answers() {
         .map(|(era, is_relayed)| Door::new(era, is_relayed))
         .collect();
     let mut tools = doors[0].client.tools();
-    // S2 says of its own tools how much they may change.
+    // These tools say how much they may change.
     tools.retain(|tool| tool["_meta"].get("execution_type").is_some());
     for name in &each(&tools, "name") {
         let mut all = calls().into_iter().chain(calls_of_catalogs());

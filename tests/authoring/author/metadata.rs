@@ -1,4 +1,4 @@
-//! What authors say of a workflow for people (S2, section 11): kept as it stands, and shown.
+//! What authors say of a workflow for people: kept as it stands, and shown.
 
 use midex_domain::limits;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! The resources of authors (S2, section 3), in both eras and through a relay.
+//! The resources of authors, in both eras and through a relay.
 
 use midex_domain::limits;
 use serde_json::{Value, json};

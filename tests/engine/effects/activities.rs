@@ -38,7 +38,7 @@ async fn an_output_is_the_steps_and_the_next_step_is_given_it() {
     assert_eq!(output_of(&engine, "double").await, json!(6));
     let seen = seen.lock().expect("a list");
     let inputs: Vec<_> = seen.iter().map(|context| context.input.clone()).collect();
-    // Without `with` an activity is given what the execution was started with, or what came before it (S3).
+    // Without `with` an activity is given what the execution was started with, or what came before it.
     assert_eq!(
         inputs,
         [

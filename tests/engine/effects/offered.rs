@@ -1,4 +1,4 @@
-//! What an activity offers the client to do next (S3, "Branching").
+//! What an activity offers the client to do next.
 
 use midex_domain::view::CurrentStep;
 

@@ -199,7 +199,7 @@ impl Model {
         self.state = state;
     }
 
-    /// The changes of S0's drawing. A resume lets go on what is held, also while something else is open.
+    /// The changes of the state machine. A resume lets go on what is held, also while something else is open.
     pub(super) fn change(&mut self, change: Lifecycle) -> bool {
         let to = match (self.state, change) {
             ("running", Lifecycle::Pause) => "paused",

@@ -1,4 +1,4 @@
-//! What steps offer their client to do next (S3, "Branching"): patterns, suggestions, and what is chosen of them.
+//! What steps offer their client to do next: patterns, suggestions, and what is chosen of them.
 
 use midex_domain::{
     Lifecycle,

@@ -1,4 +1,4 @@
-//! Calls that outputs suggest (S3, `toolCallSuggestions`), and what a manifest may not say of what it offers.
+//! Calls that outputs suggest (`toolCallSuggestions`), and what a manifest may not say of what it offers.
 
 use midex_domain::{error::Code, finding::errors, limits, offer::OptionSource};
 use midex_registry as registry;

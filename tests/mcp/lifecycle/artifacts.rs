@@ -123,7 +123,7 @@ fn f14_an_artifact_over_the_limit_is_refused_and_the_step_stays_open() {
     assert_eq!(server.hand_in(&token, output(2 * MIB))["step_name"], "b");
 }
 
-/// S0's own example hands over `["design_doc_001"]`.
+/// An agent hands over `["design_doc_001"]`.
 #[test]
 fn texts_are_listed_as_references_with_what_they_name() {
     let project = line();

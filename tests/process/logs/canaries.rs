@@ -382,7 +382,7 @@ fn plant(command: &mut Command, chosen: &str) {
     }
 }
 
-/// Telemetry tells what happened, not what was said: of a failure S0 has it tell the message.
+/// Telemetry tells what happened, not what was said: of a failure it tells the message.
 fn telemetry_keeps(server: &mut Server, life: &[String], id: &str) {
     for uri in [
         "midex://workflow/telemetry".to_owned(),

@@ -79,7 +79,7 @@ impl Rehearsing<'_> {
             .or_else(|| match name {
                 WORKFLOW_INPUT => self.why_inputs(position),
                 _ if self.builder.next.memory.contains_key(name) => None,
-                // S3: the output of the step of that name.
+                // Memory holds the output of each step under its id.
                 _ => self
                     .position(name)
                     .and_then(|_| self.why_output(name, position)),
