@@ -1,4 +1,5 @@
-//! What midex is measured beside, on the same disk and the same records: one sync, and a commit per transition.
+//! The baselines that midex is compared with, on the same disk and with the same records: one page write and sync, redb
+//! with a commit per transition, and `SQLite`.
 
 use std::{fs::File, os::unix::fs::FileExt, path::PathBuf, sync::Arc, time::Duration};
 
@@ -15,13 +16,13 @@ use midex_domain::{
 };
 use midex_engine::store::{self, BoxFuture, Commit, Position, RedbStore, Store};
 
-/// Clients that fill a store.
+/// How many clients fill a store concurrently.
 const FILLERS: usize = 256;
 
 /// The page that the probe overwrites.
 const PAGE: [u8; 4096] = [1; 4096];
 
-/// One overwrite of a page and one sync: what no durable transition can beat alone.
+/// Overwrites one page and syncs it: the lower bound for a durable transition without group commit.
 pub(super) struct Probe {
     file: Arc<File>,
     path: PathBuf,
@@ -29,7 +30,7 @@ pub(super) struct Probe {
 }
 
 impl Probe {
-    /// A file to overwrite.
+    /// Creates the file to overwrite.
     pub(super) fn new(place: &Place) -> Result<Self> {
         let path = place.fresh()?.join("probe");
         let made = File::create(&path).and_then(|file| {
@@ -59,7 +60,7 @@ impl Contender for Probe {
     }
 }
 
-/// A turn of what blocks, on a thread of its own.
+/// Runs a blocking operation again and again for the length of a turn, on a blocking thread.
 async fn one_after_another<E: Send + 'static>(
     length: Duration,
     mut act: impl FnMut() -> Result<(), E> + Send + 'static,
@@ -80,7 +81,7 @@ async fn one_after_another<E: Send + 'static>(
     blocking(turn).await
 }
 
-/// The rows of an execution that midex took from start to end, for others to store.
+/// The rows of an execution that midex ran from start to end. The baselines store the same rows.
 pub(super) async fn records(place: &Place) -> Result<Arc<[Row]>> {
     let setting = Setting::steps(1);
     let (directory, id) = Midex::new(place, setting, 0).await?.played().await?;
@@ -91,7 +92,7 @@ pub(super) async fn records(place: &Place) -> Result<Arc<[Row]>> {
     Ok(rows.into())
 }
 
-/// The directory of a store that holds so many open executions.
+/// Fills a new store with `count` open executions, and returns its directory.
 pub(super) async fn filled(place: &Place, rows: &Arc<[Row]>, count: usize) -> Result<PathBuf> {
     let directory = place.fresh()?;
     let path = directory.clone();
@@ -111,7 +112,7 @@ pub(super) async fn filled(place: &Place, rows: &Arc<[Row]>, count: usize) -> Re
     Ok(directory)
 }
 
-/// Stores the beginnings of executions.
+/// Stores the first row of an execution per call.
 struct Filling {
     store: Arc<RedbStore>,
     rows: Arc<[Row]>,
@@ -124,7 +125,7 @@ impl Lane for Filling {
     }
 }
 
-/// One execution after another, made of the same rows.
+/// Transitions of one execution after another, all made of the same rows.
 struct Records {
     rows: Arc<[Row]>,
     at: usize,
@@ -144,7 +145,7 @@ impl Records {
         }
     }
 
-    /// The next transition; behind the last one a new execution begins.
+    /// The next transition. After the last row a new execution begins.
     fn next(&mut self) -> Result<Commit> {
         if self.at == self.rows.len() {
             *self = Self::new(&self.rows);
@@ -167,7 +168,7 @@ impl Records {
     }
 }
 
-/// The store of midex with a commit for each transition: redb without group commit.
+/// The store of midex with one commit per transition: redb without group commit.
 pub(super) struct Single {
     disk: Arc<Disk>,
     store: Arc<RedbStore>,
@@ -175,7 +176,7 @@ pub(super) struct Single {
 }
 
 impl Single {
-    /// A store for so many clients.
+    /// A new store with this many clients.
     pub(super) async fn new(place: &Place, rows: &Arc<[Row]>, in_flight: usize) -> Result<Self> {
         let (directory, disk) = (place.fresh()?, Disk::new(place.delay));
         let options = store::Options {
@@ -204,7 +205,7 @@ impl Contender for Single {
     }
 }
 
-/// A client that stores transitions.
+/// A client that stores one transition per call.
 struct Writing {
     store: Arc<RedbStore>,
     records: Records,
@@ -218,7 +219,7 @@ impl Lane for Writing {
     }
 }
 
-/// A database of `SQLite` in its WAL mode, a transaction for each transition.
+/// An `SQLite` database in WAL mode, with one transaction per transition.
 #[cfg(feature = "sqlite")]
 pub(super) struct Sqlite(Arc<std::sync::Mutex<Database>>);
 
@@ -231,7 +232,8 @@ struct Database {
 
 #[cfg(feature = "sqlite")]
 impl Sqlite {
-    /// A database with this value of `synchronous`. It is given bytes that are ready, by one thread: that suits it best.
+    /// A database with this value of `synchronous`. One thread writes records that are encoded beforehand, which is the
+    /// most favorable case for `SQLite`.
     pub(super) fn new(place: &Place, rows: &Arc<[Row]>, synchronous: &str) -> Result<Self> {
         const TABLES: &str =
             "CREATE TABLE executions (id TEXT PRIMARY KEY, snapshot BLOB NOT NULL) WITHOUT ROWID;

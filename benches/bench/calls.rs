@@ -1,4 +1,4 @@
-//! midex itself, in this process: transitions, starts, executions that are woken, reads of where one stands.
+//! midex itself, in this process: finished steps, starts, executions woken from the store, and reads of `current_step`.
 
 use std::{
     path::PathBuf,
@@ -29,20 +29,20 @@ use midex_server::{
 /// The workflow that is measured.
 pub(super) const WORKFLOW: &str = "bench";
 
-/// What the calls of a contender do.
+/// The calls that the clients of a contender make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Steps are finished, one execution after another by each client.
+    /// Finish steps; each client runs one execution after another.
     Steps,
-    /// Executions are started.
+    /// Start executions.
     Start,
-    /// Steps of executions are finished that nobody has in memory.
+    /// Finish a step of an execution that is asleep, so that it has to be loaded from the store.
     Wake,
-    /// Clients ask where their execution stands.
+    /// Read `current_step` of an execution.
     CurrentStep,
 }
 
-/// How a contender works.
+/// The configuration of a contender.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setting {
     pub(super) kind: Kind,
@@ -51,7 +51,7 @@ pub(super) struct Setting {
 }
 
 impl Setting {
-    /// Steps, with a snapshot on each.
+    /// Finish steps, with a snapshot at each transition.
     pub(super) const fn steps(in_flight: usize) -> Self {
         Self {
             kind: Kind::Steps,
@@ -61,19 +61,19 @@ impl Setting {
     }
 }
 
-/// An app on a store of its own, with its clients.
+/// An app with its own store and its clients.
 pub(super) struct Midex {
     setting: Setting,
     config: Config,
     disk: Arc<Disk>,
-    /// Of the place: what is interrupted is stopped there.
+    /// The list of the [`Place`], which stops every app in it if the run is interrupted.
     opened: Arc<Mutex<Vec<App>>>,
     app: Option<App>,
     lanes: Vec<Client>,
 }
 
 impl Midex {
-    /// An app on a new store.
+    /// An app on a new store. For [`Kind::Wake`], `asleep` executions are started and the app is closed.
     pub(super) async fn new(place: &Place, setting: Setting, asleep: usize) -> Result<Self> {
         let mut midex = Self::closed(place, setting)?;
         let each = match setting.kind {
@@ -88,7 +88,7 @@ impl Midex {
         Ok(midex)
     }
 
-    /// An app on the store that is in `data_dir`.
+    /// An app on the existing store in `data_dir`.
     pub(super) async fn over(data_dir: PathBuf, place: &Place, setting: Setting) -> Result<Self> {
         let mut midex = Self::closed(place, setting)?;
         midex.config.data_dir = data_dir;
@@ -111,7 +111,7 @@ impl Midex {
         })
     }
 
-    /// Clients that have each started so many executions.
+    /// Opens the app, and returns clients that have each started `each` executions.
     async fn started(&mut self, each: usize) -> Result<Vec<Client>> {
         let app = self.open().await?;
         let starter = || Limited {
@@ -123,7 +123,7 @@ impl Midex {
         Ok(starters.into_iter().map(|starter| starter.lane.0).collect())
     }
 
-    /// The app, opened where it is not.
+    /// Returns the app; opens it first if it is closed.
     async fn open(&mut self) -> Result<App> {
         if let Some(app) = &self.app {
             return Ok(app.clone());
@@ -150,7 +150,7 @@ impl Midex {
         opened
             .unwrap_or_else(PoisonError::into_inner)
             .push(app.clone());
-        // An opening goes on where this is interrupted: stopping the app waits for it.
+        // Open in a task of its own: if this future is dropped, opening continues, and stopping the app waits for it.
         let opening = app.clone();
         let opened = tokio::spawn(async move { opening.open().await }).await;
         opened.map_err(|_| Error::internal("the opening of a store panicked"))??;
@@ -165,7 +165,7 @@ impl Midex {
         }
     }
 
-    /// Takes one execution from its start to its end: where it is stored, and which it is.
+    /// Runs one execution from start to end. Returns the data directory and the id of the execution.
     pub(super) async fn played(mut self) -> Result<(PathBuf, ExecutionId)> {
         let app = self.open().await?;
         let mut client = Client::new(&app, Kind::Steps);
@@ -204,12 +204,12 @@ impl Contender for Midex {
     }
 }
 
-/// A client of the app, and the executions that it has.
+/// A client of the app, with the tokens of its executions.
 struct Client {
     app: App,
     kind: Kind,
     tokens: Vec<String>,
-    /// The next tokens of executions that were woken in this turn.
+    /// The next tokens of executions that were woken in this turn. They are used in the next turn.
     woken: Vec<String>,
     id: Option<ExecutionId>,
 }
@@ -225,7 +225,7 @@ impl Client {
         }
     }
 
-    /// All that it woke in the turn before is asleep again.
+    /// Begins a turn on a reopened app, in which the executions that were woken in the previous turn are asleep again.
     fn begin_turn(&mut self, app: &App) {
         self.app = app.clone();
         self.tokens.append(&mut self.woken);
@@ -264,7 +264,7 @@ impl Lane for Client {
     }
 }
 
-/// A client that has executions to start before it is measured.
+/// A client that starts executions before the measurement.
 struct Starter(Client);
 
 impl Lane for Starter {

@@ -1,4 +1,4 @@
-//! The client's end of a server: raw lines and raw HTTP/1.1, as cheap as can be and the same work for every call.
+//! The client side of a server: raw lines and raw HTTP/1.1, so that a client costs little, and the same for every call.
 
 use std::{
     io::{self, Write as _},
@@ -20,25 +20,25 @@ use midex_domain::error::{Code, Error, Result, plain};
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":"first","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"0"}}}"#;
 const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-/// What every request of the stateless era carries.
+/// The metadata that every request of the stateless era carries.
 const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}},"#;
-/// How a reply begins; anything else that a server sends is no answer.
+/// The beginning of a reply. Other messages of a server are ignored.
 const REPLY: &str = r#"{"jsonrpc":"2.0","id":"#;
-/// What an error shows of an answer at most.
+/// How many characters of an answer an error message shows.
 const SHOWN_CHARS: usize = 300;
 
-/// One call after the other: executions are led from their start to their end.
+/// Builds one call after another: runs executions from start to end.
 #[derive(Debug)]
 pub(super) struct Calls {
     token: Option<String>,
-    /// Whether executions are started and left alone.
+    /// Whether executions are only started, and none of their steps finished.
     only_starts: bool,
     id: u64,
     asked: Instant,
 }
 
 impl Calls {
-    /// The calls of the client of this number; its ids are this and what follows in steps of all clients.
+    /// The calls of client number `at`. Its request ids are `at` plus multiples of the number of clients.
     pub(super) fn new(at: usize) -> Self {
         Self {
             token: None,
@@ -48,7 +48,7 @@ impl Calls {
         }
     }
 
-    /// The same, but no execution is led further.
+    /// As [`Self::new`], but the client only starts executions.
     pub(super) fn starts(at: usize) -> Self {
         Self {
             only_starts: true,
@@ -56,7 +56,7 @@ impl Calls {
         }
     }
 
-    /// The tool that is called next.
+    /// The tool to call next.
     fn tool(&self) -> &'static str {
         if self.token.is_some() {
             "workflow.next_step"
@@ -65,7 +65,8 @@ impl Calls {
         }
     }
 
-    /// Writes the next call. No id is used twice: one whose answer was just taken may still be in use at the other end.
+    /// Appends the next request to `out`. Each request has a new id, because the server may still be releasing the id
+    /// of a request that it has just answered.
     fn ask(&mut self, clients: usize, meta: &str, out: &mut Vec<u8>) {
         self.id += clients as u64;
         let (id, tool) = (self.id, self.tool());
@@ -80,7 +81,7 @@ impl Calls {
         self.asked = now();
     }
 
-    /// Takes the token of the next step out of an answer, in whose text quotes are escaped: how long it took.
+    /// Takes the token of the next step from an answer, and returns the latency of the call.
     fn take(&mut self, answer: &str) -> Result<Duration> {
         const TOKEN: &str = r#""new_token":""#;
         let took = self.asked.elapsed();
@@ -97,7 +98,7 @@ impl Calls {
     }
 }
 
-/// A client over standard streams: all calls in flight are on one connection.
+/// A client over standard streams, with all calls in flight on one connection.
 #[derive(Debug)]
 pub(super) struct Lines {
     write: ChildStdin,
@@ -106,7 +107,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Shakes hands.
+    /// Connects with the `initialize` handshake.
     pub(super) async fn open(write: ChildStdin, read: ChildStdout) -> Result<Self> {
         let unread = Vec::new();
         let mut lines = Self {
@@ -142,7 +143,7 @@ impl Lines {
         Ok(())
     }
 
-    /// Lets all clients call until the turn is over: how long each call took.
+    /// Lets all clients call until the turn ends, and returns the latency of each call.
     pub(super) async fn drive(
         &mut self,
         clients: &mut [Calls],
@@ -183,26 +184,26 @@ impl Lines {
     }
 }
 
-/// Whose call is answered.
+/// The number of the client whose request a line answers.
 fn client_of(line: &str, count: usize) -> Option<usize> {
     let (id, _) = line.strip_prefix(REPLY)?.split_once(',')?;
     id.parse::<usize>().ok().map(|id| id % count)
 }
 
-/// A client with a kept connection of HTTP/1.1.
+/// A client with a persistent HTTP/1.1 connection.
 #[derive(Debug)]
 pub(super) struct Http {
     stream: TcpStream,
     calls: Calls,
-    /// The head of every request, without what only one has.
+    /// The header fields that all requests share.
     head: String,
-    /// Whether it is of the stateless era, whose requests name their tool in the head.
+    /// Whether the requests are of the stateless era, and name their tool in a header field.
     is_stateless: bool,
     answer: Vec<u8>,
 }
 
 impl Http {
-    /// Connects; in the initialize era begins a session too.
+    /// Connects; without `is_stateless` it also begins a session.
     pub(super) async fn open(address: SocketAddr, is_stateless: bool, at: usize) -> Result<Self> {
         let stream = TcpStream::connect(address).await.map_err(gone)?;
         stream.set_nodelay(true).map_err(gone)?;
@@ -234,10 +235,10 @@ impl Http {
         self.exchange("", INITIALIZED.as_bytes()).await.map(drop)
     }
 
-    /// Sends a body with one write; the whole answer, its head included.
+    /// Sends a request with a single write, and returns the whole answer, its headers included.
     async fn exchange(&mut self, further: &str, body: &[u8]) -> Result<&str> {
         let mut request = self.head.clone().into_bytes();
-        // Memory takes every write.
+        // Writing to a `Vec` cannot fail.
         let _ = write!(request, "{further}Content-Length: {}\r\n\r\n", body.len());
         request.extend_from_slice(body);
         self.stream.write_all(&request).await.map_err(gone)?;
@@ -269,7 +270,8 @@ impl load::Lane for Http {
     }
 }
 
-/// Whether all of an answer is there. One in chunks holds no bare line end but those between chunks.
+/// Whether an answer is complete. A chunked answer is taken to end at the last chunk: the bodies hold no CR LF
+/// themselves.
 fn is_whole(answer: &[u8]) -> bool {
     const END: &[u8] = b"\r\n\r\n";
     let Some(head) = answer.windows(END.len()).position(|bytes| bytes == END) else {
@@ -288,7 +290,7 @@ fn header<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
         .find_map(|line| line.strip_prefix(name))
 }
 
-/// No byte at all is the end of a stream.
+/// Turns a read of zero bytes into an end-of-file error.
 fn some(read: io::Result<usize>) -> io::Result<()> {
     match read? {
         0 => Err(io::ErrorKind::UnexpectedEof.into()),

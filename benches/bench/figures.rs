@@ -1,11 +1,11 @@
-//! What was measured: figures of turns, their medians, and how they are printed.
+//! The results: figures of turns, their medians, and how they are printed.
 
 use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, Table};
 use serde_json::{Map, Value, json};
 
-/// What a number says, and its unit.
+/// The name and the unit of a measured number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Measure {
     name: &'static str,
@@ -13,25 +13,25 @@ pub(super) struct Measure {
 }
 
 impl Measure {
-    /// Calls that were answered in a second.
+    /// Answered calls per second.
     pub(super) const RATE: Self = Self::new("rate", "1/s");
-    /// The time that half of all calls were answered within.
+    /// Median latency of the calls.
     pub(super) const P50: Self = Self::new("p50", "us");
-    /// The time that all but a hundredth of the calls were answered within.
+    /// 99th percentile of the latency.
     pub(super) const P99: Self = Self::new("p99", "us");
-    /// Processor time for each call: of this process, clients included, or of the server where that is another one.
+    /// Processor time per call: of this process with its clients, or of the server processes if there are any.
     pub(super) const CPU: Self = Self::new("cpu", "us");
-    /// Writes to the file for each call; most are of one page.
+    /// Writes to the file per call; most write one page.
     pub(super) const WRITES: Self = Self::new("writes", "");
-    /// Syncs for each call.
+    /// Syncs per call.
     pub(super) const SYNCS: Self = Self::new("syncs", "");
-    /// Memory of a server that does nothing, the mapped binary included.
+    /// Resident memory of an idle server, including the mapped binary.
     pub(super) const RSS: Self = Self::new("rss", "KiB");
-    /// The same without what it shares with others.
+    /// Memory of an idle server without the pages that it shares with other processes.
     pub(super) const PRIVATE: Self = Self::new("private", "KiB");
-    /// Private memory for each execution that is awake.
+    /// Private memory per awake execution.
     pub(super) const LIVE: Self = Self::new("live", "KiB");
-    /// Private memory for each execution that was awake and is asleep.
+    /// Private memory per execution after it has gone to sleep.
     pub(super) const ASLEEP: Self = Self::new("asleep", "KiB");
 
     const fn new(name: &'static str, unit: &'static str) -> Self {
@@ -48,19 +48,19 @@ impl Measure {
 pub(super) struct Turn(Vec<(Measure, f64)>);
 
 impl Turn {
-    /// Notes a figure.
+    /// Adds a figure.
     pub(super) fn add(&mut self, measure: Measure, value: f64) {
         self.0.push((measure, value));
     }
 
-    /// The figure of this name.
+    /// The figure of this measure, if the turn has it.
     pub(super) fn get(&self, measure: Measure) -> Option<f64> {
         let found = self.0.iter().find(|(of, _)| *of == measure);
         found.map(|(_, value)| *value)
     }
 }
 
-/// The turns of one thing that was measured.
+/// The turns of one contender.
 #[derive(Debug)]
 pub(super) struct Figure {
     pub(super) group: &'static str,
@@ -70,7 +70,8 @@ pub(super) struct Figure {
 }
 
 impl Figure {
-    /// What every durable call waits for at least; its figures also show how even the machine is.
+    /// The name of the probe: the sync that every durable call has to wait for. The spread of its figures also shows
+    /// how steady the machine is.
     pub(super) const PROBE: &'static str = "fdatasync";
 
     /// The measures that its turns have, in order.
@@ -91,7 +92,7 @@ impl Figure {
         Some(f64::midpoint(values[low], values[high]))
     }
 
-    /// Whether it is a probe of the disk that was more than twice as quick in one turn as in another.
+    /// Whether this is the probe, and it was more than twice as fast in one turn as in another.
     pub(super) fn is_uneven(&self) -> bool {
         let rates = self.values(Measure::RATE);
         let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
@@ -109,12 +110,12 @@ impl Figure {
     }
 }
 
-/// All figures as values.
+/// All figures as JSON.
 pub(super) fn as_json(figures: &[Figure]) -> Value {
     figures.iter().map(Figure::json).collect()
 }
 
-/// A table for each group, with `mark` beside its name.
+/// One table per group, with `mark` after its title.
 pub(super) fn as_text(
     figures: &[Figure],
     mark: &str,
@@ -163,7 +164,7 @@ fn rows(table: impl Fn(&[&str]) -> Table, figures: &[Figure]) -> String {
     table.trim_fmt()
 }
 
-/// How often a figure has what the probe of the same level has.
+/// The ratio of a figure to that of the probe with as many calls in flight.
 fn ratio(figures: &[Figure], figure: &Figure, measure: Measure) -> Option<f64> {
     let of_probe =
         |other: &&Figure| other.name == Figure::PROBE && other.in_flight == figure.in_flight;
@@ -171,7 +172,7 @@ fn ratio(figures: &[Figure], figure: &Figure, measure: Measure) -> Option<f64> {
     (figure.name != Figure::PROBE).then_some(figure.median(measure)? / probe)
 }
 
-/// Three digits are as many as the machine allows.
+/// Formats a number with about three significant digits: the machine allows no more precision.
 fn shown(value: Option<f64>) -> String {
     match value {
         None => "–".to_owned(),

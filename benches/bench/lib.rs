@@ -1,8 +1,8 @@
-//! `midex bench` (internal: no semver promise): measures midex on this machine and this disk beside what bounds it, in turns within one run. What counts
-//! are the ratios of one run. A run in which anything failed prints no figure.
+//! `midex bench` (internal: no semver promise): measures midex on this machine and disk, side by side with baselines,
+//! in turns within one run. Compare only ratios within one run. A run in which anything fails prints no figure.
 //!
-//! It measures through `App`, through the store (whose hook counts and delays) and through servers in processes of their
-//! own. Each thing that is measured is a `Contender`, which works in turns with the others of its level.
+//! It measures through `App`, through the store (whose hook counts and delays), and through servers in processes of
+//! their own. Each thing that is measured is a `Contender`, which takes turns with the other contenders of its group.
 
 mod beside;
 mod calls;
@@ -40,10 +40,10 @@ use midex_domain::{
 };
 use midex_server::{app::App, config::Config};
 
-/// Steps of the workflow that is measured: long enough that starts are few.
+/// The number of steps of the measured workflow: enough that starts are rare among the calls.
 const STEPS: usize = 20;
 
-/// Executions that one client in flight wakes in a millisecond of a turn, at most.
+/// How many executions one client can wake in a millisecond of a turn, at most.
 const WOKEN_PER_MS: u128 = 8;
 
 /// What is measured, how long, and on what disk.
@@ -90,7 +90,7 @@ enum Part {
     Stored,
 }
 
-/// Calls that are measured alone, and their names.
+/// The kinds of calls that are measured in a group of their own, and their names.
 const CALLS: [(Part, &str, Kind); 3] = [
     (Part::Start, "start", Kind::Start),
     (Part::Wake, "wake", Kind::Wake),
@@ -130,19 +130,19 @@ fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// What was measured.
+/// The report of a run.
 #[derive(Debug)]
 pub struct Report {
     args: BenchArgs,
     machine: Machine,
     figures: Vec<Figure>,
     notes: Vec<String>,
-    /// Why the machine was too busy for the figures to count.
+    /// Why the figures do not count, if the machine was too busy.
     too_loaded: Option<String>,
 }
 
 impl Report {
-    /// All of it as JSON.
+    /// The whole report as JSON.
     pub fn json(&self) -> Value {
         json!({
             "machine": self.machine.json(), "seconds": self.args.seconds.as_secs_f64(), "stored": self.args.stored,
@@ -151,7 +151,8 @@ impl Report {
         })
     }
 
-    /// A table for each group, with titles and empty tables as the terminal has them.
+    /// The report for a terminal: one table per group, with `title` and `table` supplying the styled title and an empty
+    /// table.
     pub fn text(&self, title: impl Fn(&str) -> String, table: impl Fn(&[&str]) -> Table) -> String {
         let mark = self
             .too_loaded
@@ -168,10 +169,11 @@ impl Report {
     }
 }
 
-/// Measures beside the data directory of `config`, and removes what it made. `None` where `interrupted` came first.
+/// Measures on the disk of the data directory of `config`, in a directory that is removed at the end. Returns `None` if
+/// `interrupted` completes first.
 ///
 /// # Errors
-/// Those of the store and of the servers that are measured: what fails has no speed, so there is no report then.
+/// Those of the measured store and servers. After any failure there is no report.
 pub async fn bench(
     args: BenchArgs,
     config: &Config,
@@ -210,7 +212,7 @@ pub async fn bench(
     }))
 }
 
-/// What failed is no speed.
+/// Adds to an error that no figure is shown because of it.
 fn no_figure(error: Error) -> Error {
     let message = format!(
         "no figure is shown, for this failed while it was measured: {}",
@@ -221,7 +223,7 @@ fn no_figure(error: Error) -> Error {
         .with_action("Look at the disk beside the data directory, or name another with --data-dir, and run `midex bench` again")
 }
 
-/// A measurement at work.
+/// A running measurement.
 struct Run<'a> {
     args: BenchArgs,
     place: &'a Place,
@@ -273,7 +275,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Measures a new file and one that holds many.
+    /// Compares transitions in a new file with those in a file that holds many executions.
     async fn stored(&mut self, rows: &Arc<[Row]>) -> Result<()> {
         let old = beside::filled(self.place, rows, self.args.stored as usize).await?;
         for in_flight in [1, 256] {
@@ -296,7 +298,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What is measured of a server as a whole.
+    /// The contenders that measure a server process as a whole.
     fn processes(&mut self) -> Result<Vec<Named>> {
         const LOOKS: [(Part, &str, Look); 4] = [
             (Part::ColdStart, "cold start", Look::ColdStart),
@@ -316,7 +318,7 @@ impl Run<'_> {
         Ok(contenders)
     }
 
-    /// Says what is not measured, or not as it should be.
+    /// Notes what is not measured in this run, and conditions that distort its figures.
     fn note(&mut self) {
         let lacks_servers = self.args.slow_disk.is_some();
         let mut note = |text: &str| self.notes.push(text.to_owned());
@@ -343,7 +345,7 @@ impl Run<'_> {
         only.contains(&part) || (only.is_empty() && part != Part::Asleep)
     }
 
-    /// How many turns, and how long each is.
+    /// The number of turns, and the length of each.
     fn lengths(&self) -> (u32, Duration) {
         let turns = u32::try_from(self.args.seconds.as_secs())
             .unwrap_or(u32::MAX)
@@ -351,7 +353,7 @@ impl Run<'_> {
         (turns, self.args.seconds / turns)
     }
 
-    /// Whether a turn is long enough for so many in flight.
+    /// Whether a turn is long enough for `in_flight` concurrent calls. Adds a note if not.
     fn holds(&mut self, in_flight: usize) -> bool {
         let (_, length) = self.lengths();
         let holds = length.as_micros() / 200 >= in_flight as u128;
@@ -380,7 +382,7 @@ impl Run<'_> {
             ("midex", midex(1).await?),
             ("midex, snapshot_every 16", midex(16).await?),
         ];
-        // Without group commit a client more only waits longer.
+        // Without group commit, more clients only wait longer.
         if in_flight <= limits::BENCH_SINGLE_IN_FLIGHT_MAX {
             let single = beside::Single::new(place, rows, in_flight).await?;
             contenders.push(("redb, a commit each", Box::new(single)));
@@ -417,7 +419,7 @@ impl Run<'_> {
         Ok(contenders)
     }
 
-    /// Servers in processes of their own, beside the engine that all of them have.
+    /// Servers in processes of their own and, for comparison, the engine alone in this process.
     async fn servers(&self, in_flight: usize) -> Result<Vec<Named>> {
         let setting = Setting::steps(in_flight);
         let mut contenders: Vec<Named> = vec![
@@ -436,7 +438,7 @@ impl Run<'_> {
         Ok(contenders)
     }
 
-    /// Lets each work in turn with the others, so that all see the same machine.
+    /// Lets the contenders work in turns, so that all see the same state of the machine.
     async fn turns(
         &mut self,
         group: &'static str,
@@ -468,19 +470,19 @@ impl Run<'_> {
     }
 }
 
-/// A directory on the disk of the data directory, removed at the end.
+/// A temporary directory on the disk of the data directory. It is removed at the end.
 struct Place {
     directory: tempfile::TempDir,
     made: Cell<u32>,
-    /// What each sync takes longer.
+    /// By how much each sync is slowed down.
     delay: Option<Duration>,
-    /// Every midex that was opened in it.
+    /// Every app that was opened in this directory.
     apps: Arc<Mutex<Vec<App>>>,
 }
 
 impl Place {
-    /// Makes it, and writes the workflow that is measured into it. Where the data directory is not yet there, the nearest
-    /// directory above it is on its disk.
+    /// Creates the directory next to the data directory, and writes the measured workflow into it. If the parent of the
+    /// data directory does not exist yet, uses the nearest ancestor that does, which is on the same disk.
     fn beside(data_dir: &Path, slow_disk: Option<SlowDisk>) -> Result<Self> {
         let data_dir = std::path::absolute(data_dir).map_err(|error| unusable(data_dir, error))?;
         let above = data_dir.ancestors().skip(1).find(|path| path.is_dir());
@@ -509,7 +511,7 @@ impl Place {
         written.map_err(|error| unusable(&path, error))
     }
 
-    /// A new directory in it.
+    /// Creates a new subdirectory.
     fn fresh(&self) -> Result<PathBuf> {
         self.made.set(self.made.get() + 1);
         let path = self.directory.path().join(format!("{}", self.made.get()));
@@ -517,7 +519,7 @@ impl Place {
         Ok(path)
     }
 
-    /// A midex with a data directory of its own in it, whose only workflow is the one that is measured.
+    /// A configuration with a new data directory in it, and the measured workflow as the only one.
     fn config(&self) -> Result<Config> {
         let root = self.directory.path();
         Ok(Config {
@@ -530,11 +532,11 @@ impl Place {
         })
     }
 
-    /// Removes it, once nothing in this process has it open. A server that was killed may still make a file meanwhile.
+    /// Stops every app and removes the directory. Retries, because a killed server may still create a file meanwhile.
     async fn remove(self) -> Result<()> {
         let apps = std::mem::take(&mut *self.apps.lock().unwrap_or_else(PoisonError::into_inner));
         for app in apps {
-            // It was interrupted, or has failed already.
+            // The app may have been interrupted, or have failed already.
             let _ = app.stop().await;
         }
         let path = self.directory.keep();
@@ -550,7 +552,7 @@ impl Place {
     }
 }
 
-/// A chain of steps.
+/// The measured workflow: a chain of steps.
 fn workflow() -> String {
     let step = |at: usize| {
         let before = at
@@ -566,7 +568,7 @@ fn workflow() -> String {
     )
 }
 
-/// Does what blocks on a thread of its own.
+/// Runs a blocking operation on a blocking thread.
 async fn blocking<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     let done = tokio::task::spawn_blocking(act).await;
     done.map_err(|error| Error::internal("a part of the measurement panicked").because(error))

@@ -1,4 +1,4 @@
-//! A closed loop of calls, and what a turn of it took: time, processor, writes and syncs.
+//! A closed loop of calls, and its costs in a turn: time, processor time, writes and syncs.
 #![expect(
     clippy::disallowed_methods,
     reason = "a bench measures real time, and a slow disk blocks whoever waits for it"
@@ -19,15 +19,15 @@ use super::figures::{Measure, Turn};
 use midex_domain::error::{Error, Result};
 use midex_engine::store::{BoxFuture, Hook, Operation};
 
-/// Something that is measured in turns with others.
+/// A system that is measured in turns with others.
 pub(super) trait Contender: Send {
-    /// Works for so long.
+    /// Works for this long, and returns its figures.
     ///
     /// # Errors
-    /// Whatever failed: no figure of this run counts then.
+    /// Any failure: then no figure of the run counts.
     fn turn(&mut self, length: Duration) -> BoxFuture<'_, Result<Turn>>;
 
-    /// Ends what it began; most leave nothing.
+    /// Releases resources at the end; most contenders hold none.
     fn end(self: Box<Self>) -> BoxFuture<'static, Result<()>> {
         Box::pin(async { Ok(()) })
     }
@@ -35,11 +35,11 @@ pub(super) trait Contender: Send {
 
 /// A client that makes one call after another.
 pub(super) trait Lane: Send + 'static {
-    /// Makes one; false where it has nothing left to call.
+    /// Makes one call; false if there is nothing left to call.
     fn call(&mut self) -> impl Future<Output = Result<bool>> + Send;
 }
 
-/// A client that ends after so many calls.
+/// A client that stops after `left` calls.
 pub(super) struct Limited<L> {
     pub(super) lane: L,
     pub(super) left: usize,
@@ -60,7 +60,7 @@ pub(super) fn now() -> Instant {
     Instant::now()
 }
 
-/// What a turn is measured by.
+/// Measures a turn: its time, and the processor time of this process.
 #[derive(Debug)]
 pub(super) struct Stopwatch {
     began: Instant,
@@ -78,18 +78,18 @@ impl Stopwatch {
         }
     }
 
-    /// Whether the turn goes on.
+    /// Whether the turn is still running.
     pub(super) fn runs(&self) -> bool {
         self.began.elapsed() < self.length
     }
 
-    /// The turn, of calls that took so long each, with the processor time of this process.
+    /// Ends the turn: its figures from the latencies of its calls and the processor time of this process.
     pub(super) fn stop(&self, latencies: Vec<Duration>) -> Turn {
         let cpu = own_cpu().saturating_sub(self.cpu);
         self.stop_with(latencies, Some(cpu))
     }
 
-    /// The same with the processor time of others.
+    /// As [`Self::stop`], with the processor time of other processes; `None` if it is not known.
     pub(super) fn stop_with(&self, mut latencies: Vec<Duration>, cpu: Option<Duration>) -> Turn {
         let took = self.began.elapsed();
         latencies.sort_unstable();
@@ -107,7 +107,7 @@ impl Stopwatch {
     }
 }
 
-/// The processor time of this process, all its threads.
+/// The processor time of all threads of this process.
 fn own_cpu() -> Duration {
     let spent = clock_gettime(ClockId::ProcessCPUTime);
     Duration::try_from(spent).unwrap_or_default()
@@ -122,7 +122,7 @@ pub(super) fn fraction(count: usize) -> f64 {
     count as f64
 }
 
-/// Lets all lanes call at once until the turn is over: how long each call took.
+/// Lets all lanes call concurrently until the turn ends, and returns the latency of each call.
 pub(super) async fn drive<L: Lane>(
     lanes: &mut Vec<L>,
     watch: &Arc<Stopwatch>,
@@ -143,7 +143,7 @@ pub(super) async fn drive<L: Lane>(
 
 async fn to_the_end<L: Lane>(mut lane: L, watch: Arc<Stopwatch>) -> Result<(L, Vec<Duration>)> {
     let mut took = Vec::new();
-    // One call at least: the turn may be over before a busy machine lets this client begin.
+    // Make at least one call: on a busy machine the turn may be over before this client runs.
     loop {
         let asked = now();
         if !lane.call().await? {
@@ -157,7 +157,7 @@ async fn to_the_end<L: Lane>(mut lane: L, watch: Arc<Stopwatch>) -> Result<(L, V
     Ok((lane, took))
 }
 
-/// Stands between a store and the disk: counts, and makes each sync wait.
+/// Counts the writes and syncs of a store, and delays each sync.
 #[derive(Debug, Default)]
 pub(super) struct Disk {
     writes: AtomicU64,
@@ -166,7 +166,7 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// A disk whose syncs take so much longer.
+    /// A disk whose syncs are slowed down by `delay`.
     pub(super) fn new(delay: Option<Duration>) -> Arc<Self> {
         Arc::new(Self {
             delay,
@@ -174,7 +174,7 @@ impl Disk {
         })
     }
 
-    /// What a store is given.
+    /// The hook to install in a store.
     pub(super) fn hook(self: &Arc<Self>) -> Hook {
         let disk = Arc::clone(self);
         Hook::new(move |operation| {
@@ -189,7 +189,7 @@ impl Disk {
         })
     }
 
-    /// Counts a sync, and waits as a slower disk would. Blocks.
+    /// Counts a sync, and blocks the thread for the delay.
     pub(super) fn sync(&self) {
         self.syncs.fetch_add(1, Ordering::Relaxed);
         if let Some(delay) = self.delay {
@@ -197,9 +197,9 @@ impl Disk {
         }
     }
 
-    /// A turn of these clients, with what each call wrote.
+    /// Runs a turn of these clients, and adds the writes and syncs per call.
     pub(super) async fn turn<L: Lane>(&self, lanes: &mut Vec<L>, length: Duration) -> Result<Turn> {
-        // What was written before is no call's.
+        // Discard the counts of earlier writes.
         self.taken();
         let watch = Arc::new(Stopwatch::start(length));
         let latencies = drive(lanes, &watch).await?;
@@ -213,7 +213,7 @@ impl Disk {
         Ok(turn)
     }
 
-    /// The writes and syncs since the last time.
+    /// The writes and syncs since the previous call of this function.
     fn taken(&self) -> [f64; 2] {
         [&self.writes, &self.syncs].map(|count| {
             let count = u32::try_from(count.swap(0, Ordering::Relaxed));

@@ -1,4 +1,4 @@
-//! The machine that is measured on, and whether it did too much else.
+//! The machine that runs the measurement, and whether other work disturbed it.
 
 use std::{fs, time::Duration};
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::figures::Figure;
 
-/// What figures depend on.
+/// The properties of the machine that the figures depend on.
 #[derive(Debug)]
 pub(super) struct Machine {
     cores: usize,
@@ -25,7 +25,7 @@ impl Machine {
         }
     }
 
-    /// Why the figures do not count, where they do not.
+    /// Why the figures do not count; `None` if the machine was idle enough.
     pub(super) fn loaded(&self, figures: &[Figure]) -> Option<String> {
         let cores = self.cores;
         let busy = self
@@ -67,15 +67,16 @@ impl Machine {
     }
 }
 
-/// The load average of the last minute, where the system says it.
+/// The load average of the last minute, if the system reports it.
 fn load() -> Option<f64> {
     let said = fs::read_to_string("/proc/loadavg").ok()?;
     said.split(' ').next()?.parse().ok()
 }
 
-/// The processor time that a process has taken, where the system says it: in its clock ticks, which are coarse.
+/// The processor time that a process has used, if the system reports it. Its resolution is a clock tick.
 pub(super) fn cpu_of(process: u32) -> Option<Duration> {
-    /// Where `utime` and `stime` stand behind the name of the program, which may hold anything: the manual page `proc_pid_stat(5)`.
+    /// The positions of `utime` and `stime` after the program name, which may contain any character: see
+    /// `proc_pid_stat(5)`.
     const TIMES: std::ops::Range<usize> = 11..13;
     let said = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let fields: Vec<_> = said.rsplit_once(')')?.1.split_whitespace().collect();

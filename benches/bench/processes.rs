@@ -1,4 +1,4 @@
-//! Servers as the system sees them: how soon they answer, also after a kill, and what memory they take.
+//! Server processes as a whole: how soon they answer, also after a kill, and how much memory they use.
 
 use std::{fs, sync::Arc, time::Duration};
 
@@ -22,27 +22,27 @@ const LIST: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
 /// Clients that start the executions whose memory is measured.
 const CLIENTS: usize = 64;
 
-/// What is looked at.
+/// The property that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// From the start of the process to its answer to `tools/list`, one after another in one directory.
+    /// From the start of the process to its answer to `tools/list`; one server after another in the same directory.
     ColdStart,
-    /// The same where the process before it was killed as soon as it had answered a start.
+    /// As `ColdStart`, but the previous process was killed right after it had answered a `workflow.start`.
     Recovery,
-    /// Memory of one that does nothing, and for each execution that is awake.
+    /// Memory of an idle server, and per awake execution.
     Memory,
-    /// The same for each execution once all are asleep, which takes a minute.
+    /// As `Memory`, and then per execution once all are asleep, which takes a minute.
     Asleep,
 }
 
-/// One server after another, in one data directory.
+/// One server process after another, in one data directory.
 pub(super) struct Processes {
     look: Look,
     command: Command,
 }
 
 impl Processes {
-    /// Starts none yet.
+    /// Prepares the command; starts no server yet.
     pub(super) fn new(place: &Place, look: Look) -> Result<Self> {
         let command = command(place)?;
         Ok(Self { look, command })
@@ -71,7 +71,7 @@ impl Processes {
                 break;
             }
         }
-        // Those who answered have ended: their processor time is not known.
+        // The processor time of servers that have ended is not known.
         Ok(watch.stop_with(latencies, None))
     }
 
@@ -116,7 +116,7 @@ struct Memory {
     private: f64,
 }
 
-/// As Linux says it in `smaps_rollup`: its manual page is `proc_pid_smaps(5)`.
+/// Reads `smaps_rollup` of Linux: see `proc_pid_smaps(5)`.
 fn memory_of(child: &Child) -> Result<Memory> {
     let path = format!("/proc/{}/smaps_rollup", child.id().unwrap_or_default());
     let said = fs::read_to_string(&path);

@@ -1,4 +1,4 @@
-//! `workflow.next_step` of servers in processes of their own: this very program, over each of its transports.
+//! `workflow.next_step` of servers in processes of their own: this program, over each of its transports.
 
 use std::{net::SocketAddr, process::Stdio, sync::Arc, time::Duration};
 
@@ -17,21 +17,21 @@ use super::{
 use midex_domain::error::{Error, Result, plain};
 use midex_engine::store::BoxFuture;
 
-/// How calls reach the engine.
+/// The transport between the clients and the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// Over standard streams.
     Stdio,
-    /// The same to a server that passes its lines on to the owner of the directory.
+    /// Over standard streams to a relay, which forwards the lines to the owner of the directory.
     Relay,
-    /// Over HTTP, each call by itself.
+    /// Over HTTP, with stateless requests.
     Stateless,
     /// Over HTTP, in a session.
     Session,
 }
 
 impl Way {
-    /// All of them, with their names.
+    /// All transports, with their names.
     pub(super) const ALL: [(&str, Self); 4] = [
         ("stdio", Self::Stdio),
         ("stdio, through a relay", Self::Relay),
@@ -40,21 +40,21 @@ impl Way {
     ];
 }
 
-/// The servers of one way, and their clients.
+/// The servers of one transport, and their clients.
 pub(super) struct Servers {
-    /// The one that is called comes last.
+    /// The server that the clients call is the last one.
     children: Vec<Child>,
     clients: Clients,
 }
 
 enum Clients {
-    /// The connection that is called comes last; a server ends when its own is closed.
+    /// The clients call over the last connection. A server ends when its connection is closed.
     Lines(Vec<Lines>, Vec<Calls>),
     Http(Vec<Http>),
 }
 
 impl Servers {
-    /// Starts them, in a data directory of their own.
+    /// Starts the servers in a new data directory.
     pub(super) async fn start(place: &Place, way: Way, in_flight: usize) -> Result<Self> {
         let mut command = command(place)?;
         let calls = || (0..in_flight).map(Calls::new).collect();
@@ -65,7 +65,7 @@ impl Servers {
             }
             Way::Relay => {
                 let (owner, mut lines) = over_lines(&mut command).await?;
-                // Who has answered a call owns the directory.
+                // A server that has answered a call owns the directory, so that the next one becomes a relay.
                 let at_once = Stopwatch::start(Duration::ZERO);
                 lines.drive(&mut [Calls::new(0)], &at_once).await?;
                 let (relay, relayed) = over_lines(&mut command).await?;
@@ -91,7 +91,7 @@ impl Servers {
         Self { children, clients }
     }
 
-    /// The processor time of all servers, where the system says it.
+    /// The processor time of all servers, if the system reports it.
     fn cpu(&self) -> Option<Duration> {
         self.children.iter().map(|child| cpu_of(child.id()?)).sum()
     }
@@ -130,7 +130,7 @@ impl Contender for Servers {
     }
 }
 
-/// A server without definitions of the user's, in a data directory of its own.
+/// The command of a server with its own data directory and without the user's definitions.
 pub(super) fn command(place: &Place) -> Result<Command> {
     let config = place.config()?;
     let program = std::env::current_exe().map_err(|error| not_run("found", error))?;
@@ -166,7 +166,7 @@ pub(super) async fn over_lines(command: &mut Command) -> Result<(Child, Lines)> 
     Ok((child, Lines::open(write, read).await?))
 }
 
-/// A server on a free port, which its start-up lines name.
+/// Starts a server on a free port, and reads its address from the start-up lines.
 async fn over_http(command: &mut Command) -> Result<(Child, SocketAddr)> {
     let child = command
         .args(["--http", "127.0.0.1:0"])
@@ -188,7 +188,7 @@ async fn over_http(command: &mut Command) -> Result<(Child, SocketAddr)> {
             .split_once("http://")
             .and_then(|(_, rest)| rest.split_once("/mcp"));
         if let Some(address) = address.and_then(|(address, _)| address.parse().ok()) {
-            // Else the server would wait once its log fills the pipe.
+            // Keep reading: the server would block once its log has filled the pipe.
             tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
             return Ok((child, address));
         }
@@ -199,7 +199,7 @@ async fn over_http(command: &mut Command) -> Result<(Child, SocketAddr)> {
     )))
 }
 
-/// Ends a server as a crash does.
+/// Kills a server, to simulate a crash.
 pub(super) async fn kill(child: &mut Child) -> Result<()> {
     child.kill().await.map_err(|error| not_run("killed", error))
 }

@@ -1,4 +1,4 @@
-//! The catalogs of this process: read from their files, followed, and called.
+//! The catalogs of this process: loaded from their files, reloaded when those change, and called.
 
 use std::{
     fmt,
@@ -19,7 +19,7 @@ use midex_domain::{
 };
 use midex_folder::Follower;
 
-/// The catalogs of this process.
+/// The catalogs of this process, and the client that calls their operations.
 pub struct Catalogs {
     live: Arc<Live>,
     follower: Follower,
@@ -29,7 +29,7 @@ struct Live {
     places: Places,
     caller: Caller,
     set: RwLock<Arc<Set>>,
-    /// Held while files are read.
+    /// Held during a reload, so that only one thread reads the files.
     loading: Mutex<()>,
     version: watch::Sender<u64>,
 }
@@ -41,12 +41,13 @@ impl fmt::Debug for Catalogs {
 }
 
 impl Catalogs {
-    /// Those in these places, whose headers may refer to these secrets. Reads files: not for a worker of an async runtime.
+    /// Opens the catalogs in `places`. Their headers and credentials may refer to `secrets`. Reads files: not to be
+    /// called on a worker thread of an async runtime.
     pub fn open(places: Places, secrets: Sources) -> Self {
         Self::with_caller(places, Caller::new(secrets))
     }
 
-    /// The same, called by `caller`.
+    /// [`Catalogs::open`] with an existing [`Caller`].
     pub fn with_caller(places: Places, caller: Caller) -> Self {
         let catalogs = Self {
             live: Arc::new(Live {
@@ -62,40 +63,41 @@ impl Catalogs {
         catalogs
     }
 
-    /// Where they lie.
+    /// The directories of the catalogs.
     pub fn places(&self) -> &Places {
         &self.live.places
     }
 
-    /// What calls them and fetches documents.
+    /// The client that calls operations and fetches documents.
     pub fn caller(&self) -> &Caller {
         &self.live.caller
     }
 
-    /// Those that were loaded last.
+    /// The catalogs as of the last reload.
     pub fn loaded(&self) -> Arc<Set> {
         self.live.loaded()
     }
 
-    /// Those that there are now. Looks at files: not for a worker of an async runtime.
+    /// The current catalogs: reloads those whose files have changed. Reads files: not to be called on a worker thread
+    /// of an async runtime.
     pub fn current(&self) -> Arc<Set> {
         self.live.catch_up();
         self.live.loaded()
     }
 
-    /// A number that changes whenever what there is has changed.
+    /// Receives a version number, which increases with each reload that finds changes.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.live.version.subscribe()
     }
 
-    /// Begins to look for changes by itself; ends when this is dropped.
+    /// Starts a thread that reloads changed catalogs. It ends when `self` is dropped.
     pub fn watch(&self) {
         let live = self.live.clone();
         self.follower
             .begin("midex-catalogs", move || live.catch_up());
     }
 
-    /// The operation, ready to be called. The first time a record is read from the disk.
+    /// The operation, prepared for calls. The first use reads it from disk, on a thread that may block.
     async fn prepared(&self, named: &Named) -> Result<Arc<Prepared>, OperationFailure> {
         if let Some(prepared) = named.catalog.kept(named.place) {
             return Ok(prepared);
@@ -166,7 +168,7 @@ impl Operations for Catalogs {
                 next,
                 incomplete,
             } = page.await?;
-            // The output is the list alone, and cannot say that items may be missing.
+            // The output is only the list, and has no place for a note that items may be missing. So the call fails.
             if let Some(why) = incomplete.filter(|_| !call.whole) {
                 let failure = OperationFailure::new("incomplete", why);
                 return Err(failure.coded(FailureCode::ListIncomplete));
@@ -204,7 +206,7 @@ impl Live {
             .clone()
     }
 
-    /// Reads what changed.
+    /// Reloads the catalogs whose files have changed.
     fn catch_up(&self) {
         let _loading = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
         let stamps = self.places.stamps();

@@ -1,5 +1,5 @@
-//! Imports and changes of catalogs. What a tool may ask for and what only a person may is told apart by [`By`]: a tool
-//! never lowers a class, and never brings a secret to an origin that it was not given for.
+//! Imports and changes of catalogs. [`By`] distinguishes requests of a tool from those of the user: a tool never
+//! lowers a class, and never sends a secret to an origin that the user did not give it for.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -19,53 +19,55 @@ use midex_domain::{
     nearest::hint,
 };
 
-/// Who asks for a change.
+/// Who requests a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// A tool, and so a model.
     Tool,
-    /// The user: at the command line, or by saying yes to the question that shows it.
+    /// The user: on the command line, or by confirming the question that shows the change.
     User,
 }
 
-/// A document that is to become a catalog.
+/// A document to import as a catalog.
 #[derive(Clone, Debug)]
 pub struct Import {
-    /// Where it came from: a path or a URL.
+    /// The source of the document: a path or a URL.
     pub source: String,
-    /// Its text.
+    /// The text of the document.
     pub document: Arc<[u8]>,
-    /// What the catalog is to be called; as the document is called, where it is empty.
+    /// The title of the catalog. If empty, the title of the document.
     pub title: String,
-    /// The first word of its operations; what is there already, else the id.
+    /// The vendor, which is the first word of the catalog's operations. If `None`, that of the existing catalog, or
+    /// else the id.
     pub vendor: Option<String>,
-    /// What paths follow; the document's own where nothing is said.
+    /// The base URL. If `None`, the one that was chosen for the existing catalog, or else that of the document.
     pub base_url: Option<String>,
-    /// Whether it may take the place of a catalog of this title.
+    /// Whether it may replace an existing catalog of this title.
     pub overwrite: bool,
-    /// Whether it may be called.
+    /// Whether the catalog may be called. If `None`, as before, and true for a new catalog.
     pub enabled: Option<bool>,
-    /// The time, as RFC 3339 has it.
+    /// The time of the import, in RFC 3339.
     pub at: String,
 }
 
-/// What an import comes to, or would.
+/// The result of an import, computed before it is written.
 #[derive(Debug)]
 pub struct Planned {
     /// The id of the catalog.
     pub id: String,
-    /// What would be written.
+    /// The settings to write.
     pub settings: Settings,
-    /// The document.
+    /// The compiled document.
     pub compiled: Compiled,
-    /// What is different from the catalog that is there.
+    /// How the operations differ from those of the existing catalog.
     pub changes: Changes,
-    /// The text of its settings.
+    /// The existing text of the settings, which is edited in place; empty for a new catalog.
     text: String,
 }
 
 impl Planned {
-    /// How many operations would be called at each address, the address of most first.
+    /// Counts the operations of each base URL, most operations first, for at most
+    /// [`limits::CATALOG_ADDRESSES_SHOWN_MAX`] URLs.
     pub fn addresses(&self) -> Vec<CallAddress> {
         let base_url = &self.settings.base_url;
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -87,40 +89,41 @@ impl Planned {
     }
 }
 
-/// Where some operations of a catalog are called.
+/// A base URL, and how many operations of the catalog use it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CallAddress {
-    /// What their paths follow.
+    /// The base URL, to which the paths of the operations are appended.
     pub base_url: String,
-    /// How many operations are called there.
+    /// The number of operations.
     pub operations: usize,
 }
 
-/// How the operations of a catalog change with a new document.
+/// How a new document changes the operations of a catalog.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Changes {
-    /// New ones.
+    /// The names of new operations.
     pub added: Vec<String>,
-    /// Those that are gone.
+    /// The names of operations that no longer exist.
     pub removed: Vec<String>,
-    /// Those that take or answer something else.
+    /// The operations whose request or answer differs.
     pub changed: Vec<Changed>,
 }
 
-/// An operation that another document has otherwise.
+/// An operation that differs in the new document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Changed {
     /// Its name.
     pub id: String,
-    /// What is other: `method`, `path`, `parameters`, `body`, `output`, `security`.
+    /// The parts that differ: `method`, `path`, `parameters`, `body`, `output`, `security`.
     pub what: Vec<&'static str>,
 }
 
 impl Catalogs {
-    /// What an import would come to. Nothing is written. Blocks.
+    /// Computes the result of an import without writing anything. Blocks.
     ///
     /// # Errors
-    /// `OPENAPI_INVALID` with every violation; `ARGUMENTS_INVALID` where the title makes no id or the base URL is none.
+    /// `OPENAPI_INVALID` with every violation; `ARGUMENTS_INVALID` if the title yields no id, or if the base URL or
+    /// the vendor is invalid; `FILE_UNUSABLE` if the existing settings cannot be read.
     pub fn plan(&self, import: &Import) -> Result<Planned> {
         let compiled = document::compile(&import.document).map_err(|refused| invalid(&refused))?;
         let set = self.current();
@@ -198,8 +201,8 @@ impl Catalogs {
     /// Imports a document. Blocks.
     ///
     /// # Errors
-    /// As [`Catalogs::plan`]; `CATALOG_CONFLICT` where the catalog is there and nobody said that it may be replaced;
-    /// `FILE_UNUSABLE`, `SERVER_BUSY`. Nothing is changed then.
+    /// As [`Catalogs::plan`]; `CATALOG_CONFLICT` if the catalog exists and `overwrite` is false; `LIMIT_EXCEEDED`
+    /// past [`limits::CATALOGS_MAX`] catalogs; `FILE_UNUSABLE`, `SERVER_BUSY`. On an error nothing is changed.
     pub fn import(&self, import: &Import) -> Result<Planned> {
         let _lock = self.places().lock()?;
         let planned = self.plan(import)?;
@@ -223,7 +226,7 @@ impl Catalogs {
     /// Changes the settings of a catalog. Blocks.
     ///
     /// # Errors
-    /// `CATALOG_NOT_FOUND`, what `change` says, `FILE_UNUSABLE`, `SERVER_BUSY`.
+    /// `CATALOG_NOT_FOUND`, `FILE_UNUSABLE`, `SERVER_BUSY`, and the errors of `change`.
     pub fn change(
         &self,
         name: &str,
@@ -239,7 +242,7 @@ impl Catalogs {
         self.current().require(&catalog.id)
     }
 
-    /// Takes a catalog away, and its document where that is said. Blocks.
+    /// Removes a catalog, and its document if `with_document` is true. Blocks.
     ///
     /// # Errors
     /// `CATALOG_NOT_FOUND`, `FILE_UNUSABLE`, `SERVER_BUSY`.
@@ -250,7 +253,8 @@ impl Catalogs {
         Ok(self.current())
     }
 
-    /// What the settings of a catalog are, with their text; of one whose file is gone only a document may be there.
+    /// The text and the values of the existing settings; `None` if there is no settings file. The document of a
+    /// removed catalog may still exist then.
     fn before(&self, id: &str) -> Result<(String, Option<Settings>)> {
         if !self.places().settings(id).exists() {
             return Ok((String::new(), None));
@@ -268,10 +272,10 @@ impl Catalogs {
 }
 
 impl Set {
-    /// The catalog of this id or title.
+    /// The catalog with this id or title.
     ///
     /// # Errors
-    /// `CATALOG_NOT_FOUND` with the nearest.
+    /// `CATALOG_NOT_FOUND`, which suggests the nearest name.
     pub fn require(&self, name: &str) -> Result<Arc<Catalog>> {
         if let Some(catalog) = self.named(name) {
             return Ok(catalog.clone());
@@ -286,8 +290,8 @@ impl Set {
 }
 
 impl Settings {
-    /// Gives the catalog another base URL, which replaces every server of its document. Where that is of another origin, it has
-    /// no secrets unless the user says so.
+    /// Sets another base URL, which replaces every server of the document. The user's headers and credentials are
+    /// sent to its origin only if the user sets it here, or has approved that origin before.
     ///
     /// # Errors
     /// `ARGUMENTS_INVALID`.
@@ -299,11 +303,11 @@ impl Settings {
         Ok(())
     }
 
-    /// Sets headers, or takes away those that are null. With `replace` no others stay. Those of a tool are kept apart from the
-    /// user's, and go to the origin that the catalog is called at now.
+    /// Sets headers, and removes those whose value is `None`. With `replace` all others are removed. A tool's headers
+    /// are stored apart from the user's, and are sent only to the origin of the current base URL.
     ///
     /// # Errors
-    /// `SECRET_NOT_ALLOWED` where a tool names a secret; `ARGUMENTS_INVALID`.
+    /// `SECRET_NOT_ALLOWED` if a tool refers to a secret; `ARGUMENTS_INVALID` for an invalid header.
     pub fn set_headers(
         &mut self,
         headers: &BTreeMap<String, Option<String>>,
@@ -335,10 +339,11 @@ impl Settings {
         Ok(())
     }
 
-    /// Gives one of the document's security schemes its credential, or takes it away. Only the user does that.
+    /// Sets or removes the credential of a security scheme. Only the user may do this, which also approves the origin
+    /// of the base URL.
     ///
     /// # Errors
-    /// `ARGUMENTS_INVALID` where the document has no such scheme, or the value cannot be sent.
+    /// `ARGUMENTS_INVALID` if the document has no such scheme, or if the value cannot be sent.
     pub fn set_credential(
         &mut self,
         scheme: &str,
@@ -367,18 +372,18 @@ impl Settings {
         Ok(())
     }
 
-    /// The headers and credentials may go to where the catalog is called now. Only the user says so: an origin that a tool
-    /// had added would be there when secrets come.
+    /// Approves the origin of the base URL to receive the user's headers and credentials. Does nothing for a tool: an
+    /// origin that a tool had added would receive the secrets that the user adds later.
     pub fn trust_base_url(&mut self, by: By) {
         if let Some(origin) = origin(&self.base_url).filter(|_| by == By::User) {
             self.origins.insert(origin);
         }
     }
 
-    /// Says of which class an operation is. A tool may only make it stricter.
+    /// Sets the class of an operation. A tool may only make it stricter than `before`.
     ///
     /// # Errors
-    /// `COMMAND_CLASS_REFUSED`.
+    /// `COMMAND_CLASS_REFUSED` if a tool would make it less strict.
     pub fn set_class(
         &mut self,
         operation: &str,
@@ -416,7 +421,7 @@ fn secret_of_tool(header: &str) -> Error {
     Error::new(Code::SecretNotAllowed, message)
 }
 
-/// The refusal of a document that cannot be imported.
+/// The error for a document that cannot be imported. Its message is that of the first violation.
 fn invalid(refused: &Inspection) -> Error {
     let message = format!("the document cannot be imported: {}", first(refused));
     let violations: Vec<Violation> = refused.violations.clone();
@@ -448,7 +453,7 @@ fn check_vendor(vendor: &str) -> Result<()> {
     Err(wrong(message, "Give the vendor as one word"))
 }
 
-/// Headers that midex writes from what a call is given.
+/// Headers that midex sets itself for each call.
 const OF_THE_CALL: [&str; 2] = ["content-type", "idempotency-key"];
 
 fn check_header(name: &str, value: Option<&str>) -> Result<()> {
@@ -480,7 +485,7 @@ fn check_header(name: &str, value: Option<&str>) -> Result<()> {
 }
 
 impl Changes {
-    /// What is other in a new document.
+    /// Compares the operations of the existing document with those of a new one.
     fn between(before: &Book, after: &Compiled) -> Self {
         let mut known: BTreeMap<_, _> = before
             .entries()

@@ -1,4 +1,5 @@
-//! The directory of catalogs: `ID/catalog.toml` beside `ID/document.yaml`. A catalog appears, and is replaced, as a whole.
+//! The directory of catalogs: `ID/catalog.toml` and `ID/document.yaml`. A catalog appears, and is replaced,
+//! atomically.
 
 use std::{
     collections::BTreeMap,
@@ -22,24 +23,24 @@ use midex_domain::{
 };
 use midex_folder::{Existing, Folder, Stamp, WriteLock, open_regular, read_regular};
 
-/// What is said of a catalog.
+/// The settings of a catalog.
 const SETTINGS: &str = "catalog.toml";
-/// What it was imported from.
+/// The document that a catalog was imported from.
 const DOCUMENT: &str = "document.yaml";
 
-/// Where catalogs lie.
+/// The directories that hold catalogs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places {
-    /// The catalogs, each in a directory of its own. It need not be there.
+    /// The catalogs, each in its own subdirectory. The directory need not exist.
     pub catalogs: PathBuf,
-    /// Their compiled forms, which can be made again.
+    /// The cache of compiled documents, which can be compiled again.
     pub cache: PathBuf,
 }
 
-/// The stamps of the files of every catalog, by id.
+/// The stamps of the settings and of the document of every catalog, by id.
 pub(super) type Stamps = BTreeMap<String, [Option<Stamp>; 2]>;
 
-/// A catalog as its files have it.
+/// The settings of a catalog, as text and parsed.
 pub(super) struct Files {
     pub(super) text: String,
     pub(super) settings: Settings,
@@ -51,12 +52,12 @@ impl Places {
         self.catalogs.join(id).join(SETTINGS)
     }
 
-    /// The path of its document.
+    /// The path of a catalog's document.
     pub fn document(&self, id: &str) -> PathBuf {
         self.catalogs.join(id).join(DOCUMENT)
     }
 
-    /// What there is, without opening a file.
+    /// The stamps of the files of all catalogs. Opens no file.
     pub(super) fn stamps(&self) -> Stamps {
         let entries = fs::read_dir(&self.catalogs).into_iter().flatten().flatten();
         let ids = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -78,7 +79,8 @@ impl Places {
         Ok(Files { text, settings })
     }
 
-    /// The compiled form of a catalog's document: that of the cache where it is of the same file, else made anew.
+    /// The compiled document of a catalog: from the cache if that belongs to this version of the file, or else
+    /// compiled now.
     pub(super) fn book(&self, id: &str, stamp: Stamp) -> Result<Book, String> {
         let path = self.document(id);
         let key = Digest::of(format!("{}\n{stamp:?}", path.display()).as_bytes());
@@ -91,7 +93,7 @@ impl Places {
         let bytes = compiled.encode();
         match self.keep(&cached, &bytes) {
             Ok(()) => open(&cached),
-            // It is only slower without.
+            // The cache only saves time, so an error does not matter.
             Err(error) => {
                 tracing::warn!(path = %self.cache.display(), "the compiled form of a catalog cannot be kept: {error}");
                 Book::of(bytes)
@@ -106,7 +108,8 @@ impl Places {
         Folder::open(&self.cache)?.write(name, bytes, None, Existing::Replace)
     }
 
-    /// Waits until nobody else writes here. Makes the directory where need be.
+    /// Acquires the write lock, and waits while another process holds it. Creates the directory if needed, and
+    /// removes what killed writers left.
     pub(super) fn lock(&self) -> Result<WriteLock> {
         let path = &self.catalogs;
         fs::create_dir_all(path).map_err(|error| unusable(path, error))?;
@@ -136,7 +139,7 @@ impl Places {
         written.map_err(|error| unusable(&path, error))
     }
 
-    /// Writes a catalog with its document, in the place of the one that has the id.
+    /// Writes a catalog with its document, and replaces an existing catalog with this id.
     pub(super) fn write(&self, id: &str, settings: &str, document: &[u8]) -> Result<()> {
         let (new, path) = (self.unfinished(id), self.catalogs.join(id));
         let written = fs::create_dir_all(&new).and_then(|()| {
@@ -150,11 +153,11 @@ impl Places {
         written.map_err(|error| unusable(&path, error))
     }
 
-    /// Takes a catalog away; where the document stays, so does its directory.
+    /// Removes a catalog. If the document is kept, so is the directory.
     pub(super) fn remove(&self, id: &str, with_document: bool) -> Result<()> {
         let path = self.catalogs.join(id);
         let removed = if with_document {
-            // In one step it is no catalog any more.
+            // The rename makes the removal atomic.
             let away = self.unfinished(id);
             let removed = fs::rename(&path, &away);
             let _ = fs::remove_dir_all(&away);
@@ -169,7 +172,7 @@ impl Places {
         self.catalogs.join(format!("{UNFINISHED}{id}"))
     }
 
-    /// What a killed writer left. Only the one who holds the lock may.
+    /// Removes the directories that killed writers left. Requires the write lock.
     fn remove_unfinished(&self) {
         let entries = fs::read_dir(&self.catalogs).into_iter().flatten().flatten();
         for entry in entries {
@@ -180,10 +183,10 @@ impl Places {
     }
 }
 
-/// The first part of the name of a directory that is not whole.
+/// The prefix of the name of an incomplete directory.
 const UNFINISHED: &str = ".midex-new-";
 
-/// Gives a directory its name in one step; what has the name has the other one then.
+/// Renames `new` to `path` atomically. If `path` exists, the two are exchanged.
 fn put(new: &Path, path: &Path) -> io::Result<()> {
     let flags = if path.exists() {
         RenameFlags::EXCHANGE
@@ -206,7 +209,7 @@ fn open(path: &Path) -> io::Result<Book> {
     )
 }
 
-/// Whether a directory of this name may be a catalog.
+/// Whether this is a valid id of a catalog, and so a name of its directory.
 pub(super) fn is_id(id: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     !id.is_empty()
@@ -215,7 +218,7 @@ pub(super) fn is_id(id: &str) -> bool {
         && !id.starts_with(['.', '-'])
 }
 
-/// The id of a catalog with this title.
+/// Derives the id of a catalog from its title.
 pub(super) fn slug(title: &str) -> String {
     let mut slug = String::new();
     for c in title.chars().flat_map(char::to_lowercase) {

@@ -1,6 +1,6 @@
-//! Media types, as far as they say how a body is written.
+//! Media types, classified by how a body is encoded.
 
-/// How a body is written, the easiest first.
+/// How a body is encoded, the easiest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "HTTP says what they are")]
 pub enum Kind {
@@ -30,7 +30,7 @@ impl Kind {
     }
 }
 
-/// Whether a media type is JSON. One that stands for all of them is, as services mean it.
+/// Whether a media type is JSON. The wildcard `*/*` counts as JSON, which is what services mean by it.
 pub(crate) fn is_json(media_type: &str) -> bool {
     let media_type = media_type.to_ascii_lowercase();
     media_type.ends_with("/json") || media_type.ends_with("+json") || media_type == "*/*"

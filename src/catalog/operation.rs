@@ -1,4 +1,4 @@
-//! An operation of an OpenAPI document, compiled: all that it takes to find it, to check what it is given, and to call it.
+//! The compiled form of an OpenAPI operation: all that is needed to find it, to check its arguments and to call it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -21,7 +21,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// As it is sent.
+    /// The name of the method in a request.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -35,7 +35,7 @@ impl Method {
         }
     }
 
-    /// The least class of an operation with this method.
+    /// The lowest class that an operation with this method can have.
     pub fn class(self) -> Class {
         match self {
             Self::Get | Self::Head | Self::Options | Self::Trace => Class::Safe,
@@ -44,57 +44,58 @@ impl Method {
         }
     }
 
-    /// Whether doing it twice is doing it once (RFC 9110, 9.2.2).
+    /// Whether the method is idempotent (RFC 9110, 9.2.2).
     pub fn is_idempotent(self) -> bool {
         !matches!(self, Self::Post | Self::Patch)
     }
 }
 
-/// An operation. Its schemas are of JSON Schema 2020-12; what they share stands apart, and is named `#/$defs/NAME`.
+/// An operation. Its schemas are JSON Schema 2020-12. Schemas that several operations share are stored apart, and
+/// referred to as `#/$defs/NAME`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Operation {
     /// Its name in its catalog: `services:deploys:create`.
     pub name: String,
-    /// Its other names: the document's `operationId`.
+    /// Its aliases, such as the document's `operationId`.
     pub aliases: Vec<String>,
-    /// What it does, in a line.
+    /// A summary of one line.
     pub summary: String,
-    /// What it does, in full.
+    /// The full description.
     pub description: String,
     /// The method.
     pub method: Method,
-    /// How much a call may change where the settings of its catalog do not say: at least the class of the method, and
-    /// destructive where the document's words tell of a removal.
+    /// How much a call may change, unless the settings of the catalog say otherwise. At least the class of the
+    /// method, and destructive if the wording of the document indicates a removal.
     pub class: Class,
-    /// The path, from the base URL on, with `{NAME}` for each path parameter.
+    /// The path, relative to the base URL, with `{NAME}` for each path parameter.
     pub path: String,
-    /// The base URLs that hold for it instead of the catalog's.
+    /// Base URLs of this operation. The first one replaces the catalog's, unless that was chosen explicitly.
     pub servers: Vec<String>,
-    /// What it takes beside a body. The path's own parameters are among them.
+    /// The parameters, including those of the path item.
     pub parameters: Vec<Parameter>,
-    /// What it takes as a body.
+    /// The request body, if the operation takes one.
     pub body: Option<Body>,
-    /// The schema of its answer where that is JSON, as the document says.
+    /// The schema of a JSON answer, if the document has one.
     pub output: Option<Value>,
-    /// What it asks for: of the alternatives one, of that one all. None: nothing is asked for.
+    /// The required security schemes: all of one alternative must be satisfied. Empty if none is required.
     pub security: Vec<Vec<String>>,
-    /// How further pages are asked for.
+    /// How to request further pages.
     pub pagination: Option<Pagination>,
-    /// Where its list stands in an answer, with dots, empty where the answer is the list; `None` where the document shows
-    /// none.
+    /// The path of the list in an answer: names joined by dots, and empty if the answer itself is the list. `None` if
+    /// the document does not show it.
     #[serde(default)]
     pub items_path: Option<String>,
-    /// The header by which the service knows a repeated call, where the document declares one.
+    /// The idempotency header, by which the service recognizes a repeated call, if the document declares one.
     pub idempotency_header: Option<String>,
-    /// Whether the document advises against it.
+    /// Whether the document marks it as deprecated.
     pub is_deprecated: bool,
-    /// The keys of the document that begin with `x-`.
+    /// The extensions of the document: its keys that begin with `x-`.
     pub extensions: Map<String, Value>,
-    /// Why it cannot be called.
+    /// Why it cannot be called; `None` if it can.
     pub uncallable: Option<String>,
 }
 
-/// Where a parameter goes.
+/// The part of a request that has a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "OpenAPI says what they are")]
@@ -106,7 +107,7 @@ pub enum Location {
 }
 
 impl Location {
-    /// As documents name it.
+    /// The value of `in` in OpenAPI documents.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Path => "path",
@@ -117,7 +118,7 @@ impl Location {
     }
 }
 
-/// How a value that is not a scalar is written (OpenAPI 3.1, 4.8.12.2).
+/// The style in which a value is serialized (OpenAPI 3.1, 4.8.12.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "OpenAPI says what they are")]
@@ -134,53 +135,53 @@ pub enum Style {
 /// A parameter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Parameter {
-    /// Its name for a caller: the document's, with its location before it (`query.id`) where another parameter of this
-    /// operation has the name too and comes before.
+    /// The name of its argument: that of the document, prefixed with the location (`query.id`) if a parameter before
+    /// it has the same name.
     pub argument: String,
     /// Its name in the request.
     pub name: String,
-    /// Where it goes.
+    /// Its location.
     pub location: Location,
-    /// Whether a call needs it.
+    /// Whether a call must have it.
     pub is_required: bool,
-    /// What it is for.
+    /// Its description.
     pub description: String,
-    /// What it may be.
+    /// The schema of its value.
     pub schema: Value,
-    /// How it is written.
+    /// How its value is serialized.
     pub written: Written,
 }
 
-/// How the value of a parameter, or of a field of a form, is written.
+/// How the value of a parameter, or of a form field, is serialized.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Written {
-    /// In a style.
+    /// In a style of OpenAPI.
     Styled {
-        /// Which.
+        /// The style.
         style: Style,
-        /// Whether each part has the name.
+        /// The flag `explode` of OpenAPI: whether items and properties are written separately.
         explode: bool,
-        /// Whether reserved characters stay as they are.
+        /// Whether reserved characters are left unescaped.
         allow_reserved: bool,
     },
     /// As a document of this media type.
     Content(String),
 }
 
-/// The argument that chooses the media type of a body, where an operation takes several. No parameter of a document has this
-/// name: what a document says of the header counts for nothing (OpenAPI 3.1, 4.8.12.1).
+/// The argument that selects the media type of the body, if an operation accepts several. No parameter can have this
+/// name, because OpenAPI ignores declarations of this header (3.1, 4.8.12.1).
 pub const CONTENT_TYPE_ARGUMENT: &str = "Content-Type";
 
-/// What may be sent as a body: of the contents one. [`CONTENT_TYPE_ARGUMENT`] chooses it where there are several, and the
-/// first one is meant where a caller says nothing.
+/// The request body, which has one of several contents. [`CONTENT_TYPE_ARGUMENT`] selects the content; without it,
+/// the first one is used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Body {
-    /// Whether a call needs it.
+    /// Whether a call must have it.
     pub is_required: bool,
-    /// What it is for.
+    /// Its description.
     pub description: String,
-    /// The one that is easiest to send first: JSON, forms, multipart, text, bytes.
+    /// The accepted contents, the easiest to send first: JSON, forms, multipart, text, bytes.
     pub contents: Vec<Content>,
 }
 
@@ -189,14 +190,14 @@ pub struct Body {
 pub struct Content {
     /// The media type, without parameters.
     pub media_type: String,
-    /// What it may be.
+    /// The schema of the body.
     pub schema: Value,
-    /// How fields of a form or the parts of a multipart body are written, where the document says.
+    /// How form fields or multipart parts are encoded, if the document specifies it.
     pub encoding: Map<String, Value>,
 }
 
 impl Content {
-    /// The schema of what a caller gives: without the properties that stand in answers alone.
+    /// The schema for callers: without the `readOnly` properties, which only answers have.
     pub fn asked(&self) -> Value {
         let mut schema = self.schema.clone();
         leave_out_read_only(&mut schema);
@@ -218,29 +219,29 @@ fn leave_out_read_only(schema: &mut Value) {
     }
 }
 
-/// How the pages of a list follow each other.
+/// The pagination scheme of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "by")]
 pub enum Pagination {
-    /// The header `Link` names the next page (RFC 8288).
+    /// The header `Link` has the URL of the next page (RFC 8288).
     Link,
-    /// The answer has a value for a parameter of the next call.
+    /// The answer has a cursor, which is an argument of the next call.
     Cursor {
         /// The argument.
         argument: String,
-        /// Where it stands in the answer: `meta.next_cursor`.
+        /// The path of the cursor in the answer: `meta.next_cursor`.
         field: String,
     },
-    /// A parameter counts the pages, or the items before the page.
+    /// A parameter is the number of the page, or the offset of its first item.
     Page {
         /// The argument.
         argument: String,
-        /// The argument that says how many items a page has.
+        /// The argument for the size of a page.
         size: Option<String>,
-        /// Whether it counts items, not pages.
+        /// Whether the argument is an offset instead of a page number.
         counts_items: bool,
     },
-    /// A parameter takes a field of the last item of the page before: its `id`.
+    /// A field of the last item of a page, usually its `id`, is an argument of the next call.
     LastItem {
         /// The argument.
         argument: String,
@@ -257,18 +258,18 @@ pub enum Pagination {
 pub enum SecurityScheme {
     /// A key in a header, a query or a cookie.
     ApiKey {
-        /// Where.
+        /// The location of the key.
         location: Location,
         /// The name of the header or parameter.
         name: String,
     },
     /// `Authorization: Basic …`: the credential is `user:password`.
     Basic,
-    /// `Authorization: Bearer …`: also what OAuth 2 and OpenID Connect come to, whose token is had elsewhere.
+    /// `Authorization: Bearer …`. Also used for OAuth 2 and OpenID Connect, whose token must be obtained elsewhere.
     Bearer,
-    /// One that midex has no way for, by its name in the document.
+    /// A scheme that midex does not support.
     Other {
-        /// The name.
+        /// Its name in the document.
         scheme: String,
     },
 }

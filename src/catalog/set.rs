@@ -1,4 +1,4 @@
-//! The catalogs that there are at one moment, and what a name means among them.
+//! The catalogs at one moment, and the resolution of names among them.
 
 use std::{
     collections::HashMap,
@@ -27,9 +27,9 @@ use midex_domain::{
 pub struct Catalog {
     /// Its id, which is the name of its directory.
     pub id: String,
-    /// What its file says.
+    /// The settings from its file.
     pub settings: Settings,
-    /// Its operations; or why it has none.
+    /// Its compiled document, or why it cannot be used.
     pub book: Result<Arc<Book>, String>,
     prepared: Mutex<HashMap<usize, Arc<Prepared>>>,
     target: OnceLock<Result<Arc<Target>, String>>,
@@ -52,7 +52,7 @@ impl Catalog {
         }
     }
 
-    /// What it is called in a workflow: the vendor, else its id.
+    /// Its name in a workflow: the vendor, or else the id.
     pub fn vendor(&self) -> &str {
         match self.settings.vendor.as_str() {
             "" => &self.id,
@@ -60,7 +60,7 @@ impl Catalog {
         }
     }
 
-    /// Its operations, where it can be called.
+    /// Its compiled document, if it is valid and the catalog is enabled.
     fn usable(&self) -> Option<&Book> {
         let book = self.book.as_ref().ok();
         book.map(|book| &**book).filter(|_| self.settings.enabled)
@@ -76,15 +76,16 @@ impl Catalog {
             && requirement.title.as_ref().is_none_or(is_titled)
     }
 
-    /// What an operation of it may change.
+    /// The class of an operation: from the settings, or else from the document.
     pub fn class(&self, entry: &Entry) -> Class {
-        // Under a name of before it was said of the same operation.
+        // The settings may name the operation by an alias, which was its name in an earlier version.
         let names = std::iter::once(&entry.name).chain(&entry.aliases);
         let mut said = names.filter_map(|name| self.settings.classes.get(&**name));
         said.next().copied().unwrap_or(entry.class)
     }
 
-    /// Whether its base URL was chosen, and so replaces every server of the document: see [`Settings::base_url_chosen`].
+    /// Whether its base URL was chosen explicitly, and so replaces every server of the document: see
+    /// [`Settings::base_url_chosen`].
     pub fn is_base_url_chosen(&self) -> bool {
         let Settings {
             base_url, source, ..
@@ -93,10 +94,11 @@ impl Catalog {
         self.settings.base_url_chosen || !self.book.as_ref().is_ok_and(is_own)
     }
 
-    /// The operation, ready to be called. The latest ones are kept.
+    /// The operation, prepared for calls. Up to [`limits::CATALOG_PREPARED_MAX`] of them are cached; a full cache is
+    /// cleared.
     ///
     /// # Errors
-    /// The compiled form is damaged.
+    /// The compiled document is damaged, or the catalog has none.
     pub fn prepared(&self, place: usize) -> Result<Arc<Prepared>, String> {
         if let Some(prepared) = self.kept(place) {
             return Ok(prepared);
@@ -111,7 +113,7 @@ impl Catalog {
         Ok(prepared)
     }
 
-    /// The same where nothing has to be read for it.
+    /// The operation from the cache of [`Catalog::prepared`]. Reads nothing.
     pub(super) fn kept(&self, place: usize) -> Option<Arc<Prepared>> {
         self.lock().get(&place).cloned()
     }
@@ -120,7 +122,7 @@ impl Catalog {
         self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The operation with all that its document says.
+    /// Reads an operation with its complete schemas.
     ///
     /// # Errors
     /// As [`Catalog::prepared`].
@@ -129,8 +131,8 @@ impl Catalog {
         book.operation(place).map_err(|error| error.to_string())
     }
 
-    /// The security scheme that an operation asks for first and the catalog has no credential for; nothing where it has all
-    /// of one alternative.
+    /// The first security scheme that the operation requires and the catalog has no credential for. `None` if the
+    /// catalog has all credentials of one alternative.
     pub fn lacked_by(&self, operation: &Operation) -> Option<String> {
         let book = self.book.as_ref().ok()?;
         let schemes = &book.head().schemes;
@@ -146,7 +148,8 @@ impl Catalog {
         names.find(|name| !has(name)).cloned()
     }
 
-    /// The catalog's value for a security scheme: its credential, or a header of the same name that the user set.
+    /// The catalog's value for a security scheme: its credential, or the user's value of the header that the scheme
+    /// sets.
     pub fn given_for(&self, name: &str, scheme: &SecurityScheme) -> Option<&str> {
         let Settings {
             credentials,
@@ -167,10 +170,10 @@ impl Catalog {
         value.map(String::as_str)
     }
 
-    /// Where its operations are called, and with what.
+    /// Where its operations are called, and with which headers and credentials.
     ///
     /// # Errors
-    /// What its file allows is no address.
+    /// The document is unusable, or the settings allow a host that is not of the form `HOST:PORT`.
     pub fn target(&self) -> Result<Arc<Target>, String> {
         let target = self.target.get_or_init(|| self.targeted().map(Arc::new));
         target.clone()
@@ -195,44 +198,44 @@ impl Catalog {
     }
 }
 
-/// An operation among all.
+/// An operation of one of the catalogs.
 #[derive(Clone, Debug)]
 pub struct Named {
     /// Its catalog.
     pub catalog: Arc<Catalog>,
-    /// Its place in the catalog's book.
+    /// Its position in the catalog's book.
     pub place: usize,
 }
 
 impl Named {
-    /// What is known of it without reading it.
+    /// Its index entry, which is in memory.
     pub fn entry(&self) -> Option<&Entry> {
         self.catalog.book.as_ref().ok()?.entries().get(self.place)
     }
 
-    /// What it may change; the most, where that is not known.
+    /// Its class; the strictest one if its entry is not available.
     pub fn class(&self) -> Class {
         let class = self.entry().map(|entry| self.catalog.class(entry));
         class.unwrap_or(Class::Destructive)
     }
 }
 
-/// What two words mean.
+/// The result of resolving the name of a catalog and the name of an operation.
 #[derive(Debug)]
 pub enum Meant {
-    /// An operation.
+    /// One operation.
     Operation(Named),
-    /// No catalog of that name; one that is called much like it.
+    /// No catalog has this name. The most similar name, if there is one.
     NoCatalog(Option<String>),
     /// The catalog is disabled, or cannot be used.
     Disabled,
-    /// No operation of that name; one that is called much like it.
+    /// No operation has this name. The most similar name, if there is one.
     NoOperation(Option<String>),
-    /// One of each of these catalogs.
+    /// Several catalogs have an operation of this name. The ids of these catalogs.
     Several(Vec<String>),
 }
 
-/// All catalogs, in the order of their ids.
+/// All catalogs, ordered by id.
 #[derive(Debug, Default)]
 pub struct Set {
     pub(super) catalogs: Vec<Arc<Catalog>>,
@@ -241,12 +244,12 @@ pub struct Set {
 }
 
 impl Set {
-    /// Every catalog, also those that cannot be called.
+    /// Every catalog, including disabled and unusable ones.
     pub fn catalogs(&self) -> &[Arc<Catalog>] {
         &self.catalogs
     }
 
-    /// The catalog of this id, or with this title, however that is written.
+    /// The catalog with this id, or else with this title, ignoring case.
     pub fn named(&self, name: &str) -> Option<&Arc<Catalog>> {
         let by_id = self.catalogs.iter().find(|catalog| catalog.id == name);
         let is_titled = |catalog: &&Arc<Catalog>| {
@@ -255,7 +258,8 @@ impl Set {
         by_id.or_else(|| self.catalogs.iter().find(is_titled))
     }
 
-    /// What a step, or a caller, means by a catalog and an operation. An id comes before a vendor.
+    /// Resolves the name of a catalog (its id or its vendor) and the name of an operation. An id takes precedence
+    /// over a vendor.
     pub fn meaning(&self, catalog: &str, operation: &str) -> Meant {
         let called: Vec<_> = match self.catalogs.iter().find(|one| one.id == catalog) {
             Some(by_id) if by_id.usable().is_some() || fold(by_id.vendor()) != fold(catalog) => {
@@ -297,12 +301,12 @@ impl Set {
         }
     }
 
-    /// Whether a catalog of this name can be called.
+    /// Whether a catalog of this name is usable.
     pub fn has(&self, name: &str) -> bool {
         self.called(name).any(|one| one.usable().is_some())
     }
 
-    /// The id of a catalog of this name that is disabled, where none of that name can be called.
+    /// The id of a disabled catalog of this name, if no catalog of this name is usable.
     pub fn disabled_of(&self, name: &str) -> Option<&str> {
         let mut called = self.called(name).filter(|one| !one.settings.enabled);
         let disabled = called.next()?;
@@ -313,7 +317,8 @@ impl Set {
         self.catalogs.iter().filter(move |one| one.is_called(name))
     }
 
-    /// The id of an operation: with its vendor, where no other catalog of that vendor has one of its name.
+    /// The id of an operation: its name after the vendor, or after the id of the catalog if the vendor would be
+    /// ambiguous.
     pub fn id_of(&self, named: &Named) -> String {
         let Some(entry) = named.entry() else {
             return named.catalog.id.clone();
@@ -326,7 +331,7 @@ impl Set {
         format!("{first} {}", entry.name)
     }
 
-    /// The operations of these catalogs that fit a query, the best first.
+    /// The operations that match a query, the best first, in the catalogs that `counts` accepts.
     pub fn search(
         &self,
         query: &str,
@@ -356,7 +361,7 @@ impl Set {
             .collect()
     }
 
-    /// Every operation of these catalogs that can be called, in the order of catalogs and names.
+    /// All operations of the usable catalogs that `counts` accepts, ordered by catalog and name.
     pub fn all(&self, counts: impl Fn(&Catalog) -> bool) -> impl Iterator<Item = Named> {
         let catalogs = self.catalogs.iter().filter(move |one| counts(one));
         catalogs.flat_map(|catalog| {
@@ -369,7 +374,8 @@ impl Set {
     }
 }
 
-/// The operation that may have been meant: the shortest one that ends so, else one that is written much alike.
+/// Suggests an operation for an unknown name: the shortest one that ends with `:` and that name, or else the most
+/// similar one.
 fn like<'a>(operation: &str, names: Vec<&'a str>) -> Option<&'a str> {
     let end = format!(":{operation}");
     let ending = names.iter().filter(|name| name.ends_with(&end));

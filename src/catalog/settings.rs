@@ -1,4 +1,4 @@
-//! `catalog.toml`: what the user and the tools say of a catalog, beside its document.
+//! `catalog.toml`: the settings of a catalog, which the user and tools write.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,48 +7,48 @@ use toml_edit::DocumentMut;
 
 use super::operation::Class;
 
-/// What `catalog.toml` says. Tools change values in the user's own text: comments and what they do not know stay.
+/// The content of `catalog.toml`. Tools change single values in the user's text: comments and formatting are kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// What the catalog is called. Its id is made of the first one and stays.
+    /// The title. The id is derived from the first title, and does not change with it.
     pub title: String,
-    /// The first word of its operations in a workflow.
+    /// The vendor: the first word of its operations in a workflow.
     pub vendor: String,
-    /// What it is about.
+    /// A description.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// Whether its operations may be called.
     pub enabled: bool,
-    /// Where its document came from: a path or a URL.
+    /// The source of its document: a path or a URL.
     pub source: String,
-    /// When it came, as RFC 3339 has it.
+    /// The time of the import, in RFC 3339.
     pub imported_at: String,
-    /// What the paths of its operations follow.
+    /// The base URL, to which the paths of its operations are appended.
     pub base_url: String,
-    /// Whether the user or a tool chose `base_url`: it then replaces every server of the document, also those of single
-    /// operations. A `base_url` that is not the document's first server counts as chosen without this key.
+    /// Whether the user or a tool chose `base_url`. It then replaces every server of the document, including those of
+    /// single operations. A `base_url` other than the document's first server counts as chosen even without this key.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub base_url_chosen: bool,
-    /// Whether the service knows a repeated call by its `Idempotency-Key`, though the document does not say so.
+    /// Whether the service recognizes repeated calls by `Idempotency-Key`, although the document does not say so.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub idempotency_key: bool,
-    /// What may be called although it is not public or not https: `HOST:PORT`. No tool adds to it.
+    /// Hosts (`HOST:PORT`) that may be called although they are not public or not https. Only the user adds to it.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub allow: BTreeSet<String>,
-    /// The origins that get the headers and credentials, where a secret is among them: `https://HOST`. No tool adds one.
+    /// The origins (`https://HOST`) that receive the user's headers and credentials. Only the user adds one.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub origins: BTreeSet<String>,
-    /// Headers of every call. Secrets stand in them by name: `Bearer ${env:NAME}`, `${file:NAME}`.
+    /// The user's headers for every call. They refer to secrets by name: `Bearer ${env:NAME}`, `${file:NAME}`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// Headers that tools gave, by the origin that they were given for and go to. No secret stands in them.
+    /// Headers that tools set, by the only origin that receives them. They have no references to secrets.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tool_headers: BTreeMap<String, BTreeMap<String, String>>,
-    /// What its security schemes are given, by their names.
+    /// Credentials by the names of the security schemes.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub credentials: BTreeMap<String, String>,
-    /// Operations whose class is not the one of their method.
+    /// Classes that override those derived from the document, by operation.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub classes: BTreeMap<String, Class>,
 }
@@ -75,28 +75,28 @@ impl Default for Settings {
     }
 }
 
-/// What goes with the calls of a catalog.
+/// The headers and credentials that are sent with calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     /// Headers by name.
     pub headers: BTreeMap<String, String>,
     /// Credentials by the name of their scheme.
     pub credentials: BTreeMap<String, String>,
-    /// The origins that get them.
+    /// The origins that receive them.
     pub origins: BTreeSet<String>,
 }
 
 impl Settings {
-    /// Reads the text of a `catalog.toml`.
+    /// Parses a `catalog.toml`.
     ///
     /// # Errors
-    /// What is wrong, with its line.
+    /// A syntax error or an invalid value, with its line.
     pub fn read(text: &str) -> Result<Self, String> {
         let read = toml_edit::de::from_str(text);
         read.map_err(|error| error.to_string().trim().to_owned())
     }
 
-    /// The text with these settings in the place of what it says; what it says the same stays as it is written.
+    /// Writes these settings into the text of a `catalog.toml`. Unchanged values keep their formatting.
     ///
     /// # Errors
     /// As [`Settings::read`].
@@ -126,8 +126,8 @@ impl Settings {
         Ok(document.to_string())
     }
 
-    /// The headers and credentials that go to where the catalog is called now, and the origins that get them: the user's go to
-    /// those that the user named, a tool's to the one that they were given for.
+    /// The headers and credentials for calls at the current base URL, and the origins that receive them. Those of the
+    /// user are sent to the origins that the user approved, those of a tool to the one that they were set for.
     pub fn sent(&self) -> Sent {
         let origin = super::call::origin(&self.base_url).unwrap_or_default();
         let mut sent = Sent {
@@ -137,7 +137,7 @@ impl Settings {
         };
         let has_users = !sent.headers.is_empty() || !sent.credentials.is_empty();
         if has_users && !sent.origins.contains(&origin) {
-            // They do not go there, and a call that needs them says so.
+            // The user has not approved the current origin. A call that requires credentials fails with that reason.
             return sent;
         }
         let of_tools = self.tool_headers.get(&origin).into_iter().flatten();
@@ -151,14 +151,14 @@ impl Settings {
         sent
     }
 
-    /// Whether a header or a credential stands in it by the name of a secret.
+    /// Whether a header or a credential refers to a secret.
     pub fn has_secrets(&self) -> bool {
         let mut values = self.headers.values().chain(self.credentials.values());
         values.any(|value| super::call::has_reference(value))
     }
 }
 
-/// The base URL of a document from this source: its first server, which may be relative to the source.
+/// The base URL of a document: its first server. If that is a path, it is relative to the origin of the source.
 pub(super) fn own_base_url(servers: &[String], source: &str) -> String {
     let server = servers.first().map_or("", String::as_str);
     match super::call::origin(source) {
@@ -167,7 +167,8 @@ pub(super) fn own_base_url(servers: &[String], source: &str) -> String {
     }
 }
 
-/// What a base URL without a host may be meant to be: the user knows the host, where nothing here does.
+/// Suggests a URL for a base URL without a usable host. If no host can be derived, the suggestion has the placeholder
+/// `HOST`, because only the user knows it.
 pub fn with_host(base_url: &str) -> String {
     let path = base_url.trim_start_matches("//");
     let is_path = path.is_empty() || path.starts_with(['/', '.']);
@@ -178,7 +179,7 @@ pub fn with_host(base_url: &str) -> String {
     }
 }
 
-/// A mapping as a table with a heading of its own.
+/// Turns an inline table into a table with a heading.
 fn table(item: toml_edit::Item) -> toml_edit::Item {
     match item.into_table() {
         Ok(table) => toml_edit::Item::Table(table),
@@ -228,7 +229,8 @@ mod tests {
         );
     }
 
-    /// What a tool gives goes where it was given for; what the user gives goes where the user said, whatever a tool did.
+    /// A tool's headers are sent only to the origin that they were set for. The user's are sent only to origins that
+    /// the user approved, whatever a tool changes.
     #[test]
     fn a_tool_brings_nothing_of_the_users_to_another_origin() {
         let url = |host: &str| format!("https://{host}/v1");

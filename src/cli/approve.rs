@@ -1,6 +1,7 @@
-//! `midex approve`: a person answers the question of a gate. Only on a terminal, so that merely running the command answers
-//! nothing. A terminal is no proof of a person: any process of this user can open one, or use the control socket. So the
-//! history records who answered, by which way, and the digest of the question that they were shown.
+//! `midex approve`: a person answers the question of a gate. It requires a terminal, so that merely running the command
+//! answers nothing. A terminal does not prove that a person answers: any process of this user can open one, or use the
+//! control socket. The history therefore records who answered, through which channel, and the digest of the question
+//! that was shown.
 
 use serde_json::{Value, json};
 
@@ -22,7 +23,7 @@ use midex_domain::{
 };
 use midex_server::config::Config;
 
-/// What is said where no gate is open.
+/// The message if no gate is open.
 const NOTHING_WAITS: &str = "Nothing waits for an approval in this project.\n";
 
 /// Which gate of which execution.
@@ -70,7 +71,7 @@ pub(super) async fn approve(
     done
 }
 
-/// Asks which of the open gates is answered, and then its question.
+/// Asks which of the open gates to answer, and then its question.
 async fn picked(
     link: &mut Link<'_>,
     args: ApproveArgs,
@@ -151,7 +152,7 @@ async fn answer(
     }
 }
 
-/// The refusal, which says that the execution has ended where it has.
+/// The refusal, with a message that the execution has ended if it has.
 async fn of_ended(link: &mut Link<'_>, id: &str, refusal: Error) -> Result<Error> {
     let status = link.read_of("workflow_status", id).await?;
     if !is_final(&status["state"]) {
@@ -164,7 +165,8 @@ async fn of_ended(link: &mut Link<'_>, id: &str, refusal: Error) -> Result<Error
         .with_action("Run `midex show {execution_id}`: it has what came of every step"))
 }
 
-/// That the gate was approved before, by whom; `None` where it was not, or its last visit was rejected.
+/// The message that the gate was approved already, and by whom. `None` if it was not, or if its last visit was
+/// rejected.
 async fn approved_already(
     link: &mut Link<'_>,
     id: &str,
@@ -191,7 +193,7 @@ async fn put_all(
 ) -> Result<u8> {
     let mut code = EXIT_OK;
     for (at, gate) in gates.iter().enumerate() {
-        // An answer may end the execution, and all that it asked.
+        // An earlier answer may have ended the execution, and closed its gates.
         let is_open = at == 0 || {
             let open = gates_of(link, &gate.execution).await?;
             open.iter().any(|open| open.wait == gate.wait)
@@ -268,7 +270,7 @@ fn choose(gates: Vec<Gate>, id: &str, step: Option<&str>) -> Result<Vec<Gate>> {
     Ok(meant)
 }
 
-/// Whether a wait, or a row of the history, is of the gate that is named: a step, or `STEP[N]` of an item, from 1.
+/// Whether a wait, or a row of the history, belongs to the named gate: `STEP`, or `STEP[N]` for item N, from 1.
 fn is_of(gate: &Value, named: Option<&str>) -> bool {
     named.is_none_or(|named| gate["step_name"] == named || gate_word(gate) == named)
 }
@@ -285,7 +287,7 @@ fn no_terminal(id: &str, gates: &[Gate]) -> Error {
         })
 }
 
-/// Asks a person for the answer, and the reason of a rejection; `None` if they leave the gate open.
+/// Asks a person for the answer, and for the reason of a rejection. `None` if they leave the gate open.
 async fn ask(
     link: &mut Link<'_>,
     gate: &Gate,
@@ -302,7 +304,7 @@ async fn ask(
         said = line(asked, input, link).await?.unwrap_or_default();
     }
     if matches!(said.to_lowercase().as_str(), "n" | "no") {
-        // A no may mean either.
+        // "No" is ambiguous: it may mean a rejection, or to leave the gate open.
         let asked = "Not approved. [r]eject it, or leave it [o]pen: ";
         said = line(asked, input, link).await?.unwrap_or_default();
     }
@@ -317,7 +319,7 @@ async fn ask(
     }
 }
 
-/// What is typed; `None` for Ctrl-C and Ctrl-D.
+/// Reads a line; `None` for Ctrl-C and Ctrl-D.
 async fn line(asked: &str, input: &mut Prompt, link: &mut Link<'_>) -> Result<Option<String>> {
     Ok(match input.line(asked, &[], link).await? {
         Typed::Line(said) => Some(said.trim().to_owned()),
@@ -325,7 +327,7 @@ async fn line(asked: &str, input: &mut Prompt, link: &mut Link<'_>) -> Result<Op
     })
 }
 
-/// The name of the user of this process.
+/// The user name from the environment.
 fn user() -> String {
     let known = ["USER", "LOGNAME"].into_iter();
     let name = known
@@ -371,7 +373,8 @@ impl Gate {
         parts.join("  ") + "\n"
     }
 
-    /// The question with everything that the answer is bound to.
+    /// The question, with everything that the answer is bound to: the gate, its execution and workflow, and its
+    /// approvers.
     fn page(&self) -> String {
         let step = gate_word(&self.wait);
         let mut text = format!(

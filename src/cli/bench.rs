@@ -1,4 +1,4 @@
-//! `midex bench`: what the crate `midex-bench` measures, as tables or as JSON.
+//! `midex bench`: prints the report of the crate `midex-bench` as tables or as JSON.
 
 use midex_bench::BenchArgs;
 use midex_domain::error::Result;
@@ -13,7 +13,7 @@ use super::{
 /// The exit code after SIGINT or SIGTERM.
 const EXIT_INTERRUPTED: u8 = 130;
 
-/// Measures, and prints a table for each group, or everything as JSON.
+/// Measures, and prints a table per group, or everything as JSON.
 pub(super) async fn bench(args: BenchArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
     let interrupted = serve::signalled(serve::signals()?);
     let Some(report) = midex_bench::bench(args, config, interrupted).await? else {

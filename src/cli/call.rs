@@ -62,12 +62,12 @@ pub(super) struct CallArgs {
     yes: bool,
 }
 
-/// A duration as it is written, which the server reads again.
+/// Checks a duration but keeps its text, which the server parses again.
 fn duration(text: &str) -> Result<String, String> {
     parse_duration(text).map(|_| text.to_owned())
 }
 
-/// Calls the command and prints its answer; without one, lists what can be called.
+/// Calls the command and prints its answer; without a command, lists those that can be called.
 pub(super) async fn call(args: CallArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
     let mut link = Link::working(config);
     let done = if args.command.is_empty() {
@@ -140,10 +140,10 @@ async fn called(args: CallArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Re
     Ok(EXIT_OK)
 }
 
-/// The least status that a service answers where it may have done a part of its work.
+/// The lowest HTTP status after which a service may have done part of its work.
 const SERVER_ERROR: u64 = 500;
 
-/// Whether the service may have done what was asked, though the call failed, and would do it twice if it were asked again.
+/// Whether the service may have carried out the failed call, and repeating the call would do it twice.
 fn may_be_done(error: &Error, failure: Option<FailureCode>, command: &Value) -> bool {
     let method = serde_json::from_value::<Method>(command["http_method"].clone());
     let is_repeatable = command["class"] == "safe" || method.is_ok_and(Method::is_idempotent);
@@ -153,7 +153,7 @@ fn may_be_done(error: &Error, failure: Option<FailureCode>, command: &Value) -> 
             let status = status.and_then(|code| code.strip_prefix("HTTP_")?.parse().ok());
             status.is_some_and(|status: u64| status >= SERVER_ERROR)
         }
-        // Where there was no connection, nothing was sent, and the same call may succeed.
+        // A retryable network error means that no connection was made: nothing was sent, and the same call may succeed.
         Some(FailureCode::Network) => !error.is_retryable(),
         Some(FailureCode::StepTimedOut | FailureCode::LimitExceeded) => true,
         _ => false,
@@ -187,7 +187,7 @@ fn arguments(id: &str, args: &CallArgs, command: &Value) -> Result<Value> {
     })))
 }
 
-/// The types of the arguments, and of the fields of a body that may be given among them.
+/// The types of the arguments, and of the fields of a body that can be given as arguments.
 fn declared(command: &Value) -> Vec<Value> {
     let declared = |name: &str, schema: &Value, root: &Value| {
         let one_of = &schema["enum"];
@@ -221,7 +221,8 @@ fn declared(command: &Value) -> Vec<Value> {
     of_workflow.chain(arguments).chain(fields).collect()
 }
 
-/// The end of a call that took longer than its tool waits; one that is held up is answered as it stands.
+/// Waits for the end of a call that took longer than its tool waits. A call that waits for something else is returned
+/// as it is.
 async fn ended(answer: Value, link: &mut Link<'_>) -> Result<Value> {
     let is_operation = answer.get("waits").is_some();
     let id = answer["execution_id"].clone();
@@ -249,13 +250,13 @@ async fn ended(answer: Value, link: &mut Link<'_>) -> Result<Value> {
             .into_iter()
             .filter(|(name, _)| !["status", "waits", "attempts"].contains(&name.as_str()));
         whole.extend(known);
-        // The answer of the tool counted as long as it waited.
+        // The duration in the tool's answer only counts as long as the tool waited.
         whole.insert("duration_ms".to_owned(), status["duration_ms"].take());
     }
     Ok(whole)
 }
 
-/// The error of a name that is much like another one.
+/// Adds a suggestion if an unknown name is similar to a known one.
 fn nearest(error: Error) -> Error {
     if error.code() == Code::CommandNotFound && error.context("nearest").is_some() {
         return error
@@ -264,7 +265,7 @@ fn nearest(error: Error) -> Error {
     error
 }
 
-/// The error of a call with what a person does next.
+/// The error of a call, with the action that a person can take.
 fn explained(error: Error, command: &Value) -> Error {
     let failure = error.context("failure_code").and_then(Value::as_str);
     let failure = failure.and_then(FailureCode::parse);

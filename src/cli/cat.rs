@@ -1,4 +1,4 @@
-//! `midex cat`: prints the file of a workflow as it lies, also of one that comes with midex.
+//! `midex cat`: prints the file of a workflow verbatim, also of a built-in one.
 
 use serde_json::json;
 

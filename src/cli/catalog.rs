@@ -1,4 +1,4 @@
-//! `midex catalog`: lists, imports, changes and removes catalogs, over the tools of the toolset `catalog`.
+//! `midex catalog`: lists, imports, changes and removes catalogs, through the tools of the toolset `catalog`.
 
 mod args;
 pub(super) mod page;
@@ -39,7 +39,7 @@ use midex_domain::{
 };
 use midex_server::{app::SourceType, config::Config};
 
-/// Does one of the commands.
+/// Runs one of the subcommands.
 pub(super) async fn catalog(
     command: CatalogCommand,
     config: &Config,
@@ -77,7 +77,7 @@ async fn run(command: CatalogCommand, link: &mut Link<'_>, out: &mut Output<'_>)
 }
 
 impl DocumentArgs {
-    /// The arguments of the tools. The server may have another working directory.
+    /// The arguments of the tools. The path is absolute, because the server may have another working directory.
     fn arguments(&self) -> Value {
         let is_url = SourceType::of(&self.source) == SourceType::Url;
         let path = absolute(&self.source).unwrap_or_else(|_| self.source.clone().into());
@@ -92,15 +92,15 @@ impl DocumentArgs {
         }))
     }
 
-    /// Whether that is what the error means: of an address it is another file.
+    /// Whether the error means that the local document does not exist. For an address, it is about another file.
     fn is_not_there(&self, error: &Error) -> bool {
         error.code() == Code::FileUnusable
             && SourceType::of(&self.source) != SourceType::Url
             && !Path::new(&self.source).exists()
     }
 
-    /// What came of a tool that reads the document. One that cannot be imported is drawn where it can be read here, and then
-    /// there is no answer.
+    /// The answer of a tool that reads the document. If the document is invalid and can be read here, draws the errors
+    /// in its text and returns `None`.
     fn read(&self, answer: Result<Value>, out: &Output<'_>) -> Result<Option<Value>> {
         let error = match answer {
             Ok(answer) => return Ok(Some(answer)),
@@ -171,7 +171,7 @@ fn imported(answer: &Value) -> String {
     text + &called + &next
 }
 
-/// Where the commands of a new catalog are called.
+/// The base URLs at which the commands of a new catalog are called.
 fn addresses(answer: &Value) -> String {
     let addresses = list(&answer["addresses"]);
     if let [address] = addresses {
@@ -185,7 +185,7 @@ fn addresses(answer: &Value) -> String {
     format!("They are called:\n{}", addresses.collect::<String>())
 }
 
-/// The warnings about a document, beside the output.
+/// Prints the warnings about a document to stderr, unless the output is JSON.
 fn warnings(answer: &Value, out: &Output<'_>) {
     if out.json {
         return;
@@ -198,7 +198,7 @@ fn warnings(answer: &Value, out: &Output<'_>) {
             format!("{place}: ")
         };
         let words = format!("warning: {place}{}", field(warning, "message"));
-        // A failure to write a warning is no failure of the command.
+        // Failing to print a warning does not fail the command.
         let _ = question::prompt(&Screen::stdout().block(None, "", &words));
     }
 }
@@ -234,23 +234,23 @@ async fn show(args: ShowArgs, link: &mut Link<'_>, out: &mut Output<'_>) -> Resu
     out.print(json, || catalog_page(&found, &listed, &screen))
 }
 
-/// Everything about one command.
+/// The full description of one command.
 pub(super) async fn command(id: &str, link: &mut Link<'_>) -> Result<Value> {
     let mut answer = link.call("command.list", json!({ "id": id })).await?;
     Ok(answer["command"].take())
 }
 
-/// Some commands of a list.
+/// A part of a list of commands.
 pub(super) struct Listed {
     pub(super) commands: Vec<Value>,
-    /// How many there are in all; `None` where a server of an earlier version does not say it.
+    /// The total number of commands; `None` if the server is of an older version that does not report it.
     pub(super) total: Option<usize>,
-    /// Whether there are more.
+    /// Whether there are more commands than these.
     pub(super) is_cut: bool,
 }
 
 impl Listed {
-    /// How many are not shown, and how to see them; `None` where all are.
+    /// How many commands are not shown, and how to see them; `None` if all are shown.
     pub(super) fn more(&self) -> Option<String> {
         if !self.is_cut {
             return None;
@@ -267,7 +267,7 @@ impl Listed {
     }
 }
 
-/// At most so many commands.
+/// Lists at most `limit` commands.
 pub(super) async fn commands(
     mut arguments: Value,
     limit: usize,
@@ -294,7 +294,7 @@ pub(super) async fn commands(
     }
 }
 
-/// The catalog of this id or title, as `catalog.list` has it.
+/// The catalog with this id or title, as `catalog.list` returns it.
 async fn entry(name: &str, link: &mut Link<'_>) -> Result<Value> {
     let listed = link.call("catalog.list", json!({})).await?;
     let catalogs = list(&listed["catalogs"]);
@@ -397,7 +397,7 @@ async fn headers(args: HeadersArgs, link: &mut Link<'_>, out: &mut Output<'_>) -
     out.print(|| answer.clone(), || sent(&answer, &Screen::stdout()))
 }
 
-/// A header of the command line; null for one that is to be removed.
+/// Parses a header of the command line; the value is null for a header that is to be removed.
 fn header(given: &str) -> Result<(String, Value)> {
     match given.split_once('=') {
         Some((name, "")) if !name.is_empty() => Ok((name.to_owned(), Value::Null)),
@@ -411,7 +411,7 @@ fn header(given: &str) -> Result<(String, Value)> {
     }
 }
 
-/// Warns of a value that looks like a secret: it would stand in a file.
+/// Warns of a value that looks like a secret, because it is stored in a file as plain text.
 fn warn_of_literals(headers: &Map<String, Value>) {
     let telling = headers.iter().filter(|(name, _)| is_telling(name));
     for (name, value) in telling {

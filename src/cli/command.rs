@@ -1,35 +1,36 @@
-//! What a person types after an error: the column of the table of errors, filled in for a shell.
+//! The suggested action after an error for a person: the text from the table of errors, with its placeholders filled in
+//! and quoted for a shell.
 
 use serde_json::Value;
 
 pub(super) use midex_domain::error::shell_word as quoted;
 use midex_domain::error::{Error, Typed};
 
-/// How the column says that the same command may succeed.
+/// The sentence in the table for errors after which the same command may succeed.
 const AGAIN: &str = "Run the same command again";
 
-/// What hints for people after an error refer to.
+/// The context of the suggested actions.
 pub(super) struct Hints {
-    /// The flags that further commands need to reach the same executions and definitions.
+    /// The flags that a follow-up command needs to reach the same executions and definitions.
     pub(super) flags: String,
-    /// The sentence that takes the place of "run the same command again".
+    /// The sentence that replaces "Run the same command again".
     pub(super) retry: String,
 }
 
 impl Hints {
-    /// Hints after a command that may be typed again as it was.
+    /// Hints after a command that can be repeated as it was typed.
     pub(super) fn new(flags: String) -> Self {
         let retry = AGAIN.to_owned();
         Self { flags, retry }
     }
 }
 
-/// What an error asks of its user, without the flags of a command.
+/// The suggested action for an error, without flags.
 pub(super) fn mend(error: &Error) -> String {
     for_people(error, &Hints::new(String::new()))
 }
 
-/// What a person does next. The commands in it carry the flags that were given.
+/// The suggested action for a person. Commands in it carry the flags that were given.
 pub(super) fn for_people(error: &Error, hints: &Hints) -> String {
     let worded = |name: &str| Some(value(error, name).unwrap_or_else(|| name.replace('_', " ")));
     let filled = match error.typed() {
@@ -48,14 +49,14 @@ pub(super) fn for_people(error: &Error, hints: &Hints) -> String {
     }
 }
 
-/// A sentence with its first letter changed.
+/// A sentence with the case of its first letter changed.
 fn with_first<I: Iterator<Item = char>>(sentence: &str, change: fn(char) -> I) -> String {
     let mut letters = sentence.chars();
     let first = letters.next().map(change);
     first.into_iter().flatten().chain(letters).collect()
 }
 
-/// A value of the error's context, as text.
+/// A value of the error's context as text.
 fn value(error: &Error, name: &str) -> Option<String> {
     match error.context(name)? {
         Value::String(text) => Some(text.clone()),
@@ -63,8 +64,8 @@ fn value(error: &Error, name: &str) -> Option<String> {
     }
 }
 
-/// Fills the names in a sentence, in backticks as words of a shell, and gives its commands the flags; `None` if a value is
-/// lacking.
+/// Fills the placeholders in a sentence, quoted for a shell inside backticks, and adds the flags to its commands.
+/// `None` if a value is missing.
 fn fill(words: &str, hints: &Hints, value: impl Fn(&str) -> Option<String>) -> Option<String> {
     let mut filled = String::new();
     for (at, part) in words.split('`').enumerate() {
@@ -114,7 +115,7 @@ fn fill_names(template: &str, value: impl Fn(&str) -> Option<String>) -> Option<
     Some(filled + rest)
 }
 
-/// The request in a sentence `Ask your user to …`; other sentences as they are.
+/// Turns `Ask your user to …` into a direct request; other sentences are returned unchanged.
 fn user_request(action: String) -> String {
     let Some(asked) = action.strip_prefix("Ask your user to ") else {
         return action;
@@ -122,19 +123,20 @@ fn user_request(action: String) -> String {
     with_first(asked, char::to_uppercase)
 }
 
-/// A word as an operand of a command, quoted if need be: one that begins with a dash stands behind `--`, else it were a flag.
+/// A word as an operand of a command, quoted if needed. Before a word with a leading dash goes `--`, so that it is no
+/// flag.
 pub(super) fn operand(word: &str) -> String {
     let dashes = if word.starts_with('-') { "-- " } else { "" };
     format!("{dashes}{}", quoted(word))
 }
 
-/// The flag that names an execution to `midex run`.
+/// The flag that passes an execution id to `midex run`.
 pub(super) fn of_id(id: &str) -> String {
     let between = if id.starts_with('-') { '=' } else { ' ' };
     format!("--id{between}{}", quoted(id))
 }
 
-/// A command with the flags that lead it to the same directories, which stand before `--` where there is one.
+/// A command with the flags added: at the end, or before a `--`.
 pub(super) fn with_flags(command: &str, flags: &str) -> String {
     let mut dashes = command.match_indices(" -- ").map(|(at, _)| at);
     match dashes.find(|at| !is_quoted_behind(&command[..*at])) {
@@ -143,7 +145,7 @@ pub(super) fn with_flags(command: &str, flags: &str) -> String {
     }
 }
 
-/// Whether what follows this part of a command stands in quotes, as [`quoted`] sets them.
+/// Whether the text after this part of a command is inside quotes that [`quoted`] has written.
 fn is_quoted_behind(part: &str) -> bool {
     let (mut is_quoted, mut letters) = (false, part.chars());
     while let Some(letter) = letters.next() {

@@ -1,5 +1,5 @@
-//! Completion of words as they are typed: `midex completions` prints the script of a shell, which asks midex itself. What is
-//! there just now is offered too: executions, workflows, and the signals and steps that executions wait for.
+//! Shell completion: `midex completions` prints a script for a shell, which calls midex for the candidates. These
+//! include current data: executions, workflows, and the signals and steps that executions wait for.
 
 use std::{
     collections::BTreeSet,
@@ -40,7 +40,7 @@ pub struct CompletionsArgs {
     pub shell: Shell,
 }
 
-/// Prints the script.
+/// Prints the completion script.
 pub fn completions(args: &CompletionsArgs, mut out: Output<'_>) -> Result<u8> {
     let shell = args.shell.to_string();
     let shells = Shells::builtins();
@@ -53,8 +53,8 @@ pub fn completions(args: &CompletionsArgs, mut out: Output<'_>) -> Result<u8> {
     out.write(script).map(|()| EXIT_OK)
 }
 
-/// Answers the script of a shell; false if this process was started for something else. It says nothing else, whatever
-/// happens.
+/// Answers a completion script; returns false if this process was started for another purpose. Prints nothing else,
+/// also on errors and panics.
 pub(super) fn complete() -> bool {
     if std::env::var_os(ASKED).is_none_or(|shell| shell.is_empty()) {
         return false;
@@ -69,24 +69,24 @@ pub(super) fn complete() -> bool {
     true
 }
 
-/// What an argument is completed with.
+/// The kind of candidates for an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// Executions of this project in a state, or in any.
     Executions(Option<&'static str>),
     /// Workflows that can be started.
     Workflows,
-    /// What can be drawn: workflows, and executions of this project.
+    /// Workflows, and executions of this project, for `midex graph`.
     Drawn,
-    /// Signals that the execution before it waits for, or any open one.
+    /// Signals that the named execution waits for, or any open execution if none is named.
     Signals,
     /// Steps whose gates are open.
     Gates,
-    /// Steps of which nobody knows what came.
+    /// Steps with an unknown outcome, for `midex resolve`.
     Unknown,
 }
 
-/// Commands, their arguments, and what these are completed with.
+/// Commands, their arguments, and the kind of candidates for each.
 const COMPLETED: &[(&str, &str, Kind)] = &[
     ("show", "execution_id", Kind::Executions(None)),
     ("tail", "execution_id", Kind::Executions(None)),
@@ -126,7 +126,7 @@ pub(super) fn completed() -> Command {
     command
 }
 
-/// Changes a command below another: `new workflow`.
+/// Modifies a nested subcommand, such as `new workflow`.
 trait At: Sized {
     fn mut_subcommand_at(self, path: &str, change: impl FnOnce(Self) -> Self) -> Self;
 }
@@ -140,7 +140,7 @@ impl At for Command {
     }
 }
 
-/// What the word that is `begun` may come to, at most [`limits::COMPLETIONS_MAX`].
+/// The candidates for a begun word, at most [`limits::COMPLETIONS_MAX`].
 fn candidates(kind: Kind, begun: &OsStr) -> Vec<CompletionCandidate> {
     let words = words(std::env::args_os());
     let (Some(config), Some(begun)) = (config(&words), begun.to_str()) else {
@@ -157,7 +157,7 @@ fn candidates(kind: Kind, begun: &OsStr) -> Vec<CompletionCandidate> {
         .collect()
 }
 
-/// Those that begin so and that a shell takes as they are, each once: a bound on what a person can look through.
+/// The distinct candidates that start with `begun` and need no quoting, at most as many as a person can look through.
 fn offered(found: Vec<(String, String)>, begun: &str) -> impl Iterator<Item = (String, String)> {
     let mut seen = BTreeSet::new();
     found
@@ -168,19 +168,19 @@ fn offered(found: Vec<(String, String)>, begun: &str) -> impl Iterator<Item = (S
         .take(limits::COMPLETIONS_MAX)
 }
 
-/// Whether a shell takes the word as it is, and midex for no flag: what it inserts it does not quote.
+/// Whether a word can be inserted without quotes and is no flag: the shell inserts candidates unquoted.
 fn is_plain(word: &str) -> bool {
     !word.starts_with('-') && quoted(word) == word
 }
 
-/// The words of the line so far, without the name of the program.
+/// The words of the line so far, without the program name.
 fn words(args: impl Iterator<Item = OsString>) -> Vec<String> {
     let line = args.skip_while(|arg| arg != "--").skip(2);
     line.map(|word| word.to_string_lossy().into_owned())
         .collect()
 }
 
-/// The configuration that the flags of the line lead to.
+/// The configuration that results from the flags on the line.
 fn config(words: &[String]) -> Option<Config> {
     let mut line = vec!["midex".to_owned()];
     for flag in ["--data-dir", "--workflows", "--agents"] {
@@ -216,8 +216,8 @@ fn workflows(config: &Config) -> Vec<(String, String)> {
         .collect()
 }
 
-/// What the server of the data directory, or one of our own, knows within [`limits::COMPLETE_WITHIN`]. The first use of a
-/// directory is not for a completion to make.
+/// Asks the server of the data directory, or an embedded one, within [`limits::COMPLETE_WITHIN`]. Does not create a
+/// data directory: a completion must not be its first user.
 fn asked(config: &Config, kind: Kind, words: &[String]) -> Option<Vec<(String, String)>> {
     if !config.data_dir.join(app::STORE_FILE).exists() {
         return None;
@@ -234,7 +234,7 @@ fn asked(config: &Config, kind: Kind, words: &[String]) -> Option<Vec<(String, S
             Box::pin(known(&mut link, kind, words)),
         )
         .await;
-        // What was opened is closed in order.
+        // Close the store in order, within the same limit.
         let _ = within(limits::COMPLETE_WITHIN, link.close()).await;
         found
     });
@@ -253,7 +253,7 @@ async fn known(link: &mut Link<'_>, kind: Kind, words: &[String]) -> Result<Vec<
         _ => None,
     };
     if let Some(state) = state {
-        // More than are offered: which of them fit is told by what is begun.
+        // Read more executions than are offered: the begun word filters them afterwards.
         let rows = executions(link, state, limits::LIST_LIMIT_MAX).await?;
         let about =
             |row: &Value| format!("{}, {}", field(row, "workflow_name"), field(row, "state"));
@@ -301,7 +301,7 @@ async fn executions(link: &mut Link<'_>, state: Option<&str>, most: usize) -> Re
     }
 }
 
-/// What is typed for this wait, and what is said of it; `None` if it is of another kind.
+/// The candidate and its description for a wait; `None` if the wait is of another kind.
 fn waited(wait: &Value, kind: Kind) -> Option<(String, String)> {
     let step = field(wait, "step_name");
     let waits_for = wait["waits_for"].as_str().unwrap_or_default();
@@ -313,7 +313,7 @@ fn waited(wait: &Value, kind: Kind) -> Option<(String, String)> {
     }
 }
 
-/// The execution that stands behind the command, where one does and is not just being typed.
+/// The execution id after the command, if there is one and it is not the word being typed.
 fn execution_of(words: &[String]) -> Option<&str> {
     let commands = ["signal", "approve", "resolve"];
     let at = words
@@ -369,7 +369,7 @@ mod tests {
         };
         let all = [many("a"), many("b"), many("b")].concat();
         assert_eq!(offered(all.clone(), "").count(), limits::COMPLETIONS_MAX);
-        // Those that do not fit take no room from those that do.
+        // Candidates that do not match do not count towards the limit.
         assert_eq!(offered(all.clone(), "b").count(), limits::COMPLETIONS_MAX);
         assert_eq!(offered(all.clone(), "b5").count(), 6);
         assert_eq!(offered(all, "c").count(), 0);

@@ -1,6 +1,6 @@
 //! The configuration files: `midex.toml` of the project and of the user. Their values become the defaults of the flags
-//! whose names they bear, so that one parser checks flags, environment and files alike, and says which it took:
-//! flag > environment > project's file > user's file > default.
+//! with the same names, so that one parser checks flags, environment and files alike, and reports which one it used.
+//! Precedence: flag > environment > project's file > user's file > default.
 
 mod file;
 mod key;
@@ -43,32 +43,32 @@ use midex_server::config::{ALLOW_ENV_ENV, DATA_DIR_ENV, SECRET_ENV_ENV, project_
 /// The name of both files.
 const FILE: &str = "midex.toml";
 
-/// Arguments with the environment variable that each may be taken from.
+/// Arguments that can be set by an environment variable.
 const VARIABLES: [(&str, &str); 3] = [
     ("data_dir", DATA_DIR_ENV),
     ("allow_env", ALLOW_ENV_ENV),
     ("secret_env", SECRET_ENV_ENV),
 ];
 
-/// Flags that do nothing without `--http`.
+/// Flags that require `--http`.
 const OF_HTTP: [&str; 3] = ["stdio", "http_token_file", "http_host"];
 
 /// The commands that take the flags of `midex serve`.
 const WITH_FLAGS_OF_SERVE: [&str; 2] = ["serve", "config"];
 
-/// The configuration files of this process, the first in precedence first.
+/// The configuration files of this process, in order of precedence.
 #[derive(Debug)]
 pub(super) struct Files(Vec<File>);
 
 impl Files {
-    /// Reads the files of the project and of the user who runs this. It cannot fail: what is wrong becomes findings.
+    /// Reads the files of the project and of the current user. Never fails: errors become findings.
     pub(super) fn read() -> Self {
         let project = project_dir().join(FILE);
         let Some(user) = user_dir().map(|dir| dir.join(FILE)) else {
             return Self(vec![File::read(Owner::Project, project, None)]);
         };
         let users = File::read(Owner::User, user.clone(), None);
-        // Whoever works in the directory of the user's own file has no project's file.
+        // If the project directory is that of the user's own file, there is no separate project's file.
         let is_same = fs::canonicalize(&project)
             .is_ok_and(|it| fs::canonicalize(&user).is_ok_and(|user| user == it));
         if is_same {
@@ -125,7 +125,7 @@ impl Files {
         command
     }
 
-    /// An argument with its value of the files as default, before which the environment is asked.
+    /// An argument with the value from the files as its default, which an environment variable overrides.
     fn layered(&self, arg: Arg) -> Arg {
         let mut arg = with_source(arg);
         if let Some(values) = self.default_of(&arg) {
@@ -134,7 +134,7 @@ impl Files {
         if let Some(variable) = variable(&arg) {
             arg = arg.env(variable).hide_env(true);
         }
-        // A default does not count as given, so a file that has it would not satisfy the parser.
+        // The parser does not count a default as given, so it cannot check this requirement if a file sets `http`.
         let needs_http = OF_HTTP.contains(&arg.get_id().as_str()) && self.find("http").is_none();
         if needs_http {
             arg.requires("http")
@@ -148,12 +148,12 @@ impl Files {
         if let Some((_, setting)) = self.find(long) {
             return Some(setting.values.clone());
         }
-        // Every server reads the file, also the ones that hosts start and speak to over its streams.
+        // Every server reads the file, also those that hosts start and talk to over stdio: keep stdio on beside HTTP.
         let serves_both = long == "stdio" && self.find("http").is_some();
         serves_both.then(|| vec!["true".into()])
     }
 
-    /// The setting that holds of this key, and the file that has it.
+    /// The effective setting of this key, and the file that sets it.
     fn find(&self, key: &str) -> Option<(&File, &Setting)> {
         let all = self
             .0
@@ -162,13 +162,13 @@ impl Files {
         all.into_iter().find(|(_, setting)| setting.key == key)
     }
 
-    /// What was left out of the files, a line for each.
+    /// The warnings about the files: each is about a setting that is ignored.
     pub(super) fn warnings(&self) -> impl Iterator<Item = String> {
         let warnings = self.findings().filter(|(_, finding)| finding.is_warning());
         warnings.map(|(file, finding)| line(file, finding))
     }
 
-    /// Refuses to go on with a file that cannot be used: nobody is to work with a configuration that they did not mean.
+    /// Refuses to continue with an invalid file: the user would work with a configuration that they did not intend.
     ///
     /// # Errors
     /// `USAGE_INVALID` with each error in the first such file.
@@ -177,19 +177,19 @@ impl Files {
         broken.map_or(Ok(()), |file| Err(unusable(file)))
     }
 
-    /// What is to be said of the servers that hosts start, without flags.
+    /// The notices about servers that hosts start without flags.
     pub(super) fn notices(&self) -> Vec<Notice> {
         match self.parse(["midex", "serve"].map(OsString::from)) {
             Ok((cli, _)) => match cli.command {
                 Command::Serve(args) => notices(&args),
                 _ => Vec::new(),
             },
-            // The environment is refused; that has been said.
+            // The environment is invalid, which is reported elsewhere.
             Err(_) => Vec::new(),
         }
     }
 
-    /// Those that are there, each with what is wrong with it.
+    /// The existing files, each with its findings.
     pub(super) fn there(&self) -> impl Iterator<Item = (&Path, &[Finding])> {
         let there = self.0.iter().filter(|file| file.text.is_some());
         there.map(|file| (&*file.path, &*file.findings))
@@ -201,7 +201,7 @@ impl Files {
     }
 }
 
-/// The same error without a suggestion that is not clearly like what was typed.
+/// Removes a suggestion of the parser that is not similar enough to the typed word.
 fn without_far_fetched(mut error: clap::Error) -> clap::Error {
     use {ContextKind as Kind, ContextValue as Context};
     for (typed, suggested) in [
@@ -222,7 +222,7 @@ fn without_far_fetched(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// An argument whose help names the file that may have it.
+/// Adds to an argument's help the key of the file that can set it.
 pub(super) fn with_source(arg: Arg) -> Arg {
     let Some(source) = arg.get_long().and_then(source) else {
         return arg;
@@ -231,7 +231,7 @@ pub(super) fn with_source(arg: Arg) -> Arg {
     if help.contains("else midex.toml") {
         return arg;
     }
-    // It may be a list, whose last item the source is no part of.
+    // The long help may end with a list, so the source is a line of its own.
     let long = arg.get_long_help().map(|long| format!("{long}\n{source}"));
     let arg = arg.help(format!("{help} {source}"));
     match long {
@@ -240,7 +240,7 @@ pub(super) fn with_source(arg: Arg) -> Arg {
     }
 }
 
-/// The environment variable that an argument may be taken from, if it is set.
+/// The environment variable that sets an argument, if it is present.
 fn variable(arg: &Arg) -> Option<&'static str> {
     let (_, name) = VARIABLES
         .iter()

@@ -1,5 +1,5 @@
-//! `midex demo`: a client takes a shipped workflow from start to end through a real server in a child process. Half way the
-//! server is killed, and a new one goes on where it was.
+//! `midex demo`: a client runs a built-in workflow from start to end through a real server in a child process. Halfway
+//! the server is killed, and a new server continues the execution.
 
 use std::path::{Path, PathBuf};
 
@@ -23,8 +23,8 @@ use midex_server::config::Config;
 const WORKFLOW: &str = "feature-development";
 const TASK: &str = "Add a dark mode to the settings page";
 
-/// Runs the demonstration; its JSON has everything that its text shows. Without a directory of the user's choice it works in
-/// a temporary one, which is gone afterwards, whatever came of it.
+/// Runs the demonstration; its JSON contains everything that its text shows. Without `--data-dir` it works in a
+/// temporary directory, which is removed afterwards, also after a failure.
 pub(super) async fn demo(
     config: &Config,
     data_dir: Option<PathBuf>,
@@ -63,11 +63,11 @@ fn fresh_dir() -> Result<TempDir> {
     made.map_err(|error| unusable(&std::env::temp_dir(), error))
 }
 
-/// Where the executions of the demonstration lie.
+/// The directory of the demonstration's executions.
 enum Place {
-    /// In a directory that the user named: it stays.
+    /// A directory that the user named, which is kept.
     Kept(PathBuf),
-    /// In one that is removed at the end.
+    /// A temporary directory, which is removed at the end.
     Temporary(TempDir),
 }
 
@@ -93,7 +93,7 @@ struct Tour<'a> {
     config: &'a Config,
     out: Output<'a>,
     steps: Vec<Value>,
-    /// When the server was killed, and when the next one had answered.
+    /// The times at which the server was killed and at which the next one had answered.
     killed: Value,
 }
 
@@ -129,7 +129,7 @@ impl Tour<'_> {
         Ok(shown)
     }
 
-    /// Does one step as its agent would: reads the persona, works, sends an output.
+    /// Does one step like an agent: reads the persona and the task, and submits an output.
     async fn step(&mut self, client: &Client, step: &Value) -> Result<Value> {
         let text = |name: &str| step[name].as_str().unwrap_or_default().to_owned();
         let (name, agent) = (text("step_name"), text("agent_name"));
@@ -200,7 +200,7 @@ impl Tour<'_> {
         }))
     }
 
-    /// What happened, in order, with the kill where it happened.
+    /// Prints the events in order, with a line for the kill.
     fn timeline(&mut self, telemetry: &Value) -> Result<()> {
         let killed_at = self.killed["at"].as_str().unwrap_or_default().to_owned();
         let killed = format!("  {killed_at}  -- server killed (SIGKILL), new one started --");
@@ -208,7 +208,7 @@ impl Tour<'_> {
         self.say("Timeline")?;
         for event in telemetry.as_array().into_iter().flatten() {
             let text = |name: &str| event[name].as_str().unwrap_or_default();
-            // Times of one format sort as texts. The server was killed after its last answer.
+            // Times in the same format sort as texts. The kill follows the last answer of the first server.
             if !is_told && text("created_at") > killed_at.as_str() {
                 self.say(&killed)?;
                 is_told = true;
@@ -226,7 +226,7 @@ impl Tour<'_> {
         Ok(())
     }
 
-    /// Where the data lies, and three things to do with midex from here.
+    /// Prints the location of the data, and suggests three next commands.
     fn what_next(&mut self, id: &str) -> Result<()> {
         let path = self.place.path().display().to_string();
         let lies = match self.place {
@@ -257,7 +257,7 @@ impl Tour<'_> {
         command
             .arg("--token-ttl")
             .arg(format!("{}s", self.config.token_ttl.as_secs()));
-        // An empty project and an empty home, so that no other definition takes precedence over the shipped ones.
+        // Use an empty project and an empty home, so that no other definition takes precedence over the built-in ones.
         command.current_dir(path).env("XDG_CONFIG_HOME", path);
         let definitions: [(&str, Option<&Path>); 2] = [
             ("--workflows", self.config.workflows_dir.as_deref()),
@@ -270,7 +270,7 @@ impl Tour<'_> {
                     .arg(std::path::absolute(dir).map_err(|error| unusable(dir, error))?);
             }
         }
-        // The server's start-up lines would appear between the steps.
+        // Discard the log: the server's start-up lines would appear between the steps.
         command.stderr(std::process::Stdio::null());
         Ok(command)
     }

@@ -1,4 +1,4 @@
-//! Draws findings as a compiler does: the rule, the place, the line itself and what to write instead.
+//! Draws findings like a compiler: the rule, the place, the line of the text, and a suggestion.
 
 use annotate_snippets::{AnnotationKind, Level, Message, Renderer, Snippet};
 
@@ -8,7 +8,7 @@ use midex_domain::{
     finding::{Finding, Severity, first_line_end},
 };
 
-/// Draws the findings of one file into its text.
+/// Draws the findings of one file, each with its line of the text.
 pub fn render(path: &str, text: &str, findings: &[Finding], color: bool) -> String {
     let renderer = renderer(color);
     let mut drawn = String::new();
@@ -27,7 +27,7 @@ fn renderer(color: bool) -> Renderer {
     }
 }
 
-/// Draws why a document is refused: each violation in its line, where that is known.
+/// Draws why a document is refused: each violation with its line, if the line is known.
 pub(super) fn render_violations(
     path: &str,
     text: &str,
@@ -53,8 +53,8 @@ pub(super) fn render_violations(
     drawn.collect()
 }
 
-/// The line of a violation and its first byte. Where it has a pointer alone, that of the pointer's first key: most documents
-/// have it at the beginning of a line.
+/// The line number of a violation, and the byte offset of the line. A violation with only a JSON pointer is located at
+/// the pointer's first key, which most documents have at the beginning of a line.
 fn place_of(text: &str, violation: &Violation) -> (usize, usize) {
     let lines = || {
         text.split_inclusive('\n')
@@ -88,7 +88,7 @@ fn begins_with_key(line: &str, key: &str) -> bool {
     rest.is_some_and(|rest| rest.trim_start_matches(['"', '\'']).starts_with(':'))
 }
 
-/// What is wrong at a place of a text.
+/// A problem at a place of a text, as it is drawn.
 struct Fault<'a> {
     level: Level<'static>,
     rule: &'a str,
@@ -121,7 +121,7 @@ impl<'a> Fault<'a> {
 fn one(renderer: &Renderer, path: &str, text: &str, fault: &Fault<'_>) -> String {
     let title = fault.level.clone().primary_title(visible(fault.message));
     let title = title.id(fault.rule);
-    // The renderer gets only the line itself. It would search the whole file for each fault, and the place is known already.
+    // The renderer gets only this line: with the whole file it would search the file again for each fault.
     let (line, offset) = line_of(text, fault.start);
     let start = (fault.start.min(text.len()) - offset).min(line.len());
     let end = fault.end.saturating_sub(offset).clamp(start, line.len());
@@ -135,7 +135,7 @@ fn one(renderer: &Renderer, path: &str, text: &str, fault: &Fault<'_>) -> String
     renderer.render(&[group])
 }
 
-/// Tools that advice names, and what a person types in their place.
+/// Tool names that occur in suggestions, and the commands that replace them for a person.
 const TYPED: [(&str, &str); 4] = [
     ("`workflow.start` or `midex run`", "`midex run`"),
     ("catalog.import_openapi", "midex catalog add"),
@@ -143,7 +143,7 @@ const TYPED: [(&str, &str); 4] = [
     ("command.list", "midex call --search"),
 ];
 
-/// Advice for a person, who calls no tools.
+/// A suggestion for a person: tool names are replaced by commands.
 pub(super) fn typed(advice: &str) -> String {
     let typed = |advice: String, (tool, command): &(&str, &str)| advice.replace(tool, command);
     TYPED.iter().fold(advice.to_owned(), typed)
@@ -160,7 +160,7 @@ fn help(fault: &Fault<'_>) -> Vec<Message<'static>> {
     expected.into_iter().chain(suggestion).collect()
 }
 
-/// Replaces invisible characters. Control characters are left to the renderer, which shows them in its own way.
+/// Replaces invisible characters with U+FFFD. Control characters are left to the renderer, which escapes them.
 fn without_invisible(line: &str) -> String {
     let shown = |(c, is_hidden): (char, bool)| {
         let is_invisible = is_hidden && !c.is_control();
@@ -169,7 +169,7 @@ fn without_invisible(line: &str) -> String {
     marked(line).map(shown).collect()
 }
 
-/// The line that holds the byte at `at`, without its line break, and the byte at which it begins.
+/// The line that contains the byte offset `at`, without its line break, and the offset at which the line begins.
 fn line_of(text: &str, at: usize) -> (&str, usize) {
     let at = text.floor_char_boundary(at.min(text.len()));
     let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
@@ -183,7 +183,7 @@ mod tests {
     use midex_domain::finding::{Place, Rule};
     use midex_registry::{Registry, Sources};
 
-    /// What `midex validate` shows for a workflow file with this text.
+    /// The output of `midex validate` for a workflow file with this text.
     fn shown(name: &str, text: &str) -> String {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(name);

@@ -1,4 +1,4 @@
-//! `midex doctor`: looks for what keeps midex from working in this directory, and says what mends it.
+//! `midex doctor`: checks for problems that keep midex from working in this directory, and suggests fixes.
 
 mod catalogs;
 mod clients;
@@ -48,13 +48,13 @@ use midex_server::{
     config::{Authoring, Config},
 };
 
-/// How far the file of the store may have been written in the future: clocks of file systems differ a little.
+/// How far in the future the modification time of a file may be: clocks of file systems differ slightly.
 const CLOCK_AHEAD_MAX: Duration = Duration::from_secs(60);
 
-/// Executions that one line names.
+/// How many executions one line names at most.
 const NAMED_MAX: usize = 5;
 
-/// What came of looking at one thing.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Verdict {
@@ -63,13 +63,13 @@ enum Verdict {
     Fail,
 }
 
-/// One thing that was looked at.
+/// The finding of one check.
 #[derive(Debug, Serialize)]
 struct Finding {
     check: &'static str,
     verdict: Verdict,
     says: String,
-    /// What mends it.
+    /// How to fix it.
     mend: Option<String>,
 }
 
@@ -91,7 +91,7 @@ impl Finding {
         }
     }
 
-    /// What a refusal says, with its own next call for a person.
+    /// The finding of a failed check, with the message of the error and its suggested action.
     fn fail(check: &'static str, error: &Error) -> Self {
         let says = format!("{}: {}", error.code(), error.message());
         Self::warn(check, says, mend(error)).failing()
@@ -105,7 +105,7 @@ impl Finding {
     }
 }
 
-/// Looks at everything, and prints a line of each. The exit code is 1 where something fails.
+/// Runs all checks, and prints a line for each finding. The exit code is 1 if a check fails.
 pub(super) async fn doctor(config: &Config, files: &Files, mut out: Output<'_>) -> Result<u8> {
     let mut findings = configuration(files);
     findings.extend(places(config).await);
@@ -128,7 +128,7 @@ pub(super) async fn doctor(config: &Config, files: &Files, mut out: Output<'_>) 
     Ok(if fails { EXIT_FINDINGS } else { EXIT_OK })
 }
 
-/// The data directory, and what is in it where that can be seen.
+/// The findings on the data directory and its content.
 async fn places(config: &Config) -> Vec<Finding> {
     let directory = directory(config);
     if directory.verdict == Verdict::Fail {
@@ -304,7 +304,7 @@ fn options(config: &Config) -> Options {
     Options::new(config.clone(), clock, Arc::new(SystemIds))
 }
 
-/// The process that owns the directory, if one answers.
+/// The greeting of the process that owns the directory, if one answers.
 async fn owner(config: &Config) -> Result<Option<(Greeting, Preamble)>> {
     let preamble = Preamble::of(&options(config), Role::Command, ToolProfile::default());
     let owner = control::connect(&config.data_dir, &preamble).await?;
@@ -324,7 +324,7 @@ fn of_owner(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> Ve
     }
 }
 
-/// Whoever holds the directory and does not say who it is: stopped, hung, or without its socket.
+/// The finding on a process that holds the directory but does not answer: it is stopped, hung, or lacks its socket.
 fn busy(error: &Error) -> Finding {
     let mut finding = Finding::fail("owner", error);
     if error.code() == Code::StoreBusy {
@@ -373,7 +373,7 @@ fn settings(greeting: &Greeting, preamble: &Preamble) -> Finding {
     Finding::warn(CHECK, unheeded.join("; "), mend)
 }
 
-/// The whole file, where nobody holds it.
+/// Verifies the whole store file, unless an owner has it open.
 fn store(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> Finding {
     const CHECK: &str = "store";
     if let Ok(Some((owner, _))) = owner {
@@ -394,7 +394,7 @@ fn store(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> Findi
                 app::STORE_FILE
             ),
         ),
-        // That is said of its owner.
+        // The finding `owner` reports this problem.
         Err(error) if error.code() == Code::StoreBusy => {
             Finding::ok(CHECK, "not looked at, for somebody has it open")
         }
@@ -408,14 +408,15 @@ fn store(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> Findi
     }
 }
 
-/// What the owner says of it as soon as it is to store something.
+/// The error that the owner itself returns as soon as it has to write.
 fn lost(owner: u32, path: &Path) -> Error {
     let path = path.display().to_string();
     let message = format!("`{path}` was removed or moved while process {owner} has it open");
     Error::new(Code::StoreLost, message).with("path", path)
 }
 
-/// Tokens and deadlines go by the clock: one that was set back lets them live longer.
+/// Warns if files have modification times in the future: tokens and deadlines depend on the clock, and live longer if
+/// it is set back.
 fn clock(config: &Config) -> Finding {
     const CHECK: &str = "clock";
     let now = SystemClock.now();
@@ -460,7 +461,7 @@ fn definitions(config: &Config) -> Result<Finding> {
     ))
 }
 
-/// Where agents write workflows, and why there.
+/// The directory into which agents write workflows, and why it is that one.
 fn authoring(config: &Config) -> Finding {
     const CHECK: &str = "authoring";
     const MEND: &str = "make it a directory that this user may write to, or choose another one with REGISTRY_WORKFLOWS_PATH or --author-to";
@@ -492,7 +493,7 @@ fn authoring(config: &Config) -> Finding {
     }
 }
 
-/// What only a process can say that has the store open: this one, where nobody else has.
+/// The findings that need the open store: they come from its owner or, without one, from this process.
 async fn stored(config: &Config) -> Vec<Finding> {
     let mut link = Link::new(config);
     let found = async {
@@ -506,7 +507,7 @@ async fn stored(config: &Config) -> Vec<Finding> {
     let found = found.await;
     link.end().await;
     found.unwrap_or_else(|error: Error| {
-        // Somebody took the directory meanwhile.
+        // Another process has opened the store since the first checks.
         let is_busy = error.code() == Code::StoreBusy;
         let again = || Finding::warn("records", error.message(), "run `midex doctor` again");
         vec![if is_busy {
@@ -517,8 +518,8 @@ async fn stored(config: &Config) -> Vec<Finding> {
     })
 }
 
-/// Reads the whole store through, in portions for which nobody waits long: how many entries there are, and the executions
-/// for which nothing happens.
+/// Reads the whole store, in portions so that other calls do not wait long. Returns the number of entries, and the
+/// executions that are stuck.
 async fn examined(link: &mut Link<'_>) -> Result<(u64, Vec<Value>)> {
     let (mut entries, mut stuck, mut from) = (0, Vec::new(), Value::Null);
     loop {
@@ -535,13 +536,13 @@ async fn examined(link: &mut Link<'_>) -> Result<(u64, Vec<Value>)> {
     }
 }
 
-/// The executions of all projects that are open.
+/// The open executions of all projects.
 async fn open(link: &mut Link<'_>) -> Result<Vec<Value>> {
     let arguments = json!({ "state": "open", "project": "*", "limit": limits::LIST_LIMIT_MAX });
     list::pages(link, arguments, usize::MAX).await
 }
 
-/// What waits for a process that has its activity, what is overdue, and else what waits for somebody.
+/// Reports an execution whose activity no process provides, else one that is overdue, else the paused executions.
 fn executions(open: &[Value], stuck: &[Value]) -> Finding {
     const CHECK: &str = "executions";
     let lacking = stuck.iter().find(|stuck| stuck["activity"].is_string());

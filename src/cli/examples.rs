@@ -2,7 +2,7 @@
 
 use clap::{Command, builder::StyledStr};
 
-/// Commands, each with examples of it. A test holds that there is one for every command, and that each can be typed.
+/// Examples of each command. A test checks that every command has one, and that each can be parsed.
 const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "",
@@ -199,7 +199,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The command line with its examples.
+/// The command line with examples in its help.
 pub(super) fn with_examples(command: Command) -> Command {
     of(command, "")
 }
@@ -233,7 +233,7 @@ mod tests {
     fn all(command: &Command, path: &str, found: &mut Vec<(String, Command)>) {
         found.push((path.to_owned(), command.clone()));
         for sub in command.get_subcommands() {
-            // The one that clap adds to commands with commands of their own, and those that no page shows.
+            // Skip the `help` that clap adds to commands with subcommands, and hidden commands.
             if (sub.get_name() != "help" || path.is_empty()) && !sub.is_hide_set() {
                 all(sub, format!("{path} {}", sub.get_name()).trim(), found);
             }
@@ -270,7 +270,7 @@ mod tests {
         }
     }
 
-    /// The words of a line, of which some stand in single quotes.
+    /// Splits a line into words; single quotes keep spaces.
     fn words(line: &str) -> Vec<String> {
         let line = line.split(" > ").next().unwrap_or_default();
         let mut words = vec![String::new()];

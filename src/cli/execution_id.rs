@@ -1,5 +1,5 @@
-//! Which execution a person means: its id, the beginning of one, a part of one, `@last` or `@last-failed`; where nothing was
-//! said, a terminal is asked.
+//! Resolves the execution that a person names: by its id, the beginning or a part of an id, `@last` or `@last-failed`.
+//! If none is named, asks at the terminal.
 
 use serde_json::{Value, json};
 
@@ -14,33 +14,33 @@ use midex_domain::{
     limits,
 };
 
-/// The execution of this project that moved last.
+/// The execution of this project that changed last.
 pub(super) const LAST: &str = "@last";
-/// The one that moved last of those that failed.
+/// The failed execution of this project that changed last.
 pub(super) const LAST_FAILED: &str = "@last-failed";
-/// What ids begin with that midex makes.
+/// The prefix of generated ids.
 const MADE: &str = "exec_";
-/// How many characters follow.
+/// The number of characters after the prefix.
 const MADE_CHARS: usize = 26;
-/// Shorter parts of ids than this are not looked for, except at the beginning.
+/// The minimum length of a part that is searched for inside ids. Shorter texts match only at the beginning.
 const PART_CHARS_MIN: usize = 4;
 
-/// The command that asks for an execution.
+/// A command that takes an execution, and the executions that it offers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asks {
-    /// As it is typed, without an execution.
+    /// The command as it is typed, without the execution.
     pub(super) command: &'static str,
-    /// The state of the executions that it is for, as `execution.list` takes it.
+    /// The state of the executions that it offers, as `execution.list` takes it.
     pub(super) state: &'static str,
-    /// What they wait for, where it is only for those.
+    /// What the executions must wait for, if it offers only those.
     pub(super) waits_for: Option<&'static str>,
 }
 
-/// Does what a command does with the execution that `said` means; without words, with the one that is picked on a terminal.
-/// `None` if nothing was picked.
+/// Runs `act` with the execution that `said` names or, without `said`, with the one that is picked at the terminal.
+/// `None` if none was picked.
 ///
 /// # Errors
-/// As [`with`]; `USAGE_INVALID` where nothing was said and nobody can be asked.
+/// As [`with`]; `USAGE_INVALID` if no execution is named and there is no terminal to ask.
 pub(super) async fn with_or_picked<T>(
     link: &mut Link<'_>,
     said: Option<&str>,
@@ -57,12 +57,12 @@ pub(super) async fn with_or_picked<T>(
     }
 }
 
-/// Does what a command does with the execution that `said` means: first with that as an id; where there is none of this id,
-/// with the one that it means as a word, as the beginning of an id, or as a part of one, in every project.
+/// Runs `act` with the execution that `said` names. It is tried as a complete id first. If there is no such execution,
+/// it is resolved as a word, as the beginning of an id, or as a part of an id, in every project.
 ///
 /// # Errors
-/// `EXECUTION_NOT_FOUND` with the nearest; `USAGE_INVALID` with those that it fits, where it fits several; what `act` is
-/// refused with.
+/// `EXECUTION_NOT_FOUND` with the nearest id; `USAGE_INVALID` with the matching ids if there are several; the errors of
+/// `act`.
 pub(super) async fn with<T>(
     link: &mut Link<'_>,
     said: &str,
@@ -80,7 +80,7 @@ pub(super) async fn with<T>(
     }
 }
 
-/// The id of the execution that is meant by what is no id.
+/// Resolves a text that is not a complete id; returns the error `unknown` if nothing matches.
 pub(super) async fn meant(link: &mut Link<'_>, said: &str, unknown: Error) -> Result<String> {
     match of_word(link, said).await? {
         Some(id) => Ok(id),
@@ -88,10 +88,10 @@ pub(super) async fn meant(link: &mut Link<'_>, said: &str, unknown: Error) -> Re
     }
 }
 
-/// The execution that a word means, as `@last`; `None` where it is no word but an id or a part of one.
+/// Resolves a word such as `@last`; `None` if the text is no word but an id or a part of one.
 ///
 /// # Errors
-/// `USAGE_INVALID` where there is no such word; `EXECUTION_NOT_FOUND` where no execution is meant.
+/// `USAGE_INVALID` for an unknown word; `EXECUTION_NOT_FOUND` if there is no such execution.
 pub(super) async fn of_word(link: &mut Link<'_>, said: &str) -> Result<Option<String>> {
     match said {
         LAST => newest(link, None).await.map(Some),
@@ -115,7 +115,7 @@ fn is_whole(said: &str) -> bool {
     })
 }
 
-/// The execution of this project, in this state, that moved last.
+/// The execution of this project in this state that changed last.
 pub(super) async fn newest(link: &mut Link<'_>, state: Option<&str>) -> Result<String> {
     let mut found = gather(asking(link), state, 1).await?;
     let found = found.pop().ok_or_else(|| none_of(state))?;
@@ -128,7 +128,7 @@ pub(super) async fn has_any(link: &mut Link<'_>, state: &str) -> Result<bool> {
     Ok(!found.is_empty())
 }
 
-/// The one execution whose id begins with `part`, else the one whose id has it.
+/// The only execution whose id begins with `part`, else the only one whose id contains it.
 async fn only(link: &mut Link<'_>, part: &str, unknown: Error) -> Result<String> {
     let mut fits = Fits::default();
     let arguments = json!({ "project": "*", "children": true, "limit": limits::LIST_LIMIT_MAX });
@@ -147,17 +147,17 @@ async fn only(link: &mut Link<'_>, part: &str, unknown: Error) -> Result<String>
     }
 }
 
-/// The executions that a part of an id fits.
+/// The executions that match a part of an id.
 #[derive(Default)]
 struct Fits {
-    /// Those whose id begins with it.
+    /// Executions whose id begins with the part, with or without the generated prefix.
     begin: Vec<Value>,
-    /// Those that have it elsewhere.
+    /// Executions whose id contains the part elsewhere.
     have: Vec<Value>,
 }
 
 impl Fits {
-    /// Looks at one more execution; false once enough are known.
+    /// Checks one more execution; false once there are too many matches to name.
     fn take(&mut self, row: &Value, part: &str) -> bool {
         let id = row["execution_id"].as_str().unwrap_or_default();
         let bare = id.strip_prefix(MADE).unwrap_or(id);
@@ -173,12 +173,12 @@ impl Fits {
     }
 }
 
-/// Asks for one page of executions.
+/// A function that reads one page of executions.
 fn asking<'a>(link: &'a mut Link<'_>) -> impl AsyncFnMut(Value) -> Result<Value> + 'a {
     async move |arguments| link.call("execution.list", arguments).await
 }
 
-/// At most so many executions of this project in this state, the one that moved last first.
+/// At most `most` executions of this project in this state, the last changed first.
 async fn gather(
     ask: impl AsyncFnMut(Value) -> Result<Value>,
     state: Option<&str>,
@@ -194,7 +194,8 @@ async fn gather(
     Ok(rows)
 }
 
-/// Shows `take` the executions of a list, page by page, until it has enough; false if there are more pages than are read.
+/// Passes the executions of a list to `take`, page by page, until it returns false. Returns false if pages remain
+/// beyond the limit.
 async fn walk(
     mut ask: impl AsyncFnMut(Value) -> Result<Value>,
     mut arguments: Value,
@@ -213,9 +214,9 @@ async fn walk(
     Ok(false)
 }
 
-/// Asks which execution of this project is meant.
+/// Asks which execution of this project to use.
 async fn picked(link: &mut Link<'_>, asks: Asks) -> Result<Option<String>> {
-    // One more than is shown says that there are more.
+    // Read one more than is shown, to know whether there are more.
     let most = match asks.waits_for {
         Some(_) => limits::LIST_LIMIT_MAX,
         None => limits::PICKED_MAX + 1,
@@ -240,7 +241,7 @@ async fn picked(link: &mut Link<'_>, asks: Asks) -> Result<Option<String>> {
     Ok(picked.map(|at| choices[at].key.clone()))
 }
 
-/// Those that wait for this.
+/// The executions among `rows` that wait for `what`.
 async fn waiting(link: &mut Link<'_>, rows: Vec<Value>, what: &str) -> Result<Vec<Value>> {
     let mut found = Vec::new();
     for row in rows {
@@ -264,7 +265,7 @@ fn none_waits() -> Error {
     )
 }
 
-/// What is said of an execution beside its id.
+/// The description of an execution beside its id.
 fn about(row: &Value) -> String {
     let parts = ["workflow_name", "state", "current_step"].map(|name| field(row, name));
     let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();

@@ -1,5 +1,5 @@
-//! `midex graph`: draws a workflow's steps and their order, as a picture or for a program that draws; or those of an
-//! execution, with where each stands.
+//! `midex graph`: draws the steps of a workflow and their order, as text or in the format of a drawing program; or
+//! those of an execution, with the state of each.
 
 use std::{fmt::Write as _, io::Write as _, path::Path};
 
@@ -47,14 +47,14 @@ pub enum GraphFormat {
     Dot,
 }
 
-/// Prints the graph. The findings of a broken workflow go to stderr, and the exit code is 1.
+/// Prints the graph. The findings of an invalid workflow go to stderr, and the exit code is 1.
 pub fn graph(args: &GraphArgs, registry: &Registry, mut out: Output<'_>) -> Result<u8> {
     let graph = match find(&args.workflow, registry)? {
         Found::Sound(graph) => graph,
         Found::Broken(report) if out.json => return Err(invalid(&report)),
         Found::Broken(report) => {
             let drawn = diagnostic::render(&report.path, &report.text, &report.findings, true);
-            // If stderr is closed, the exit code still says that there are findings.
+            // If writing to stderr fails, the exit code still reports findings.
             let _ = anstream::stderr().write_all(drawn.as_bytes());
             return Ok(EXIT_FINDINGS);
         }
@@ -62,7 +62,7 @@ pub fn graph(args: &GraphArgs, registry: &Registry, mut out: Output<'_>) -> Resu
     print(&graph, args.format, &mut out)
 }
 
-/// Prints the graph of an execution, with where each of its steps stands.
+/// Prints the graph of an execution, with the state of each step.
 pub(super) async fn of_execution(
     args: GraphArgs,
     config: &Config,
@@ -93,7 +93,7 @@ fn print(graph: &GraphView, format: Option<GraphFormat>, out: &mut Output<'_>) -
     Ok(EXIT_OK)
 }
 
-/// Whether the argument names a file or a workflow, and no execution.
+/// Whether the argument names a file or a workflow, rather than an execution.
 pub(super) fn is_definition(args: &GraphArgs, registry: &Registry) -> bool {
     let path = Path::new(&args.workflow);
     registry.workflow(&args.workflow).is_some()
@@ -101,7 +101,8 @@ pub(super) fn is_definition(args: &GraphArgs, registry: &Registry) -> bool {
         || registry::is_definition_file(path)
 }
 
-/// Writes invisible characters as numeric entities, which both languages read, so that similar names stay apart.
+/// Writes invisible characters as numeric entities, which Mermaid and DOT both understand, so that similar names stay
+/// distinguishable.
 fn shown(graph: &str) -> String {
     let mut shown = String::with_capacity(graph.len());
     for c in graph.chars() {
@@ -119,7 +120,7 @@ enum Found {
     Broken(FileReport),
 }
 
-/// Finds the file or the workflow that the argument names. An existing file with the extension of a definition comes first,
+/// Finds the file or the workflow that the argument names: an existing file with the extension of a definition first,
 /// then a known workflow, then any other file.
 fn find(argument: &str, registry: &Registry) -> Result<Found> {
     let path = Path::new(argument);
@@ -147,7 +148,7 @@ fn sound(workflow: &Workflow) -> Found {
     Found::Sound(GraphView::of(workflow))
 }
 
-/// The report of a workflow with errors, which has the text for drawing them; `None` without errors.
+/// The report of an invalid workflow, which contains the text in which to draw the errors; `None` if it has none.
 fn broken(name: &str, findings: &[Finding], registry: &Registry) -> Result<Option<FileReport>> {
     if !is_broken(findings) {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! The commands in groups, and the options that stand on a page of their own.
+//! Groups the commands in the help, and moves global options to a page of their own.
 
 use std::fmt::Write as _;
 
@@ -21,10 +21,10 @@ const GROUPS: &[(&str, &str)] = &[
     ),
 ];
 
-/// The widest help, as the pages of single commands have it.
+/// The maximum width of the help, as on the help pages of single commands.
 pub(super) const COLUMNS_MAX: usize = 80;
 
-/// The command line whose own help lists the commands in groups.
+/// The command line with a help text that lists the commands in groups.
 pub(super) fn grouped(command: Command) -> Command {
     let columns = Screen::stdout().columns().min(COLUMNS_MAX);
     let names = command.get_subcommands().map(|it| it.get_name().len());
@@ -50,7 +50,8 @@ pub(super) fn grouped(command: Command) -> Command {
     ))
 }
 
-/// An argument that stands on the page of `options` alone where every command takes it. All but `--json` are for few.
+/// Hides a global argument from the pages of commands: the page `options` lists it. Only `--json` is shown on every
+/// page.
 pub(super) fn listed_apart(arg: Arg) -> Arg {
     let is_apart = arg.is_global_set() && arg.get_id() != "json";
     if is_apart { arg.hide(true) } else { arg }

@@ -1,8 +1,9 @@
-//! `midex agent-guard`, which nobody types: runs the command of `midex run --agent` for a parent, and ends it with all that it
-//! started once the parent is gone, however the parent ended.
+//! `midex agent-guard` (internal): runs the command of `midex run --agent` for a parent process. When the parent ends,
+//! in any way, it ends the command with all processes that it started.
 //!
-//! The parent writes the task to standard input, behind its length in a line, and keeps the pipe open. The command lives in the
-//! process group of this process. While it runs a file names it, which is locked: that is how another `midex run` knows.
+//! The parent writes the length of the task in a line, then the task, to standard input, and keeps the pipe open. The
+//! command is in the process group of this process. While it runs, a locked record file names the group, by which
+//! another `midex run` recognizes it.
 
 use std::{
     fs::{File, TryLockError},
@@ -23,7 +24,7 @@ use tokio::{
 
 use midex_domain::{error::plain, limits};
 
-/// What a shell ends with where a command cannot be run: the step stays open.
+/// The exit code of a shell that cannot run a command: `midex run` then leaves the step open.
 const NOT_RUN: u8 = 126;
 
 /// The command to run, and the file that names it.
@@ -34,7 +35,7 @@ pub(super) struct GuardArgs {
     command: String,
 }
 
-/// Runs the command; its exit code, 128 and the signal's number where a signal ended it.
+/// Runs the command and returns its exit code, or 128 plus the number of the signal that ended it.
 pub(super) async fn guard(args: GuardArgs) -> u8 {
     match run(&args).await {
         Ok(status) => code(status),
@@ -55,7 +56,7 @@ async fn run(args: &GuardArgs) -> io::Result<ExitStatus> {
     let shell = shell.arg("-c").arg(&args.command).stdin(Stdio::piped());
     let mut child = shell.spawn()?;
     if let Some(mut pipe) = child.stdin.take() {
-        // One that does not read its task may know it already.
+        // The command may ignore its input, so a failed write is no error.
         tokio::spawn(async move { pipe.write_all(&task).await });
     }
     let parent_is_gone = async {
@@ -96,7 +97,7 @@ fn lock(record: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Reads the task behind its length.
+/// Reads the length of the task, and then the task.
 async fn task(stdin: &mut BufReader<tokio::io::Stdin>) -> io::Result<Vec<u8>> {
     let mut length = String::new();
     stdin.read_line(&mut length).await?;
@@ -115,8 +116,8 @@ fn code(status: ExitStatus) -> u8 {
         .unwrap_or(NOT_RUN)
 }
 
-/// The process group of the command that the file names, if it runs: its leader holds the lock, or is gone and left others
-/// behind, so that nothing else can have its number.
+/// The process group that a record file names, if it is alive. Either its leader holds the lock, or the leader is gone
+/// and other members remain, so that the number cannot have been reused.
 pub(super) fn running(record: &Path) -> Option<Pid> {
     let mut file = File::open(record).ok()?;
     let mut text = String::new();

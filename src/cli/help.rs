@@ -1,4 +1,4 @@
-//! `midex help`: the help of a command, or what an error means and what to do about it.
+//! `midex help`: the help of a command, or the meaning of an error code and what to do about it.
 
 use std::fmt::Write as _;
 
@@ -25,7 +25,7 @@ pub(super) struct HelpArgs {
     topic: Vec<String>,
 }
 
-/// The topics that are no commands.
+/// The topics that are not commands.
 const ERRORS: &str = "errors";
 const OPTIONS: &str = "options";
 
@@ -94,7 +94,7 @@ fn no_command(topic: &[&str], name: &str, names: &[String]) -> Error {
     )
 }
 
-/// What a code stands for: the refusal of a call, the failure of a step or an execution, or both.
+/// The meaning of a code: the refusal of a call, the failure of a step or execution, or both.
 struct Meaning {
     refusal: Option<Code>,
     failure: Option<FailureCode>,
@@ -108,7 +108,7 @@ impl Meaning {
         if refusal.is_none() && failure.is_none() {
             return Err(no_code(&name));
         }
-        // A refusal may have had another name in an earlier version.
+        // `Code::parse` also accepts former names, so use the current one.
         let name = refusal.map_or(name, |code| code.as_str().to_owned());
         Ok(Self {
             refusal,
@@ -178,13 +178,13 @@ fn no_code(name: &str) -> Error {
         .with_action("Run `midex help errors`: it lists the codes")
 }
 
-/// All codes, those of refusals first.
+/// All code names, those of refusals first.
 fn names() -> impl Iterator<Item = &'static str> {
     let refusals = Code::ALL.iter().map(|code| code.as_str());
     refusals.chain(failures().map(FailureCode::as_str))
 }
 
-/// The codes that failures alone have.
+/// The failure codes that are not also codes of refusals.
 fn failures() -> impl Iterator<Item = FailureCode> {
     let all = FailureCode::ALL.iter().copied();
     all.filter(|code| Code::parse(code.as_str()).is_none())

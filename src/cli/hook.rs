@@ -1,6 +1,6 @@
-//! `midex hook`: what hosts run at events of their own, so that an agent whose context was compacted, cleared or begun anew
-//! hears of the work that is open. A hook never fails its host: where anything goes wrong it prints nothing, and its exit
-//! code is 0 always.
+//! `midex hook`: a command that hosts run at their events, so that an agent whose context was compacted, cleared or
+//! started anew learns of its open work. A hook must not fail its host: on any error it prints nothing and exits with
+//! code 0.
 
 mod host;
 mod said;
@@ -30,7 +30,7 @@ use midex_server::{
     config::{self, Config},
 };
 
-/// What stands around the executions that `session-start` tells of, in bytes of JSON: the form of the host, the first and the
+/// The bytes of JSON that `session-start` prints around the executions: the wrapper for the host, the first and the
 /// last sentences.
 const AROUND_BYTES: usize = 400;
 
@@ -43,10 +43,10 @@ pub(super) enum Event {
     Stop,
 }
 
-/// Prints what the host's event calls for, if anything.
+/// Prints the answer to the host's event, if there is one.
 pub(super) async fn hook(event: Event, config: Config, mut out: Output<'_>) -> Result<u8> {
     let tasks = LocalSet::new();
-    // A panic ends the task alone.
+    // Run in a task of its own, so that a panic ends only the task.
     let answer = tasks.spawn_local(answer(event, config));
     let answer = tasks.run_until(tokio::time::timeout(limits::HOOK_WITHIN, answer));
     if let Ok(Ok(Ok(text))) = answer.await {
@@ -63,7 +63,7 @@ async fn answer(event: Event, config: Config) -> Result<String> {
         project_dir,
         ..config
     };
-    // The first use of a directory is not for a hook to make.
+    // Do not create a data directory: a hook must not be its first user.
     let is_silent = event == Event::Stop && !told.may_go_on();
     if is_silent || !config.data_dir.join(app::STORE_FILE).exists() {
         return Ok(String::new());
@@ -100,7 +100,7 @@ async fn open(link: &mut Link<'_>) -> Result<Open> {
     Ok(open)
 }
 
-/// Whether the session began the execution or finished a step of it: each such call is answered with these words.
+/// Whether this session started the execution or finished a step of it: the replies of both calls contain this text.
 fn has_moved(execution: &Value, transcript: &str) -> bool {
     let id = field(execution, "execution_id");
     transcript.contains(&bare(&format!(
@@ -108,15 +108,15 @@ fn has_moved(execution: &Value, transcript: &str) -> bool {
     )))
 }
 
-/// The open executions of a project, as `execution.resume` tells them.
+/// The open executions of a project, from the reply of `execution.resume`.
 struct Open {
     executions: Vec<Value>,
-    /// How many more there are, at least.
+    /// How many further executions there are, at least.
     more: u64,
 }
 
 impl Open {
-    /// Reads either form of the answer: of the only execution, or of several.
+    /// Parses both forms of the reply: the only execution, or a list of several.
     fn of(mut answer: Value) -> Self {
         let more = answer["more"].as_u64().unwrap_or_default();
         let executions = match answer["open_executions"].take() {
@@ -126,7 +126,8 @@ impl Open {
         Self { executions, more }
     }
 
-    /// What a fresh context needs to go on: no persona, no token, and at most [`limits::HOOK_BYTES_MAX`].
+    /// The summary that a new context needs to continue the work: without personas and tokens, and at most
+    /// [`limits::HOOK_BYTES_MAX`] bytes.
     fn recap(&self) -> Option<String> {
         const HEAD: &str = "Work is open in this project. midex keeps it on disk: it is not lost with a context.\n";
         const TAIL: &str = "\nIf this is your work, go on with it instead of beginning it anew. If another window is at it, or your user wants something else, leave it.\n";
@@ -152,7 +153,8 @@ impl Open {
         Some(text + TAIL)
     }
 
-    /// Asks the agent not to end its turn in the midst of the steps of which it was not told before in this session.
+    /// Asks the agent not to end its turn before finishing or pausing the open steps. `None` if this session was
+    /// reminded of all of them before.
     fn reminder(&self, data_dir: &Path, session: &str) -> Result<Option<String>> {
         let steps: Vec<_> = self.executions.iter().flat_map(steps_to_do).collect();
         let new = said::not_yet(data_dir, session, steps)?;
@@ -167,7 +169,7 @@ impl Open {
     }
 }
 
-/// One execution in a few lines, each of one line of text.
+/// The summary of one execution in a few lines.
 fn recap(execution: &Value, now: Timestamp) -> String {
     let id = field(execution, "execution_id");
     let moved = when::ago(&field(execution, "updated_at"), now).replace(" m ago", " min ago");
@@ -254,7 +256,7 @@ fn state(execution: &Value) -> String {
     }
 }
 
-/// The steps of an execution that an agent can do now. A paused one is nobody's to do.
+/// The steps of an execution that an agent can do now; none while it is paused.
 fn steps_to_do(execution: &Value) -> impl Iterator<Item = String> {
     let id = field(execution, "execution_id");
     steps(execution)

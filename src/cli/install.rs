@@ -1,4 +1,4 @@
-//! `midex install`: writes midex into the configuration of a host, or takes it out again. Nothing else in the file changes.
+//! `midex install`: adds midex to the configuration of a host, or removes it. The rest of the file is left unchanged.
 
 mod file;
 mod flags;
@@ -28,7 +28,7 @@ use super::{EXIT_OK, Output, profile::ProfileArgs, visible::visible};
 use midex_domain::error::{Code, Error, Result, plain};
 use midex_server::config::Config;
 
-/// The name of the block.
+/// The name of midex's block among the host's servers.
 const NAME: &str = "midex";
 
 /// Where to install, and what.
@@ -67,29 +67,29 @@ pub(super) enum Scope {
     Project,
 }
 
-/// Why a text cannot be changed, and the byte at which that shows.
+/// Why a text cannot be edited, and the byte offset of the problem.
 #[derive(Debug)]
 struct Fault {
     at: usize,
     says: String,
 }
 
-/// What is to become of a file.
+/// A change to one file.
 struct Change {
-    /// `None` where it is not known.
+    /// `None` if the location of the file is not known.
     path: Option<PathBuf>,
     what: What,
 }
 
-/// What a file is to have, or not to have any more.
+/// The content that a file must or must not have after the change.
 enum What {
     /// This block.
     Block(Map<String, Value>),
-    /// Entries that run this at each of [`hooks::EVENTS`]; where they are not `added`, only those that are there.
+    /// Entries that run this program at each of [`hooks::EVENTS`]. Unless `added`, only existing entries are updated.
     Hooks { run: Run, added: bool },
-    /// No block of midex.
+    /// The block of midex is removed.
     NoBlock,
-    /// No entries that run midex.
+    /// The entries that run midex are removed.
     NoHooks,
 }
 
@@ -105,22 +105,22 @@ impl Change {
     }
 }
 
-/// What became of a file.
+/// The result of changing a file, for the output.
 #[derive(Debug, Serialize)]
 struct Done {
     path: String,
     changed: bool,
-    /// The copy of the file as it was, where this was its first change.
+    /// The copy of the original file, if this was its first change.
     backup: Option<PathBuf>,
-    /// The address of the server, where the block has one.
+    /// The server's address, if the block has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     address: Option<String>,
-    /// The arguments that the block had, where the new ones lack some of them.
+    /// The previous arguments of the block, if the new ones lack some of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     args_before: Option<Vec<String>>,
 }
 
-/// Changes the files of the host, or prints what they would say.
+/// Changes the files of the host, or prints their new content.
 pub(super) fn install(
     args: &InstallArgs,
     matches: &ArgMatches,
@@ -154,7 +154,7 @@ fn write(host: &Host, file: &HostFile, text: &str) -> Result<Done> {
     } else {
         None
     };
-    // A file of hooks alone has no block.
+    // A file that holds only hooks has no block.
     let [before, now] = [&file.text, text].map(|text| block(text, host).ok().flatten());
     let args = now.as_ref().and_then(found::started).map(|run| run.args);
     let lacks = |before: &Run| {
@@ -193,7 +193,7 @@ fn line(done: &Done, remove: bool) -> String {
     line
 }
 
-/// Whether a file says anything that midex did not write. One that cannot be read does.
+/// Whether a file holds anything that midex did not write; true for a file that cannot be read.
 fn has_others(host: &Host, text: &str) -> bool {
     let is_own = |(name, _): (&String, &Value)| hosts::OWN_FIELDS.contains(&name.as_str());
     let block = block(text, host).ok().flatten();
@@ -206,18 +206,19 @@ fn has_others(host: &Host, text: &str) -> bool {
         None => Ok(text.to_owned()),
     };
     let rest = match without_block(text, host) {
-        // What is no TOML is a file of hooks.
+        // If the file is not TOML, it is a file of hooks.
         Err(_) => take(text),
         Ok(rest) if host.format == Format::Toml => return !rest.trim().is_empty(),
         Ok(rest) => take(&rest),
     };
-    // The names of the lists have no slash, and every comment has one.
+    // The names of the remaining empty lists have no slash, while every comment has one. A comment counts as other
+    // content.
     let is_bare =
         |text: &String| !text.contains('/') && json::read(text).is_ok_and(|it| is_empty(&it));
     !rest.as_ref().is_ok_and(is_bare)
 }
 
-/// Whether there is nothing in a value but empty lists.
+/// Whether a value consists of empty lists and objects only.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Object(fields) => fields.values().all(is_empty),
@@ -252,7 +253,7 @@ fn installation(
     Ok(changes)
 }
 
-/// Refuses what a server that runs already cannot be told.
+/// Refuses `--http` with options that cannot be passed to a server that runs already.
 fn check_beside_http(args: &InstallArgs, url: &str, flags: &[String]) -> Result<()> {
     let refused =
         |message, action| Err(Error::new(Code::UsageInvalid, message).with_action(action));
@@ -269,7 +270,7 @@ fn check_beside_http(args: &InstallArgs, url: &str, flags: &[String]) -> Result<
     Ok(())
 }
 
-/// The arguments of the server: those of midex's block that is there, where no flags are given.
+/// The arguments of the server. Without new flags, those of the existing block are kept.
 fn server_args(
     (path, project): (Option<&Path>, Option<&Path>),
     host: &Host,
@@ -287,7 +288,7 @@ fn server_args(
     Ok([vec!["serve".to_owned()], flags].concat())
 }
 
-/// What becomes of the hooks: those that are there keep to the directories of the block.
+/// The change to the hooks file, if any. Existing hooks are updated to the directories of the new block.
 fn hooks_change(
     args: &InstallArgs,
     host: &Host,
@@ -312,7 +313,7 @@ fn hooks_change(
     }))
 }
 
-/// The project whose files are changed, where they are a project's.
+/// The project directory if the files of the project are changed.
 fn project_of(scope: Scope, config: &Config) -> Option<&Path> {
     (scope == Scope::Project).then_some(&*config.project_dir)
 }
@@ -338,7 +339,7 @@ fn removal(scope: Scope, host: &Host, config: &Config) -> Result<Vec<Change>> {
     Ok(changes)
 }
 
-/// What the files are to say: all of them, before one is written.
+/// Computes the new content of all files, before the first one is written.
 fn edits(
     host: &Host,
     changes: &[Change],
@@ -379,7 +380,7 @@ fn print(host: &Host, edits: &[(HostFile, String)], mut out: Output<'_>) -> Resu
     Ok(EXIT_OK)
 }
 
-/// The text with the block of midex. It is read again, as a host does, before anybody relies on it.
+/// The text with the block of midex. The result is parsed again, as a host does, to verify it.
 fn with_block(text: &str, host: &Host, fields: &Map<String, Value>) -> Result<String, Fault> {
     let text = with_fields(text, host, fields)?;
     let said = block(&text, host)?.unwrap_or_default();
@@ -393,8 +394,8 @@ fn with_block(text: &str, host: &Host, fields: &Map<String, Value>) -> Result<St
     Err(Fault { at: 0, says })
 }
 
-/// The text with these fields in the block, and without those that only make sense for another way to reach a server. Others,
-/// which midex does not write, stay.
+/// The text with these fields in the block, and without the fields that belong to another transport. Fields that midex
+/// does not write are kept.
 fn with_fields(text: &str, host: &Host, fields: &Map<String, Value>) -> Result<String, Fault> {
     let path = [host.servers, NAME];
     let others = hosts::others(fields);
@@ -420,7 +421,7 @@ fn without_block(text: &str, host: &Host) -> Result<String, Fault> {
     }
 }
 
-/// The path of this program, which the host starts.
+/// The path of this program, to be started by the host.
 fn program() -> Result<String> {
     let unknown = |why: String| {
         Error::new(

@@ -74,9 +74,9 @@ use midex_domain::{
 };
 use midex_server::config::{AuthorTo, Config, parse_names, parse_token_ttl, split_names};
 
-/// The exit code of a command that did its work.
+/// The exit code of a command that succeeded.
 pub const EXIT_OK: u8 = 0;
-/// The exit code of a command whose answer is "no": `midex validate` with findings, for example.
+/// The exit code of a command with a negative result, such as `midex validate` with findings.
 pub const EXIT_FINDINGS: u8 = 1;
 
 /// A durable workflow server for LLM agents.
@@ -163,7 +163,7 @@ struct Global {
     json: bool,
 }
 
-/// Directories as flags gave them.
+/// The directories that were given as flags.
 #[derive(Clone, Debug, Default)]
 struct Given {
     data_dir: Option<PathBuf>,
@@ -190,7 +190,7 @@ impl From<AuthorToArg> for AuthorTo {
 }
 
 impl Global {
-    /// The flags that a further command needs to reach the same executions and definitions, as they were given.
+    /// The flags that a follow-up command needs to reach the same executions and definitions, as they were given.
     fn flags(&self) -> String {
         let given = &self.given;
         let flags = [
@@ -312,7 +312,8 @@ struct ServeArgs {
     profile: profile::ProfileArgs,
 }
 
-/// All commands with their flags: what `docs/commands.md` is written from, and what parses the commands of every page.
+/// All commands with their flags. `docs/commands.md` is generated from it, and the commands in the documentation are
+/// parsed with it.
 pub fn command_line() -> clap::Command {
     let mut commands = with_examples(<Cli as clap::CommandFactory>::command());
     commands.build();
@@ -352,13 +353,13 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Tells of what is wrong with the configuration files, where a command does not show it itself.
+/// Reports problems in the configuration files, unless the command reports them itself.
 fn heed(files: &config::Files, command: &Command) -> Result<()> {
     match command {
         Command::Config(_) | Command::Doctor | Command::Completions(_) | Command::Help(_) => {
             return Ok(());
         }
-        // A host reads no warnings; and who begins a command for a step has read them.
+        // A host does not read warnings, and the parent of the guard has already printed them.
         Command::Hook(_) | Command::AgentGuard(_) => {}
         Command::Serve(_) => files
             .warnings()
@@ -368,7 +369,8 @@ fn heed(files: &config::Files, command: &Command) -> Result<()> {
     files.usable()
 }
 
-/// The exit code of this process: a host may take that of a hook for an order, also where the rest of the line is wrong.
+/// The exit code of this process. That of `midex hook` is always 0, also for an invalid command line: a host may
+/// interpret other codes as instructions.
 fn exit(code: u8) -> ExitCode {
     let is_hook = || {
         let line = <Cli as clap::CommandFactory>::command().ignore_errors(true);
@@ -442,7 +444,7 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) ->
             if graph::is_definition(&args, &registry) {
                 return graph::graph(&args, &registry, out);
             }
-            // An unknown name is looked for among workflows too: their nearest name helps most.
+            // An unknown name may also be a misspelt workflow: that error suggests the nearest workflow name.
             let mut found = run_to_end(graph::of_execution(args.clone(), &config, out));
             if found.as_ref().is_err_and(execution_id::is_unknown) {
                 let out = Output::new(cli.global.json, &mut stdout);
@@ -478,7 +480,7 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) ->
 
 /// Whether stdout takes color: it is a terminal, and the environment does not object (`NO_COLOR`, `CLICOLOR`, `TERM`).
 fn color() -> bool {
-    // In CI color is taken to be fine whatever the terminal says of itself.
+    // In CI, anstream chooses color whatever `TERM` is, so check for a dumb terminal here.
     let is_simple = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     let is_forced = std::env::var_os("CLICOLOR_FORCE").is_some_and(|force| force != "0");
     let choice = anstream::AutoStream::choice(&io::stdout());
@@ -505,7 +507,7 @@ fn configured(global: &Global) -> Result<Config> {
     })
 }
 
-/// The hosts of each secret.
+/// The hosts that each secret may be sent to.
 fn hosts(given: &[(String, String)]) -> BTreeMap<String, BTreeSet<String>> {
     let mut hosts = BTreeMap::<_, BTreeSet<_>>::new();
     for (name, host) in given {
@@ -524,7 +526,7 @@ fn parse_secret_host(text: &str) -> std::result::Result<(String, String), String
     })
 }
 
-/// The sources of catalogs in one value of `--import-from`. Directories get their whole paths.
+/// The catalog sources in one value of `--import-from`, with directories as absolute paths.
 fn sources(given: &str) -> Vec<String> {
     let whole = |from: String| match std::path::absolute(&from) {
         Ok(path) if allowable(&from).is_none() => path.display().to_string(),
@@ -533,8 +535,8 @@ fn sources(given: &str) -> Vec<String> {
     split_names(given).into_iter().map(whole).collect()
 }
 
-/// Runs a command on a runtime of its own. The runtime is left in the background at the end, so that an unfinished read of
-/// standard input does not keep the process alive.
+/// Runs a command on a new runtime. At the end the runtime is shut down in the background, so that an unfinished read
+/// of standard input does not keep the process alive.
 fn run_to_end<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -22,7 +22,7 @@ use midex_domain::{
 };
 use midex_server::config::Config;
 
-/// What a person changes.
+/// A change of an execution's state by a person.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Change {
     Pause,
@@ -52,7 +52,7 @@ impl Change {
         }
     }
 
-    /// The state of the execution afterwards.
+    /// The state after the change.
     const fn state(self) -> State {
         match self {
             Self::Pause => State::Paused,
@@ -84,7 +84,7 @@ pub(super) struct ResumeArgs {
     reason: Option<String>,
 }
 
-/// Calls a tool that changes the state of an execution, and prints its reply.
+/// Calls the tool for a change of state, and prints its reply.
 pub(super) async fn change(
     change: Change,
     args: ChangeArgs,
@@ -95,7 +95,8 @@ pub(super) async fn change(
     let mut link = Link::new(config);
     let (said, reason) = (args.execution_id.as_deref(), args.reason.as_deref());
     let act = async |link: &mut Link<'_>, id: &str| {
-        // What was typed is meant; of what was picked from a list another line may have been.
+        // Confirm only an execution that was picked from a list, where another line may have been meant; a typed id is
+        // deliberate.
         let is_asked = said.is_none() && matches!(change, Change::Abandon);
         if is_asked && !question::ask(&for_good(id), "EXECUTION", link).await? {
             return Ok(None);
@@ -112,7 +113,7 @@ pub(super) async fn change(
     end_changed(link, answer, flags, out).await
 }
 
-/// Prints the reply of a change, if one was made, and ends the session.
+/// Prints the reply of a change, if one was made, and closes the link.
 pub(super) async fn end_changed(
     mut link: Link<'_>,
     answer: Result<Option<Value>>,
@@ -128,7 +129,7 @@ pub(super) async fn end_changed(
     done
 }
 
-/// Prints where a resumed execution stands. The message of the reply names the calls of a model.
+/// Prints the state of a resumed execution. The reply's own message is for models: it names tools to call.
 async fn print_resumed(
     link: &mut Link<'_>,
     answer: &Value,
@@ -178,7 +179,7 @@ async fn print_changed(
     }
 }
 
-/// Prints the command that works on an execution, if it is running and no server does.
+/// Prints the command that works on an execution, if it is running and there is no server to do so.
 pub(super) async fn print_way_on(
     link: &mut Link<'_>,
     id: &str,
@@ -192,7 +193,7 @@ pub(super) async fn print_way_on(
     Ok(EXIT_OK)
 }
 
-/// The line with the command that goes on with a running execution; empty in other states.
+/// The line with the command that continues a running execution; empty in other states.
 fn way_on(status: &Value, flags: &str) -> String {
     if status["state"] != State::Running.as_str() {
         return String::new();
@@ -206,8 +207,8 @@ fn for_good(id: &str) -> String {
     format!("Abandon '{}'? It cannot go on afterwards.", visible(id))
 }
 
-/// Resumes an execution. Without one, a terminal is asked for one of those that are paused; else the open executions of the
-/// project are listed. `flags` lead further commands to the same executions.
+/// Resumes an execution. If none is named, asks at the terminal for a paused one, else lists the open executions of the
+/// project. `flags` make follow-up commands reach the same executions.
 pub(super) async fn resume(
     args: ResumeArgs,
     config: &Config,
@@ -240,7 +241,7 @@ pub(super) async fn resume(
             out.write(open_execution(execution, "current_steps"))?;
         }
         if let Some(first) = open.first() {
-            // The message names the call of a model.
+            // The reply's own message is for models: it names a tool.
             let command = format!(
                 "midex run {}",
                 of_id(first["execution_id"].as_str().unwrap_or_default())
@@ -275,8 +276,8 @@ async fn call(
     }
 }
 
-/// The status of an execution that is in the wanted state already: because somebody was quicker, or because the server went
-/// away before it replied, so that the call was repeated.
+/// Returns the status of an execution that is already in the wanted state: another client made the change first, or the
+/// call was repeated because the server went away before it replied. Otherwise returns the refusal.
 async fn already_done(
     link: &mut Link<'_>,
     change: Change,
@@ -300,7 +301,8 @@ async fn already_done(
     Ok(status)
 }
 
-/// Whether the status is what the command is to bring about. Whoever pauses wants it to wait for a person.
+/// Whether the execution is in the state that the command is to bring about. A pause counts only if a person is among
+/// its reasons.
 fn is_done(change: Change, status: &Value) -> bool {
     let is_of_person = || list(&status["pause_reasons"]).contains(&json!("person"));
     status["state"] == change.state().as_str()

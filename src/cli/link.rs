@@ -1,4 +1,4 @@
-//! A session that reconnects: a question is asked again if the server went away, and an embedded server lets the store go
+//! A session that reconnects: a call is repeated if the server went away, and an embedded server releases the store
 //! while the command waits for its user.
 
 use std::path::Path;
@@ -14,7 +14,7 @@ use midex_domain::{
 use midex_mcp::client::Client;
 use midex_server::config::Config;
 
-/// A session that is opened by the first question, and reopened when its server goes away.
+/// A session that opens at the first call, and reopens if its server goes away.
 pub(super) struct Link<'a> {
     config: &'a Config,
     is_worker: bool,
@@ -23,7 +23,7 @@ pub(super) struct Link<'a> {
 }
 
 impl<'a> Link<'a> {
-    /// A link of a command that asks or changes something and ends: without another process's server, no work is done.
+    /// A link for a command that makes a few calls and ends. Its embedded server does not work on executions.
     pub(super) fn new(config: &'a Config) -> Self {
         Self {
             config,
@@ -33,7 +33,8 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// A link of a command that stays while the server works: without another process's server, its own one does.
+    /// A link for a command that stays while executions run. Its embedded server works on them if no other process has
+    /// one.
     pub(super) fn working(config: &'a Config) -> Self {
         Self {
             is_worker: true,
@@ -41,33 +42,34 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// Where the executions are kept.
+    /// The data directory.
     pub(super) fn data_dir(&self) -> &Path {
         &self.config.data_dir
     }
 
-    /// Opens the session, so that what fails from then on may have been asked.
+    /// Opens the session in advance. A later call that fails may then have reached a server.
     ///
     /// # Errors
-    /// Those of opening the store; `SERVER_STOPPING` if server after server goes away.
+    /// Those of opening the store; `SERVER_STOPPING` if one server after another goes away.
     pub(super) async fn open(&mut self) -> Result<()> {
         self.session().await.map(|_| ())
     }
 
-    /// Calls a tool; again if the server goes away, although the first call may have done its work. Where a repeated call is
-    /// answered otherwise than the first one, the caller asks [`Link::has_retried`].
+    /// Calls a tool; repeats the call if the server goes away, although the first call may have taken effect. A caller
+    /// for which a repeated call gets another answer checks [`Link::has_retried`].
     ///
     /// # Errors
-    /// The refusal of the tool; `SERVER_STOPPING` if server after server goes away.
+    /// The refusal of the tool; `SERVER_STOPPING` if one server after another goes away.
     pub(super) async fn call(&mut self, tool: &'static str, arguments: Value) -> Result<Value> {
         self.retrying(async |client: &Client| client.call(tool, arguments.clone()).await)
             .await
     }
 
-    /// Calls a tool that may not be called twice.
+    /// Calls a tool that must not be called twice.
     ///
     /// # Errors
-    /// The refusal of the tool; `SERVER_STOPPING` if its server goes away: nobody knows whether it was called then.
+    /// The refusal of the tool; `SERVER_STOPPING` if the server goes away, in which case the call may or may not have
+    /// taken effect.
     pub(super) async fn call_once(
         &mut self,
         tool: &'static str,
@@ -76,7 +78,7 @@ impl<'a> Link<'a> {
         self.session().await?.client.call(tool, arguments).await
     }
 
-    /// Whether any question was asked more than once.
+    /// Whether any call was repeated.
     pub(super) fn has_retried(&self) -> bool {
         self.has_retried
     }
@@ -126,14 +128,14 @@ impl<'a> Link<'a> {
         Ok(self.session.insert(session))
     }
 
-    /// Closes the session; errors of a server that went away do not matter.
+    /// Closes the session, and ignores errors of a server that went away.
     pub(super) async fn leave(&mut self) {
         if let Some(session) = self.session.take() {
             let _ = session.close().await;
         }
     }
 
-    /// Stops an embedded server, so that another process finds the store free; true if there was one.
+    /// Stops the embedded server, so that other processes can open the store; true if there was one.
     pub(super) async fn release(&mut self) -> Result<bool> {
         match self.session.take_if(|session| session.is_embedded()) {
             Some(session) => session.close().await.map(|()| true),
@@ -148,14 +150,14 @@ impl<'a> Link<'a> {
             .is_some_and(|session| !session.is_embedded())
     }
 
-    /// Closes the session after the command's work is done; an error is only logged.
+    /// Closes the session after the command's work is done. An error is only logged.
     pub(super) async fn end(self) {
         if let Err(error) = self.close().await {
             tracing::warn!(%error, "the session did not end in order");
         }
     }
 
-    /// Closes the session. Only the end of an embedded server can fail.
+    /// Closes the session. Only stopping an embedded server can fail.
     pub(super) async fn close(mut self) -> Result<()> {
         self.release().await?;
         self.leave().await;
@@ -163,7 +165,7 @@ impl<'a> Link<'a> {
     }
 }
 
-/// Whether a call that failed so may have done its work all the same.
+/// Whether a call that failed with this error may have taken effect nevertheless.
 pub(super) fn may_be_done(error: &Error) -> bool {
     matches!(
         error.code(),
@@ -171,7 +173,7 @@ pub(super) fn may_be_done(error: &Error) -> bool {
     )
 }
 
-/// Arguments of a call without those that are null.
+/// The arguments of a call without null values.
 pub(super) fn given(mut arguments: Value) -> Value {
     if let Value::Object(arguments) = &mut arguments {
         arguments.retain(|_, value| !value.is_null());

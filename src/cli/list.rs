@@ -59,7 +59,7 @@ pub struct ListArgs {
 }
 
 impl ListArgs {
-    /// The flags that were given and that say something of executions alone, each with its value where it has one.
+    /// The given flags that apply only to executions, with their values.
     fn of_executions(&self) -> Vec<(&'static str, Option<String>)> {
         let valued = [("--state", &self.state), ("--workflow", &self.workflow)];
         let valued = valued.into_iter().filter(|(_, value)| value.is_some());
@@ -72,7 +72,7 @@ impl ListArgs {
         valued.chain(set.map(|(flag, _)| (flag, None))).collect()
     }
 
-    /// Refuses a flag that says something of executions, where something else is listed.
+    /// Refuses flags for executions if something else is listed.
     fn check(&self) -> Result<()> {
         let limit = self.limit.map(|limit| ("--limit", Some(limit.to_string())));
         let Some((flag, value)) = self.of_executions().into_iter().chain(limit).next() else {
@@ -109,19 +109,19 @@ pub enum Listed {
 }
 
 impl Listed {
-    /// Whether a server lists it.
+    /// Whether the list comes from the store, rather than from definition files.
     pub(super) fn is_of_store(self) -> bool {
         matches!(self, Self::Executions | Self::Calls)
     }
 }
 
-/// How many there are to be at most.
+/// Parses a number from 1.
 pub(super) fn at_least_one(text: &str) -> std::result::Result<usize, String> {
     let number = text.parse().ok().filter(|number| *number > 0);
     number.ok_or_else(|| "it is a whole number from 1 on".to_owned())
 }
 
-/// Lists executions; `flags` are those that a further command needs to find the same ones.
+/// Lists executions. `flags` make a follow-up command reach the same ones.
 pub(super) async fn executions(
     args: ListArgs,
     config: &Config,
@@ -146,7 +146,7 @@ pub(super) async fn executions(
     let mut rows = rows?;
     let more = rows.len().saturating_sub(limit);
     rows.truncate(limit);
-    // The registry is read only to explain that nothing is there.
+    // The registry is read only if the list is empty, to check whether the workflow exists.
     let named = args.workflow.as_deref().filter(|_| rows.is_empty());
     let text = || match named.and_then(|name| unknown(name, config)) {
         Some(message) => Screen::stdout().block(None, "", &message),
@@ -156,7 +156,7 @@ pub(super) async fn executions(
     Ok(EXIT_OK)
 }
 
-/// How many more there are, and the command that lists them; nothing where these were all.
+/// How many more rows there are, and the command that lists them; empty if all are shown.
 fn left_out(args: &ListArgs, limit: usize, more: usize, flags: &str) -> String {
     if more == 0 {
         return String::new();
@@ -186,7 +186,7 @@ fn left_out(args: &ListArgs, limit: usize, more: usize, flags: &str) -> String {
     Screen::stdout().block(Some(Style::Dim), "", &visible(&words))
 }
 
-/// That no workflow has this name, which may be why nothing is listed.
+/// The message that no workflow has this name, to explain an empty list; `None` if one has.
 fn unknown(name: &str, config: &Config) -> Option<String> {
     let registry = config.registry();
     let mut names = registry.workflows().map(|entry| entry.name.as_str());
@@ -222,11 +222,11 @@ pub(super) async fn pages(
     Ok(rows)
 }
 
-/// The room that a list has.
+/// The space for a list.
 #[derive(Clone, Copy, Debug)]
 struct Room {
     columns: usize,
-    /// Whether it is a person who reads it as it comes.
+    /// Whether stdout is a terminal, so that a person reads the list.
     is_terminal: bool,
 }
 
@@ -243,13 +243,12 @@ impl Room {
         }
     }
 
-    /// A table of these columns. The least important ones are the first to go: each stays from so many columns of the
-    /// terminal on.
+    /// A table with these columns. Each is given with the width of the terminal from which on it is shown.
     fn table<const N: usize>(self, header: [(&str, usize); N]) -> Table<N> {
         Table::new(self.columns, self.is_terminal, header)
     }
 
-    /// When an execution moved last.
+    /// The time of an execution's last change, relative or absolute.
     fn time(self, time: &str) -> String {
         if self.is_terminal && self.columns < usize::from(u16::MAX) {
             return ago(time, SystemClock.now());
@@ -261,7 +260,7 @@ impl Room {
         }
     }
 
-    /// The state, as a sign where there is no room for the word.
+    /// The state, as a symbol if there is no room for the word.
     fn state(self, state: &str) -> String {
         if self.columns >= STATE_COLUMNS {
             return state.to_owned();
@@ -277,7 +276,7 @@ impl Room {
     }
 }
 
-/// From so many columns on there is room for an id and the word of its state.
+/// The width of the terminal from which on the state is written as a word.
 const STATE_COLUMNS: usize = 46;
 
 fn execution_table(rows: &[Value], args: &ListArgs) -> String {
@@ -319,7 +318,7 @@ fn execution_table(rows: &[Value], args: &ListArgs) -> String {
     table.shown()
 }
 
-/// Lists workflows or agents, those with findings too.
+/// Lists workflows or agents, including invalid ones.
 pub fn list(
     args: &ListArgs,
     registry: &Registry,
@@ -416,7 +415,7 @@ fn workflow_table(registry: &Registry, room: Room) -> String {
     table.shown()
 }
 
-/// Where agents write workflows, and why there.
+/// The line that says into which directory agents write workflows, and why.
 fn written_to(authoring: Option<&Authoring>) -> String {
     let Some(Authoring { directory, reason }) = authoring else {
         return String::new();
@@ -446,7 +445,7 @@ fn agent_table(registry: &Registry, room: Room) -> String {
     table.shown()
 }
 
-/// The file of an agent that is written for a host, as its user calls it.
+/// The path of an agent that is a file of Claude Code, relative to the project or to the home directory.
 fn host_file(entry: &AgentEntry) -> Option<String> {
     let base = match entry.source {
         Source::ProjectHost => "",

@@ -1,9 +1,9 @@
-//! Logging to stderr. `RUST_LOG` chooses the lines; it cannot lift the rule below.
+//! Logging to stderr. `RUST_LOG` selects the lines, but cannot override the following rule.
 //!
-//! Only midex's own lines are shown with their words: they are written so that none holds what a caller sent or was sent.
-//! Other crates log whole messages, headers and panics, some of them as errors, and may do so in any later version. So of
-//! their events only those from `WARN` up are shown, with their place alone, and their spans, whose fields would prefix
-//! midex's own lines, not at all.
+//! Only midex's own lines are shown with their message and fields: they are written so that none contains data that a
+//! caller sent or received. Other crates log whole messages, headers and panics, some of them as errors, and may do so
+//! in any later version. Therefore their events are shown only from `WARN` up and only with their place. Their spans,
+//! whose fields would prefix midex's own lines, are not shown at all.
 //!
 //! Logging never blocks: lines are queued ([`queue`]), and each kind of line has a limit ([`kinds`]).
 
@@ -32,15 +32,16 @@ use tracing_subscriber::{
 use self::queue::Queue;
 use midex_domain::limits;
 
-/// The text in place of another crate's words.
+/// The text that replaces the message of another crate.
 const WITHHELD: &str = "its words are withheld: they may hold what was sent";
 
-/// The log of this process. Dropping it, also in a panic, flushes the queued lines, unless nobody reads stderr.
+/// The log of this process. Dropping it, also in a panic, flushes the queued lines, for at most
+/// [`limits::LOG_FLUSH_MAX`].
 #[derive(Debug)]
 pub(super) struct Log(Queue);
 
 impl Log {
-    /// Logs a line as it is.
+    /// Writes a line verbatim.
     pub(super) fn write_line(&self, line: &str) {
         self.0.push(format!("{line}\n").as_bytes());
     }
@@ -52,12 +53,12 @@ impl Drop for Log {
     }
 }
 
-/// Starts logging; a second start is ignored. A server logs at `info`; a command says itself what its user is to know, and logs
-/// nothing unless `RUST_LOG` asks for it.
+/// Starts logging; a second call has no effect. A server logs at `info`. Other commands print what the user has to
+/// know, and log nothing unless `RUST_LOG` is set.
 pub(super) fn init(serves: bool) -> Log {
     let queue = Queue::to(io::stderr());
     let usual = if serves {
-        // rmcp logs every refused call once more, and its words would be withheld anyway.
+        // rmcp logs every refused call again, and its message would be withheld anyway.
         "warn,rmcp=off,midex=info"
     } else {
         "off"
@@ -73,7 +74,7 @@ pub(super) fn init(serves: bool) -> Log {
     Log(queue)
 }
 
-/// The layers that format the chosen events: ours with their words, others with their place alone.
+/// The layers that format the selected events: midex's own with their message, others with only their place.
 fn lines<S>(queue: &Queue) -> impl Layer<S> + use<S>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
@@ -99,7 +100,7 @@ where
     ours.and_then(theirs)
 }
 
-/// Lets only so many lines of one kind pass. Lines are of one kind if they have the same place and the same error code.
+/// Limits the lines of one kind. Lines are of one kind if they have the same level, place and error code.
 struct RateLimit(Queue);
 
 impl<S> Filter<S> for RateLimit {
@@ -132,7 +133,7 @@ impl Visit for LineKind {
     fn record_debug(&mut self, _: &Field, _: &dyn Debug) {}
 }
 
-/// The crates whose log lines hold nothing that a caller sent.
+/// The crates whose log lines contain no data of callers.
 const OWN_CRATES: [&str; 10] = [
     "midex",
     "midex_catalog",
@@ -151,8 +152,8 @@ fn is_ours(metadata: &Metadata<'_>) -> bool {
     module.is_some_and(|name| OWN_CRATES.contains(&name))
 }
 
-/// Logs the place of a panic. A formatted message may hold a caller's text, so it is withheld: slicing a string within a
-/// character, for example, prints the string.
+/// Logs the place of a panic. A formatted panic message is withheld, because it may contain a caller's text: slicing a
+/// string inside a character, for example, prints the string.
 fn log_panic(panic: &panic::PanicHookInfo<'_>) {
     let place = panic.location().map(ToString::to_string);
     tracing::error!(
@@ -162,7 +163,7 @@ fn log_panic(panic: &panic::PanicHookInfo<'_>) {
     );
 }
 
-/// The message of a panic if it is a literal of the program.
+/// The message of a panic, if it is a string literal of the program.
 fn fixed_words(panic: &dyn Any) -> &'static str {
     panic
         .downcast_ref::<&'static str>()
@@ -195,7 +196,7 @@ mod tests {
         }
     }
 
-    /// The log of what `work` logs, with the filter `chosen`.
+    /// The log that `work` writes with the filter `chosen`.
     fn written(chosen: &str, work: impl FnOnce()) -> String {
         let written = Written::default();
         let queue = Queue::to(written.clone());
@@ -208,7 +209,7 @@ mod tests {
         String::from_utf8(bytes).unwrap()
     }
 
-    /// The ways of another crate to log a secret, at one level.
+    /// The ways in which another crate may log a secret at one level.
     macro_rules! foreign {
         ($target:literal, $level:expr) => {
             let span = tracing::span!(target: $target, $level, "serve", secret = CANARY);
@@ -238,7 +239,7 @@ mod tests {
                 foreign!("hyper::proto", Level::ERROR);
                 foreign!("sse_stream", Level::INFO);
                 foreign!("tokio", Level::DEBUG);
-                // A name that only begins like ours is another crate's.
+                // A crate whose name merely starts with a name of ours is another crate.
                 foreign!("midex_other", Level::TRACE);
             });
             assert!(!told.contains(CANARY), "{chosen}: {told}");

@@ -1,4 +1,4 @@
-//! `midex new`: writes a starting file that has no findings.
+//! `midex new`: writes a template file that passes validation.
 
 use std::path::{Path, PathBuf};
 
@@ -124,7 +124,7 @@ pub fn new(args: &NewArgs, config: &Config, mut out: Output<'_>) -> Result<u8> {
     out.write([&text[..], b"\n"].concat()).map(|()| EXIT_OK)
 }
 
-/// What comes next, for a person.
+/// The suggested next commands, for a person.
 fn next(kind: &str, name: &str, path: &str) -> String {
     let (name, path) = (quoted(&visible(name)), quoted(path));
     match kind {
@@ -137,7 +137,7 @@ fn next(kind: &str, name: &str, path: &str) -> String {
     }
 }
 
-/// A name without the extension of a definition file, and the format that the extension says.
+/// Splits the extension of a definition file from a name, and returns the format that it denotes.
 fn named(given: &str) -> (&str, Option<Format>) {
     let path = Path::new(given);
     if !registry::is_definition_file(path) {
@@ -147,7 +147,7 @@ fn named(given: &str) -> (&str, Option<Format>) {
     (name, Some(Format::of_path(path)))
 }
 
-/// Refuses a name whose extension says another format than that of the file.
+/// Refuses a name whose extension denotes another format than that of the file.
 fn agrees(said: Option<Format>, format: Format, name: &str) -> Result<()> {
     if said.is_none_or(|said| said == format) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! How commands print: their results to stdout, everything else to stderr.
+//! How commands print: results to stdout, everything else to stderr.
 
 use std::{
     fmt,
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{screen::Screen, value::json_text};
 use midex_domain::error::{Code, Error, Result, plain};
 
-/// How and where a command prints its result.
+/// The format and the destination of a command's result.
 pub struct Output<'a> {
     pub(super) json: bool,
     to: &'a mut (dyn Write + 'static),
@@ -26,12 +26,12 @@ impl fmt::Debug for Output<'_> {
 }
 
 impl<'a> Output<'a> {
-    /// Output to `to`: JSON, or text for people.
+    /// Output to `to`, as JSON or as text for people.
     pub fn new(json: bool, to: &'a mut (dyn Write + 'static)) -> Self {
         Self { json, to }
     }
 
-    /// Prints a value as indented JSON, or else the text for people.
+    /// Prints a value as indented JSON, or the text for people.
     pub(super) fn print(
         &mut self,
         json: impl FnOnce() -> Value,
@@ -44,7 +44,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Prints a list: as JSON each of its rows on a line of its own, or else the text for people.
+    /// Prints a list: as JSON one row per line, or the text for people.
     pub(super) fn rows(
         &mut self,
         json: impl FnOnce() -> Vec<Value>,
@@ -66,11 +66,11 @@ impl<'a> Output<'a> {
         self.print(|| reply.clone(), message)
     }
 
-    /// Prints text or bytes as they are.
+    /// Writes text or bytes unchanged.
     pub(super) fn write(&mut self, text: impl AsRef<[u8]>) -> Result<()> {
         let written = self.to.write_all(text.as_ref());
         match written.and_then(|()| self.to.flush()) {
-            // A reader that closes the pipe early, as `head` does, is no error.
+            // A reader that closes the pipe early, such as `head`, is not an error.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             written => written.map_err(unwritable),
         }

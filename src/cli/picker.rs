@@ -1,5 +1,5 @@
-//! Asks on a terminal which of several things is meant: a numbered list, answered by a number of it, or by a part of a name or
-//! of what is said of it.
+//! Asks at the terminal for one of several items: prints a numbered list, and reads a number or a part of a name or
+//! description.
 
 use std::fmt::Write as _;
 
@@ -11,19 +11,20 @@ use super::{
 };
 use midex_domain::{error::Result, limits};
 
-/// One of those that can be picked.
+/// An item that can be picked.
 #[derive(Clone, Debug)]
 pub(super) struct Choice {
-    /// What is typed for it.
+    /// The name, which can be typed to pick it.
     pub(super) key: String,
-    /// What is said of it, which names it too.
+    /// The description, which can be typed in part to pick it.
     pub(super) about: String,
-    /// What it asks, where it asks something.
+    /// The question that it waits with; empty if there is none.
     pub(super) question: String,
 }
 
-/// Asks which one is meant; `None` if nothing was chosen. Of more than [`limits::PICKED_MAX`] it shows the first and says so. An
-/// embedded server lets the store go before the question, so that an interrupt finds nothing open.
+/// Asks for one of the items; `None` if none was picked. Of more than [`limits::PICKED_MAX`] items it shows the first
+/// ones, and says so. An embedded server releases the store before the question, so that an interrupt leaves nothing
+/// open.
 pub(super) async fn pick(
     what: &str,
     choices: &[Choice],
@@ -80,13 +81,13 @@ enum Meant {
     Nothing,
     One(usize),
     None,
-    /// Digits that are no number of the list.
+    /// Digits that are not a number of the list.
     NoNumber,
     Several,
 }
 
-/// Digits alone are a number of the list, or a whole name, and never a part of one: whoever mistypes a number must not act on
-/// what happens to contain it.
+/// Finds the item that the text denotes. Digits alone are a full name or a number of the list, but never a part of a
+/// name: a mistyped number must not pick an item that happens to contain it.
 fn meant(said: &str, choices: &[Choice]) -> Meant {
     if said.is_empty() {
         return Meant::Nothing;
@@ -134,7 +135,7 @@ mod tests {
         for (said, expected) in [
             ("", Meant::Nothing),
             ("1", Meant::One(0)),
-            // An id counts before a number.
+            // A full name takes precedence over a number.
             ("2", Meant::One(2)),
             ("bc", Meant::One(1)),
             ("ab", Meant::Several),
@@ -142,7 +143,7 @@ mod tests {
             ("bug-fix", Meant::Several),
             ("nothing", Meant::None),
             ("?", Meant::None),
-            // Part of an id, and no number of the list.
+            // Part of a name, but not a number of the list.
             ("7", Meant::NoNumber),
             ("0", Meant::NoNumber),
             ("4", Meant::NoNumber),

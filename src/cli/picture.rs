@@ -1,5 +1,5 @@
-//! A workflow as a picture of text: its steps in waves, who or what does each, and where control goes besides; and of an
-//! execution where each stands.
+//! Draws a workflow as text: its steps in waves, who does each, and the transitions besides dependencies; for an
+//! execution also the state of each step.
 
 use std::fmt::Write as _;
 
@@ -11,27 +11,27 @@ use midex_domain::{
     view::{EdgeKind, GraphNode, GraphView, ON_FAILURE_TITLE},
 };
 
-/// The most columns of the names, and of who does them.
+/// The maximum width of the column of step names, and of the column of agents.
 const NAME_COLUMNS_MAX: usize = 28;
-/// From so few columns on, only names and signs are shown in a line.
+/// Below this width, a line shows only names and symbols.
 const COLUMNS_NARROW: usize = 50;
 
-/// What stands behind a step, as whoever draws it says.
+/// The caller's notes on a step.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
-    /// In the line of the step.
+    /// The note in the line of the step.
     pub(super) beside: String,
-    /// Each in a line below it.
+    /// The notes below it, each on a line.
     pub(super) below: Vec<String>,
 }
 
-/// The picture, with what `notes` says of each step.
+/// The drawing, with the `notes` of each step.
 pub(super) fn picture(
     graph: &GraphView,
     screen: &Screen,
     notes: impl Fn(&GraphNode) -> Notes,
 ) -> String {
-    // A program reads names whole.
+    // Names are not truncated in output for programs.
     let most = if screen.is_terminal() {
         NAME_COLUMNS_MAX
     } else {
@@ -64,7 +64,7 @@ pub(super) fn picture(
     text
 }
 
-/// The steps of `nodes` in their waves, each with its mark drawn by `draw`.
+/// The steps of `nodes` in waves. `draw` draws a step with the mark of its position in the wave.
 fn part(
     nodes: &[(&GraphNode, usize)],
     screen: &Screen,
@@ -84,7 +84,7 @@ fn part(
             };
             text += &draw((node, mark));
         }
-        // Steps one after another need no line between them.
+        // Consecutive waves of a single step need no line between them.
         if wave < last && (count > 1 || in_wave(wave + 1).count() > 1) {
             text += &screen.paint(Style::Dim, "   │");
             text.push('\n');
@@ -129,7 +129,7 @@ fn step(
     text
 }
 
-/// The sign of where a step stands; a dot where the graph is that of no execution.
+/// The symbol for the state of a step; a dot if the graph is not that of an execution.
 fn sign(node: &GraphNode) -> (&'static str, Option<Style>) {
     let Some(standing) = &node.standing else {
         return ("•", None);
@@ -143,7 +143,7 @@ fn sign(node: &GraphNode) -> (&'static str, Option<Style>) {
     (standing.sign(), Some(style))
 }
 
-/// The name of a step, with its rounds and its items: `build ×2 3/6`.
+/// The name of a step, with its number of visits and its finished items: `build ×2 3/6`.
 fn title(node: &GraphNode) -> String {
     let mut title = one_line(&node.id);
     let Some(standing) = &node.standing else {
@@ -161,7 +161,7 @@ fn title(node: &GraphNode) -> String {
     title
 }
 
-/// Who does a step, or what it is.
+/// The agent or the workflow that does a step, else its kind.
 fn who(node: &GraphNode) -> String {
     match (&node.agent, &node.workflow) {
         (Some(agent), _) => one_line(agent),
@@ -170,8 +170,8 @@ fn who(node: &GraphNode) -> String {
     }
 }
 
-/// When a step runs where that depends, where control goes from it but to what waits for it, what it waits for where that
-/// is not all, and what stands beside it.
+/// The lines below a step: its join, if it does not wait for all dependencies; its conditions and repetitions; and its
+/// transitions other than dependencies.
 fn ways(node: &GraphNode, graph: &GraphView) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(join) = &node.join {

@@ -1,4 +1,4 @@
-//! The flags of `midex serve` that say what it offers its clients.
+//! The flags of `midex serve` for the tools that it offers to clients.
 
 use clap::{Args, ValueEnum};
 

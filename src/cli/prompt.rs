@@ -1,5 +1,5 @@
-//! Reads what a person types, line by line: with editing, history and completion where the terminal can do that. Ctrl-C and
-//! Ctrl-D are answers too, so that whoever asks can say what was not done.
+//! Reads lines that a person types, with editing, history and completion if the terminal supports them. Ctrl-C and
+//! Ctrl-D are reported as answers, so that the caller can say what was not done.
 
 pub(super) mod stop;
 
@@ -20,10 +20,10 @@ use midex_domain::{
     limits,
 };
 
-/// What was typed.
+/// The result of reading a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Typed {
-    /// A line without its end; of a paste it may hold several.
+    /// A line without its line end; pasted text may hold several lines.
     Line(String),
     /// Ctrl-D, or the end of standard input.
     End,
@@ -31,15 +31,15 @@ pub(super) enum Typed {
     Interrupt,
 }
 
-/// A person at standard input.
+/// The reader of a person's input.
 pub(super) enum Prompt {
-    /// Lines as they come: the terminal is a simple one, or what is asked goes elsewhere than what is printed.
+    /// Reads plain lines: the terminal cannot edit, or stdin, stdout and stderr are not all terminals.
     Plain(Input),
     Edited(Editing),
 }
 
 impl Prompt {
-    /// Standard input. Lines are edited where it, stdout and stderr are the same kind of terminal.
+    /// A prompt on standard input. Lines are edited if stdin, stdout and stderr are terminals that support it.
     pub(super) fn stdin() -> Self {
         let terminals = [
             io::stdin().is_terminal(),
@@ -54,8 +54,8 @@ impl Prompt {
         }
     }
 
-    /// Asks for a line; `choices` complete what is begun. An embedded server lets the store go while the line is slow to
-    /// come.
+    /// Asks for a line; `choices` complete a begun word. If the line is slow to arrive, the embedded server releases
+    /// the store.
     ///
     /// # Errors
     /// `LIMIT_EXCEEDED` past [`limits::FRAME_BYTES_MAX`]; `FILE_UNUSABLE` where standard input cannot be read.
@@ -78,13 +78,13 @@ impl Prompt {
     }
 }
 
-/// Whether the terminal says that it can do no more than print.
+/// Whether `TERM` names a terminal that can only print.
 fn is_simple() -> bool {
     let term = std::env::var("TERM").unwrap_or_default();
     ["", "dumb", "cons25", "emacs"].contains(&term.as_str())
 }
 
-/// A line editor in a thread of its own, for it waits for keys.
+/// A line editor on a thread of its own, because it blocks while it waits for keys.
 pub(super) struct Editing {
     asked: mpsc::Sender<(String, Vec<String>)>,
     typed: channel::UnboundedReceiver<Result<Typed>>,
@@ -137,7 +137,7 @@ impl Editing {
     }
 }
 
-/// A command that ends while a line is read leaves the terminal as it was.
+/// Restores the terminal if the command ends while a line is read.
 impl Drop for Editing {
     fn drop(&mut self) {
         stop::give_back();
@@ -188,7 +188,7 @@ fn unreadable(why: &str) -> Error {
         )
 }
 
-/// What may be typed: completes it.
+/// The choices that complete a begun word.
 #[derive(Default)]
 struct Choices(Vec<String>);
 
@@ -207,7 +207,7 @@ impl Completer for Choices {
     }
 }
 
-/// It has no hints: it is what the editor asks first once it has the terminal.
+/// Offers no hints. The editor calls this first after it has set the terminal, so it is the place to adjust the modes.
 impl Hinter for Choices {
     type Hint = String;
 

@@ -1,14 +1,15 @@
-//! Questions before what cannot be undone: asked on a terminal alone, and left out where a flag has answered them.
+//! Asks for confirmation before actions that cannot be undone. Works only at a terminal; a script passes a flag
+//! instead.
 
 use std::io::{self, IsTerminal, Write as _};
 
 use super::{link::Link, run::input::Input, unwritable};
 use midex_domain::error::{Code, Error, Result};
 
-/// Asks a question; true where the answer is yes. `flag` answers it for a script.
+/// Asks a question; true if the answer is yes. `flag` is the flag that a script passes instead.
 ///
 /// # Errors
-/// `USAGE_INVALID` where there is no terminal to ask on.
+/// `USAGE_INVALID` if there is no terminal.
 pub(super) async fn ask(question: &str, flag: &'static str, link: &mut Link<'_>) -> Result<bool> {
     if !is_possible() {
         let message = format!("there is no terminal to ask on: {question}");
@@ -25,17 +26,17 @@ pub(super) async fn ask(question: &str, flag: &'static str, link: &mut Link<'_>)
     Ok(is_yes)
 }
 
-/// Whether an answer asks what can be answered.
+/// Whether an answer asks for help.
 pub(super) fn asks_for_help(said: &str) -> bool {
     ["?", "help"].contains(&said)
 }
 
-/// Whether a person can be asked.
+/// Whether stdin and stderr are terminals, so that a person can be asked.
 pub(super) fn is_possible() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Writes to stderr, and ends no line.
+/// Writes to stderr without adding a line end.
 pub(super) fn prompt(text: &str) -> Result<()> {
     let mut stderr = anstream::stderr().lock();
     let told = stderr

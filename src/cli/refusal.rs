@@ -1,4 +1,4 @@
-//! Reports the error of a command: as text with what to do next, or as JSON.
+//! Reports the error of a command: as text with a suggested action, or as JSON.
 
 use std::io::Write as _;
 
@@ -21,7 +21,7 @@ pub(super) fn report(error: &Error, json: bool, hints: &Hints) {
     let _ = writeln!(anstream::stderr().lock(), "{reported}");
 }
 
-/// The error as it is reported; a server writes it to its log.
+/// The error as it is reported. A server writes it to its log.
 pub(super) fn reported(error: &Error, json: bool, hints: &Hints) -> String {
     if !json {
         return described(error, hints);
@@ -32,7 +32,7 @@ pub(super) fn reported(error: &Error, json: bool, hints: &Hints) -> String {
     json_text(&Value::Object(whole), false)
 }
 
-/// Says what is wrong with the command line, or prints the help that it asks for.
+/// Prints the error of an invalid command line, or the help that it requests.
 pub(super) fn refuse(error: &clap::Error) {
     let asks_for_json = std::env::args_os().any(|argument| argument == "--json");
     if !(asks_for_json && error.use_stderr()) {
@@ -46,12 +46,12 @@ pub(super) fn refuse(error: &clap::Error) {
     report(&error, true, &Hints::new(String::new()));
 }
 
-/// Warns the user of a command that did its work.
+/// Prints a warning of a command that succeeded.
 pub(super) fn warn(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "warning: {}", visible(text));
 }
 
-/// An error as text: the message with its violations, and what to do next.
+/// An error as text: the message, its violations, and a suggested action.
 fn described(error: &Error, hints: &Hints) -> String {
     let help = match corrected(error) {
         Some(command) => format!("Run `{command}`, if that is meant"),
@@ -60,7 +60,7 @@ fn described(error: &Error, hints: &Hints) -> String {
     format!("{}\n  help: {}", wrong(error), visible(&help))
 }
 
-/// The command that was given, with the workflow that may have been meant in the place of the one that is not there.
+/// The given command line with an unknown workflow name replaced by the nearest known one.
 fn corrected(error: &Error) -> Option<String> {
     let text = |name: &str| error.context(name).and_then(Value::as_str);
     let near = text("nearest").filter(|_| error.code() == Code::WorkflowNotFound)?;
@@ -71,11 +71,11 @@ fn corrected(error: &Error) -> Option<String> {
     Some(format!("midex {}", words.join(" ")))
 }
 
-/// The flags that name a workflow.
+/// The flags whose value is a workflow name.
 const NAMING: [&str; 2] = ["--from", "--print"];
 
-/// The words of a command with `near` in the place of `asked`: behind a flag that names a workflow, else where it stands
-/// first behind the command, and is no value of another flag.
+/// The words of a command line with `asked` replaced by `near`: after a flag that names a workflow, else at its first
+/// occurrence that is not the value of another flag.
 fn with_name(given: &[String], asked: &str, near: &str) -> Option<Vec<String>> {
     let mut words = given.to_vec();
     let is_naming = |word: &str| NAMING.contains(&word);
@@ -96,7 +96,7 @@ fn with_name(given: &[String], asked: &str, near: &str) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// Whether the word behind this one is its value, whatever the command.
+/// Whether this word is a flag, of any command, that takes the next word as its value.
 fn takes_value(flag: &str) -> bool {
     fn has(command: &clap::Command, name: &str) -> bool {
         let is_it =
@@ -108,10 +108,10 @@ fn takes_value(flag: &str) -> bool {
     name.is_some_and(|name| has(&<Cli as clap::CommandFactory>::command(), name))
 }
 
-/// The message of an error, with each violation on a line of its own.
+/// The message of an error, with each violation on a separate line.
 pub(super) fn wrong(error: &Error) -> String {
     let mut text = format!("error[{}]: {}", error.code(), one_line(&headline(error)));
-    // What one violation says, the message may have said.
+    // A violation with the same text as the message is not repeated.
     let is_said = |violation: &&Violation| error.message() == violation.message;
     for violation in error.violations().iter().filter(|one| !is_said(one)) {
         let place = place(error, &violation.path);
@@ -130,7 +130,8 @@ pub(super) fn wrong(error: &Error) -> String {
     text
 }
 
-/// The message. A person has typed no arguments of a tool, and knows none of its schema.
+/// The message for a person. Messages about the arguments of a tool are replaced: a person did not type these
+/// arguments.
 fn headline(error: &Error) -> String {
     let is_of_tool = error.message().starts_with("the arguments of ");
     if error.code() == Code::ArgumentsInvalid && is_of_tool && !error.violations().is_empty() {
@@ -139,7 +140,7 @@ fn headline(error: &Error) -> String {
     error.message().to_owned()
 }
 
-/// What a violation is of: of the arguments of a tool by its name.
+/// The place of a violation. For arguments of a tool it is the argument's name.
 fn place<'a>(error: &Error, path: &'a str) -> &'a str {
     match path {
         "" => "/",

@@ -1,4 +1,4 @@
-//! `midex resolve`: says what came of a step that the server was cut off in.
+//! `midex resolve`: records the outcome of a step that was interrupted by a stop of the server.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ use midex_domain::{
 };
 use midex_server::config::Config;
 
-/// What it asks for.
+/// The executions that this command offers.
 const ASKS: Asks = Asks {
     command: "midex resolve",
     state: "open",
@@ -71,7 +71,7 @@ pub(super) async fn resolve(
     end_changed(link, answer, flags, out).await
 }
 
-/// Resolves the step, after questions for what the arguments leave out; `None` if one was not answered.
+/// Resolves the step after asking for missing arguments; `None` if a question was not answered.
 async fn asked(args: ResolveArgs, link: &mut Link<'_>) -> Result<Option<Value>> {
     let mut verdict = args.verdict;
     if verdict.is_empty() {
@@ -102,7 +102,7 @@ impl VerdictArgs {
         !self.retry && self.failed.is_none() && self.output.is_none()
     }
 
-    /// Asks on a terminal whether the step took effect.
+    /// Asks at the terminal whether the step took effect.
     async fn pick(link: &mut Link<'_>) -> Result<Option<Self>> {
         if !is_possible() {
             let message = "nothing says whether the step took effect";
@@ -144,7 +144,7 @@ impl VerdictArgs {
     }
 }
 
-/// Calls the tool for the execution and the step that are meant; `None` if none was picked.
+/// Calls the tool for the named or picked execution and step; `None` if none was picked.
 async fn named(
     link: &mut Link<'_>,
     said: Option<String>,
@@ -167,7 +167,7 @@ async fn named(
     Ok(resolved.flatten())
 }
 
-/// Calls the tool with the visit and the attempt that are open now, so that a repeated call cannot resolve a later attempt.
+/// Calls the tool with the current visit and attempt, so that a repeated call cannot resolve a later attempt.
 async fn call_for_attempt(link: &mut Link<'_>, mut arguments: Value) -> Result<Value> {
     let id = arguments["execution_id"].as_str().unwrap_or_default();
     let status = link.read_of("workflow_status", id).await?;
@@ -177,7 +177,7 @@ async fn call_for_attempt(link: &mut Link<'_>, mut arguments: Value) -> Result<V
         wait["waits_for"] == "unknown" && wait["step_name"] == arguments["step_name"] && is_item
     };
     let meant: Vec<_> = waits.filter(is_meant).collect();
-    // If no attempt matches, or several do, the tool refuses the call and says so.
+    // If no attempt matches, or several do, the tool refuses the call with a message.
     if let [wait] = meant.as_slice() {
         (arguments["visit"], arguments["attempt"]) =
             (wait["visit"].clone(), wait["attempt"].clone());

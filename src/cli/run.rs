@@ -91,7 +91,7 @@ pub(super) struct OutputFrom {
     agent: agent::AgentArgs,
 }
 
-/// Runs a workflow, or goes on with an execution of it. All arguments are checked before anything is started.
+/// Runs a workflow, or continues an existing execution. All arguments are checked before anything is started.
 pub(super) async fn run(
     args: RunArgs,
     config: &Config,
@@ -145,7 +145,7 @@ pub(super) async fn run(
     code
 }
 
-/// The workflow that a person at the terminal picks; `None` where they pick none.
+/// Lets the person at the terminal pick a workflow; `None` if they pick none.
 async fn picked(config: &Config, is_json: bool, link: &mut Link<'_>) -> Result<Option<String>> {
     if is_json || !question::is_possible() {
         return Err(Error::new(Code::UsageInvalid, "no workflow is named")
@@ -165,7 +165,8 @@ async fn picked(config: &Config, is_json: bool, link: &mut Link<'_>) -> Result<O
     Ok(picked.map(|at| choices.swap_remove(at).key))
 }
 
-/// The flags of the inputs as they were given, each behind a space; `None` where they cannot be typed again as they are shown.
+/// The `--inputs` and `--input` flags as they were given, each after a space. `None` if they are too long to print or
+/// hold characters that a terminal does not show, so that they could not be retyped.
 fn inputs_flags(args: &RunArgs) -> Option<String> {
     let whole = args.inputs.iter().map(|it| (" --inputs ", it));
     let all = whole.chain(args.input.iter().map(|it| (" --input ", it)));
@@ -176,7 +177,8 @@ fn inputs_flags(args: &RunArgs) -> Option<String> {
     is_told.then_some(flags)
 }
 
-/// A new execution id, made here so that a start whose reply is lost can be sent again.
+/// Generates an execution id. The client chooses it, so that a start whose reply is lost can be repeated with the same
+/// id.
 fn new_id() -> String {
     ExecutionId::generate(SystemClock.now(), &SystemIds).to_string()
 }
@@ -185,18 +187,18 @@ fn new_id() -> String {
 enum End {
     /// The execution has ended, with this `status` and `history`.
     Ended(Box<Value>),
-    /// The command stopped, for this reason; the execution can go on.
+    /// The command stopped, for this reason; the execution can be continued.
     Stopped(String),
     /// The execution is paused.
     Paused(Pause),
 }
 
-/// Why an execution is paused, for people, and what lifts it.
+/// Why an execution is paused, in words for a person, and the commands that resume it.
 struct Pause {
     why: String,
-    /// The commands that lift it.
+    /// The commands that resume the execution.
     lifting: Vec<String>,
-    /// Whether a gate can be answered.
+    /// Whether a gate is open, which can be answered at the prompt.
     is_at_gate: bool,
 }
 
@@ -205,23 +207,23 @@ fn owned(value: &Value) -> Option<String> {
 }
 
 struct Runner<'a> {
-    /// The flags that further commands need to reach the same executions.
+    /// The flags that a follow-up command needs to reach the same executions.
     flags: &'a str,
     link: Link<'a>,
     page: Page<'a>,
     source: OutputSource,
     /// The workflow, once it is known.
     workflow: Option<String>,
-    /// The flags that say who does the steps.
+    /// The flags that choose the source of outputs, to print in a follow-up command.
     by: String,
     id: String,
-    /// The execution that is worked at: that one, or a child below it.
+    /// The execution whose steps are open now: `id` itself, or a child execution below it.
     at: String,
     /// Whether `--id` was given.
     is_named: bool,
     /// The inputs that were given.
     inputs: Option<Value>,
-    /// The flags that gave them, where they can be told.
+    /// The flags that gave the inputs, to print in a follow-up command; `None` as in [`inputs_flags`].
     inputs_flags: Option<String>,
     /// The values of `--input` by name, as they were written.
     single: Vec<(String, String)>,
@@ -230,11 +232,12 @@ struct Runner<'a> {
     begun: Begun,
 }
 
-/// Whether there is an execution to go on with.
+/// Whether the execution exists, so that it can be continued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Begun {
     No,
-    /// It was asked to begin, and nobody answered: the same id begins it or goes on with it.
+    /// The start was requested, but no reply arrived. Running again with the same id starts the execution or continues
+    /// it.
     Perhaps,
     Yes,
 }
@@ -256,7 +259,7 @@ impl Runner<'_> {
         self.work().await
     }
 
-    /// Goes from step to step until there is no more to do.
+    /// Works on one open step after another until the execution ends, is paused, or the command has to stop.
     async fn work(&mut self) -> Result<End> {
         let mut complaint: Option<(String, Error)> = None;
         loop {
@@ -284,7 +287,8 @@ impl Runner<'_> {
         }
     }
 
-    /// A refusal, if its turn can still be answered; else it is told, and what was typed for that turn is let go.
+    /// Returns the refusal if the turn it is about is still open. Otherwise prints it, and prints the draft as not
+    /// recorded.
     fn of_turn(&mut self, of: &str, error: Error, steps: &[Value]) -> Option<Error> {
         if steps.first().is_some_and(|step| turn(step) == of) {
             return Some(error);
@@ -294,8 +298,8 @@ impl Runner<'_> {
         None
     }
 
-    /// Waits for open steps and returns them with live tokens; or returns how the run ended. Where the execution waits for a
-    /// child, it is the child that is worked at.
+    /// Waits until steps are open and returns them with live tokens, or returns how the run ended. While the execution
+    /// waits for a child execution, the steps are those of the child.
     async fn open_steps(&mut self) -> Result<Result<Vec<Value>, End>> {
         loop {
             // Registered before `wait` prints anything, so that a Ctrl-Z after that always releases the store.
@@ -314,7 +318,7 @@ impl Runner<'_> {
             if *state == State::Paused.as_str() {
                 let status = self.link.read_of("workflow_status", &self.at).await?;
                 if status["state"] != State::Paused.as_str() {
-                    // Somebody let it go on meanwhile.
+                    // The execution was resumed between the two reads.
                     continue;
                 }
                 return Ok(Err(End::Paused(paused(&status))));
@@ -333,7 +337,8 @@ impl Runner<'_> {
         }
     }
 
-    /// The final status and, unless the execution completed, its history: that shows which effects were taken back.
+    /// The final status and, unless the execution completed, its step history: the page lists the compensated effects
+    /// from it.
     async fn ended(&mut self, status: Value) -> Result<End> {
         let history = if status["state"] == State::Completed.as_str() {
             Value::Null
@@ -349,7 +354,7 @@ impl Runner<'_> {
         steps::read_as(&mut self.link, &self.at, "worker").await
     }
 
-    /// A child that is waited for and has not ended.
+    /// Returns a child execution that `current` waits for and that has not ended.
     async fn open_child(&mut self, current: &Value) -> Result<Option<String>> {
         let waits = current["waits"].as_array().into_iter().flatten();
         if waits.clone().all(|wait| wait["waits_for"] != "child") {
@@ -357,7 +362,7 @@ impl Runner<'_> {
         }
         let status = self.link.read_of("workflow_status", &self.at).await?;
         for child in waits.filter_map(|wait| child_of(&status, wait)) {
-            // One that is about to begin is not there yet.
+            // A child that is about to be started does not exist yet.
             let Some(found) = self.status_of(&child).await? else {
                 continue;
             };
@@ -376,11 +381,11 @@ impl Runner<'_> {
         }
     }
 
-    /// Pauses the execution: the next read says so, and how it goes on.
+    /// Pauses the execution. The next read reports the pause, and the commands that resume it.
     async fn pause(&mut self) -> Result<()> {
         let arguments = json!({ "execution_id": self.at });
         match self.link.call("execution.pause", arguments).await {
-            // Somebody was faster: the next read says how it stands.
+            // Another client changed the state first: the next read reports the current state.
             Err(error) if error.code() != Code::StateTransitionRefused => Err(error),
             _ => Ok(()),
         }
@@ -402,14 +407,15 @@ impl Runner<'_> {
         }
     }
 
-    /// The status of the execution that `--id` names, if there is one of this name or if it is a word for one.
+    /// Returns the status of the execution that `--id` names. The value is an id, a word such as `@last`, or, without a
+    /// workflow, the beginning of an id. `None` if nothing matches, so that `--id` names a new execution.
     async fn existing(&mut self) -> Result<Option<Value>> {
         let id = self.id.clone();
         if let Some(status) = self.status_of(&id).await? {
             return Ok(Some(status));
         }
         let meant = match execution_id::of_word(&mut self.link, &id).await? {
-            // Without a workflow nothing can be started: it is a part of an id.
+            // Without a workflow nothing can be started, so the value must be the beginning of an existing id.
             None if self.workflow.is_none() => {
                 let unknown = no_execution(&id);
                 Some(execution_id::meant(&mut self.link, &id, unknown).await?)
@@ -423,7 +429,10 @@ impl Runner<'_> {
         self.status_of(&id).await
     }
 
-    /// Goes on with an existing execution, which must be of the same workflow and inputs.
+    /// Continues an existing execution.
+    ///
+    /// # Errors
+    /// `EXECUTION_ID_TAKEN` if its workflow or its inputs differ from those that were given.
     async fn go_on(&mut self, status: Value) -> Result<()> {
         let taken = |what: String| {
             Error::new(Code::ExecutionIdTaken, what)
@@ -451,7 +460,8 @@ impl Runner<'_> {
         self.page.resumed(reply, &status, &current["inputs"])
     }
 
-    /// Waits until the execution moves, and shows meanwhile what for.
+    /// Waits until the execution has a new revision, and shows meanwhile what it waits for. On Ctrl-Z it releases the
+    /// store, stops the process, and returns when the process continues.
     async fn wait(&mut self, current: &Value, stop_request: &mut StopRequest) -> Result<()> {
         self.page.waits(current)?;
         let arguments = json!({
@@ -470,13 +480,13 @@ impl Runner<'_> {
                 }
             }
         }
-        // Whoever brings what is waited for needs the store.
+        // Another process may need the store to answer what this execution waits for.
         self.link.release().await?;
         stop::stop();
         Ok(())
     }
 
-    /// Prints how the run ended, and the command that goes on if the execution can; returns the exit code.
+    /// Prints how the run ended and, if the execution can be continued, the command for that. Returns the exit code.
     fn report_end(&mut self, end: Result<End>) -> Result<u8> {
         self.source.close();
         self.source.draft.spill();
@@ -509,7 +519,7 @@ impl Runner<'_> {
                 Ok(EXIT_FINDINGS)
             }
             Err(error) if self.begun != Begun::No => {
-                // The same command would start another execution.
+                // The hint names the execution id: repeating the original command would start another execution.
                 let retry = format!("Run `{}`", self.command());
                 let flags = self.flags.to_owned();
                 report(&error, self.page.json(), &Hints { flags, retry });
@@ -521,7 +531,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Why it stops, with what [`Self::command`] lacks.
+    /// The reason for stopping, with a note if [`Self::command`] had to leave the inputs out.
     fn with_left_out(&self, why: String) -> String {
         if self.begun != Begun::Perhaps || self.inputs_flags.is_some() {
             return why;
@@ -530,11 +540,11 @@ impl Runner<'_> {
         format!("{why}{between}{LEFT_OUT}")
     }
 
-    /// The command that goes on with the execution.
+    /// The command that continues the execution.
     fn command(&self) -> String {
         let workflow = self.workflow.as_deref().map(quoted);
         let workflow = workflow.map_or_else(String::new, |name| format!(" {name}"));
-        // Where it has not begun the same command begins it.
+        // If the start was not confirmed, this command may have to start the execution, so it needs the inputs.
         let inputs = self.inputs_flags.as_deref();
         let inputs = inputs.filter(|_| self.begun == Begun::Perhaps);
         let inputs = inputs.unwrap_or_default();
@@ -547,7 +557,7 @@ impl Runner<'_> {
     }
 }
 
-/// What is said where a command cannot be told with its inputs.
+/// The note for a command that is printed without its inputs.
 const LEFT_OUT: &str =
     "The inputs are too long or too odd to be told: add their flags as they were given";
 

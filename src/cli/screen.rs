@@ -1,4 +1,5 @@
-//! Prepares text for stdout: without control characters, cut or wrapped to the width, and styled only on a terminal.
+//! Prepares text for stdout: removes control characters, truncates or wraps to the width, and styles only on a
+//! terminal.
 
 use std::{
     fmt::Write as _,
@@ -10,13 +11,13 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::visible::visible;
 
-/// The width if stdout is no terminal.
+/// The width if stdout is not a terminal.
 const COLUMNS_ELSEWHERE: usize = 120;
 /// The width of a terminal that does not report one.
 const COLUMNS_UNKNOWN: usize = 80;
-/// The rows of a terminal that does not report them.
+/// The number of rows of a terminal that does not report it.
 const ROWS_UNKNOWN: usize = 24;
-/// The least width that text is wrapped to.
+/// The minimum width for wrapping text.
 const COLUMNS_MIN: usize = 12;
 
 /// The properties of stdout: its width, and whether it takes color.
@@ -30,13 +31,13 @@ pub(super) struct Screen {
 /// The style of a piece of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
-    /// A title.
+    /// For titles.
     Bold,
-    /// A less important text.
+    /// For less important text.
     Dim,
-    /// A success.
+    /// For a success.
     Good,
-    /// A failure.
+    /// For a failure.
     Bad,
 }
 
@@ -65,7 +66,7 @@ impl Screen {
         self.columns.is_some()
     }
 
-    /// Whether stdout takes no escape sequences.
+    /// Whether stdout accepts no escape sequences.
     pub(super) fn is_plain(&self) -> bool {
         !self.color
     }
@@ -75,7 +76,7 @@ impl Screen {
         self.columns.unwrap_or(COLUMNS_ELSEWHERE)
     }
 
-    /// Paints `text`, which holds no control characters.
+    /// Styles `text`, which must not contain control characters.
     pub(super) fn paint(&self, style: Style, text: &str) -> String {
         if self.color && !text.is_empty() {
             format!("\u{1b}[{}m{text}\u{1b}[0m", style.code())
@@ -84,7 +85,7 @@ impl Screen {
         }
     }
 
-    /// Paints the state of an execution.
+    /// Styles the state of an execution.
     pub(super) fn state(&self, state: &str) -> String {
         let shown = visible(state);
         match state {
@@ -94,8 +95,8 @@ impl Screen {
         }
     }
 
-    /// A text of several lines, without control characters, each behind `margin` and in this style. On a terminal long lines
-    /// are broken between words.
+    /// A text of several lines without control characters, each line after `margin` and in this style. On a terminal,
+    /// long lines are wrapped between words.
     pub(super) fn block(&self, style: Option<Style>, margin: &str, text: &str) -> String {
         let mut block = String::new();
         for line in text.trim_end().lines().map(untabbed) {
@@ -112,7 +113,8 @@ impl Screen {
         block
     }
 
-    /// [`Self::block`], whose first line begins with `lead` and the others with as many blanks: so many `columns`.
+    /// As [`Self::block`], but the first line begins with `lead`, which is `columns` wide, and the others are indented
+    /// to match.
     pub(super) fn hanging(
         &self,
         (lead, columns): (&str, usize),
@@ -123,14 +125,14 @@ impl Screen {
         self.block(style, &margin, text).replacen(&margin, lead, 1)
     }
 
-    /// A value behind its name, which takes so many columns.
+    /// A name, padded to this width, and its value.
     pub(super) fn named(&self, name: &str, columns: usize, value: &str) -> String {
         let name = self.paint(Style::Dim, &format!("{name:<columns$}"));
         let lead = (&*format!("  {name} "), columns + 3);
         self.hanging(lead, None, value)
     }
 
-    /// A table without borders. Each row takes one line: on a terminal cells that are too long are cut.
+    /// A table without borders. Each row takes one line: on a terminal, cells that are too long are truncated.
     pub(super) fn table(&self, header: &[&str]) -> Table {
         let mut table = Table::new();
         table
@@ -161,7 +163,7 @@ pub(super) fn row(cells: impl IntoIterator<Item = String>) -> Row {
     row
 }
 
-/// The rows of the terminal.
+/// The number of rows of the terminal.
 pub(super) fn rows() -> usize {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
     let rows = size.map_or(0, |size| usize::from(size.ws_row));
@@ -188,7 +190,7 @@ pub(super) fn one_line(text: &str) -> String {
     visible(&words.join(" "))
 }
 
-/// `text` in at most so many columns; `…` shows where it was cut.
+/// Truncates `text` to this width, with `…` at the end.
 pub(super) fn cut(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();
@@ -203,12 +205,12 @@ pub(super) fn cut(text: &str, columns: usize) -> String {
     text.chars().take_while(fits).chain(['…']).collect()
 }
 
-/// Expands tabs, which [`visible`] would replace, and makes the line visible.
+/// Expands tabs, which [`visible`] would replace, and replaces other control characters.
 fn untabbed(line: &str) -> String {
     visible(&line.replace('\t', "    "))
 }
 
-/// The indent of the continuation of a wrapped line: under its text, also in a list.
+/// The indentation of continuation lines: below the text of the line, after a list marker.
 fn indent_of(line: &str) -> usize {
     let text = line.trim_start_matches(' ');
     let behind = text.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -220,13 +222,13 @@ fn indent_of(line: &str) -> usize {
     line.len() - text.len() + marker
 }
 
-/// A text with blanks behind it up to so many columns.
+/// Pads a text with blanks to this width.
 pub(super) fn padded(text: &str, columns: usize) -> String {
     let missing = columns.saturating_sub(text.width());
     format!("{text}{}", " ".repeat(missing))
 }
 
-/// A line broken between words.
+/// Wraps a line between words.
 pub(super) fn wrapped(line: &str, columns: usize) -> Vec<String> {
     let columns = columns.max(COLUMNS_MIN);
     if line.width() <= columns {
@@ -250,13 +252,13 @@ pub(super) fn wrapped(line: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// Punctuation that begins no line, and that ends none.
+/// Punctuation that must not begin a line, and punctuation that must not end one.
 const BEGINS_NO_LINE: &str =
     "、。，．：；！？）］｝」』】〉》〕ー々ぁぃぅぇぉっゃゅょァィゥェォッャュョ…";
 const ENDS_NO_LINE: &str = "（［｛「『【〈《〔";
 
-/// The parts of a word between which a line may end: those that it has beside wide characters, as Chinese and Japanese have no
-/// blanks.
+/// The parts of a word between which a line may be broken: next to wide characters, because Chinese and Japanese are
+/// written without blanks.
 fn pieces(word: &str) -> Vec<&str> {
     let is_wide = |c: char| c.width() == Some(2);
     let (mut pieces, mut from, mut before) = (Vec::new(), 0, None::<char>);

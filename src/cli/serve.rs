@@ -59,23 +59,25 @@ impl TransportArgs {
         self.http.is_none() || self.stdio
     }
 
-    /// Whether a host that starts this server is not answered: a file gave the address, and it is served alone.
+    /// Whether the server does not answer a host that starts it: the address comes from a file, and stdio is not
+    /// served.
     pub(super) fn answers_no_host(&self) -> bool {
         self.http_is_usual && !self.serves_stdio()
     }
 
-    /// Whether the server ends when its host closes its streams: a file gave the address to every server of the user, and
-    /// one that nobody asked for must not stay behind.
+    /// Whether the server ends when its host closes the streams. If the address comes from a file, every server that a
+    /// host starts gets it, and must not keep running after its host.
     fn ends_with_host(&self) -> bool {
         self.http_is_usual && self.serves_stdio()
     }
 
-    /// Whether this server can do without HTTP after this error: a file gave every server of the user the same address.
+    /// Whether the server can continue without HTTP after this error: the address comes from a file, so that another
+    /// server of the user may have taken it.
     fn is_only_wished(&self, error: &Error) -> bool {
         self.ends_with_host() && error.code() == Code::AddressUnusable
     }
 
-    /// Looks for what would keep a server from listening at its HTTP address, without listening there.
+    /// Checks the HTTP settings without listening.
     ///
     /// # Errors
     /// `FILE_UNUSABLE` and `USAGE_INVALID`, which also end `midex serve`.
@@ -84,7 +86,7 @@ impl TransportArgs {
             .map_or(Ok(()), |address| self.token_for(address).map(drop))
     }
 
-    /// The token that guards this address, which needs one where others than this machine reach it.
+    /// The bearer token for this address. It is required if the address is not a loopback one.
     fn token_for(&self, address: SocketAddr) -> Result<Option<streamable::BearerToken>> {
         let token = self
             .http_token_file
@@ -126,7 +128,7 @@ impl TransportArgs {
     }
 }
 
-/// Parses the address to listen on. No name is looked up, except for `localhost`.
+/// Parses the address to listen on. Names are not resolved, except `localhost`.
 fn address(text: &str) -> Result<SocketAddr, String> {
     let port = text.strip_prefix("localhost:");
     let here = port.map(|port| format!("127.0.0.1:{port}"));
@@ -140,13 +142,14 @@ fn bound(address: SocketAddr) -> io::Result<TcpListener> {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
         SocketAddr::V6(_) => TcpSocket::new_v6()?,
     };
-    // The next server can bind the address at once, while connections of the last one are in TIME_WAIT.
+    // Allow the next server to bind the address at once, while connections of this one are in TIME_WAIT.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(limits::HTTP_BACKLOG)
 }
 
-/// The most connections: each takes a file descriptor, so the soft limit of descriptors is raised to the hard limit first.
+/// The maximum number of connections. Each takes a file descriptor, so the soft limit is raised to the hard limit
+/// first.
 fn connections_max() -> usize {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut files = getrlimit(Resource::Nofile);
@@ -165,12 +168,12 @@ fn connections_max() -> usize {
         .clamp(limits::HTTP_CONNECTIONS_MIN, limits::HTTP_CONNECTIONS_MAX)
 }
 
-/// What is said on a terminal, where no host has started the server.
+/// The message if a person has started the server in a terminal.
 const WAITS: &str = "midex waits for an MCP client on standard input; a host starts it so: `midex serve`, written into its \
                      configuration by `midex install`; Ctrl-C ends it";
 
-/// Serves until a signal comes; if it serves standard input and output, and no flag gave an address, until the client closes
-/// them.
+/// Serves until a signal arrives. If it serves stdio, and no flag gave an HTTP address, it also ends when the client
+/// closes the streams.
 pub(super) async fn serve(
     config: Config,
     transports: TransportArgs,
@@ -178,7 +181,7 @@ pub(super) async fn serve(
     log: &Log,
 ) -> Result<u8> {
     let listening = match transports.listen() {
-        // A server that its host speaks to over its streams must not end for that.
+        // A server that its host talks to over stdio must not end because of this.
         Err(error) if transports.is_only_wished(&error) => {
             warn_of(&error);
             None
@@ -232,9 +235,9 @@ pub(super) async fn serve(
         .map(|()| EXIT_OK)
 }
 
-/// Says that it serves, and to a person what it waits for.
+/// Logs the start-up lines and, if a person has started the server, what it waits for.
 fn announce(lines: &[String], transports: &TransportArgs, log: &Log) {
-    // A person wants to know that it runs, and not what it lists to a host.
+    // A person needs only the first line; the others list the offered tools for a host.
     let is_person = io::stderr().is_terminal();
     let shown = if is_person { 1 } else { lines.len() };
     for line in &lines[..shown] {
@@ -245,7 +248,7 @@ fn announce(lines: &[String], transports: &TransportArgs, log: &Log) {
     }
 }
 
-/// Logs what is wrong with the directories of a configuration.
+/// Logs problems with the directories of a configuration.
 fn warn_of_directories(config: &Config) {
     let named = [&config.workflows_dir, &config.agents_dir];
     for missing in named.into_iter().flatten().filter(|dir| !dir.is_dir()) {
@@ -262,13 +265,13 @@ fn warn_of_directories(config: &Config) {
     }
 }
 
-/// Whether others than its user may write to a directory of this mode.
+/// Whether users other than the owner may write to a directory with this mode.
 pub(super) const fn is_open_to_others(mode: u32) -> bool {
     mode & 0o022 != 0
 }
 
-/// Serves HTTP, and standard input and output too where that is asked for, whose end ends the server only where a file gave
-/// the address. A process that serves HTTP owns its directory: another one that has it is asked to hand it over.
+/// Serves HTTP and, if requested, stdio. The end of stdio ends the server only if the address comes from a file. A
+/// process that serves HTTP owns its directory: it asks the present owner to hand the directory over.
 async fn serve_http(
     process: &Process,
     transports: &TransportArgs,
@@ -307,8 +310,8 @@ async fn serve_http(
     http.and(owned)
 }
 
-/// Owns the directory as soon as that is free; nothing where `end` comes first. Where another process serves HTTP for it,
-/// this one ends; `announce` says that it does not.
+/// Takes ownership of the directory as soon as it is free; `None` if `end` is cancelled first. If another process
+/// already serves HTTP for the directory, this one ends without calling `announce`.
 async fn own(
     process: &Process,
     app: &App,
@@ -344,7 +347,7 @@ async fn own(
     }
 }
 
-/// The names of the transports that the server listens on, for its start-up lines.
+/// The transports that the server listens on, for its start-up lines.
 fn places(
     transports: &TransportArgs,
     listening: Option<&(TcpListener, streamable::Options)>,
@@ -355,7 +358,7 @@ fn places(
     stdio.into_iter().chain(http).collect()
 }
 
-/// Warns of a store that could not be opened.
+/// Logs a warning with an error and its suggested action.
 fn warn_of(error: &Error) {
     tracing::warn!(
         code = error.code().as_str(),
@@ -364,10 +367,10 @@ fn warn_of(error: &Error) {
     );
 }
 
-/// The signals that ask a process to end: SIGTERM and SIGINT.
+/// The signals that end a process: SIGTERM and SIGINT.
 pub(super) type Signals = [tokio::signal::unix::Signal; 2];
 
-/// Subscribes to the signals, which from now on no longer end the process by themselves.
+/// Subscribes to the signals. From now on they do not terminate the process by default.
 pub(super) fn signals() -> Result<Signals> {
     use tokio::signal::unix::{SignalKind, signal};
     let listen = |kind| {

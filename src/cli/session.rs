@@ -1,5 +1,5 @@
-//! The connection of a command to a server: the one that owns the store, or else a server embedded in this process for as
-//! long as the command lasts. Either way the command is an MCP client like any other.
+//! The connection of a command to a server: the owner of the store, or else a server embedded in this process until the
+//! command ends. In both cases the command is an ordinary MCP client.
 
 use std::sync::Arc;
 
@@ -14,15 +14,15 @@ use midex_server::{
     config::Config,
 };
 
-/// A client of the process that owns the store: of another one, or of this one.
+/// A client of the store's owner, which is another process or this one.
 pub(super) struct Session {
     pub(super) client: Client,
     closing: Closing,
 }
 
 impl Session {
-    /// Connects to the server of the data directory, or opens the store and embeds a server. Only if `is_worker` that server
-    /// does the work of executions: a command that ends after one call would cut it off.
+    /// Connects to the server of the data directory, or opens the store and embeds a server. The embedded server works
+    /// on executions only if `is_worker`: a command that ends after one call would interrupt that work.
     ///
     /// # Errors
     /// `STORE_BUSY` if another process owns the store and does not answer; the errors of opening the store.
@@ -39,7 +39,7 @@ impl Session {
             let greeted = Client::connect(input, output);
             match tokio::time::timeout(limits::CONTROL_PREAMBLE_MAX, greeted).await {
                 Ok(Ok(client)) => return Ok(Self { client, closing }),
-                // The server went away before it was asked anything.
+                // The server went away before any call.
                 Ok(Err(error)) if error.code() == Code::ServerStopping => gone = error,
                 Ok(Err(error)) => return Err(error),
                 Err(_) => return Err(app::busy(&config.data_dir)),
@@ -48,12 +48,12 @@ impl Session {
         Err(gone)
     }
 
-    /// Whether this process owns the store, so that others come to it.
+    /// Whether this process owns the store, so that other processes connect to it.
     pub(super) fn is_embedded(&self) -> bool {
         self.closing.owns()
     }
 
-    /// Ends the session, and closes the store where this process owns it.
+    /// Ends the session, and closes the store if this process owns it.
     pub(super) async fn close(self) -> Result<()> {
         let ended = self.client.stop().await;
         self.closing.close().await?;

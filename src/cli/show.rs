@@ -31,13 +31,13 @@ use midex_domain::{
 };
 use midex_server::config::Config;
 
-/// The least columns in which the results have a column of their own.
+/// The minimum width in columns of a separate column for results; with less room they go on a line below.
 const RESULT_COLUMNS_MIN: usize = 40;
-/// The margin of a line that belongs to the one above.
+/// The prefix of a line that belongs to the line above.
 const BELOW: &str = "  └ ";
-/// The margin of the lines of a section.
+/// The prefix of the lines of a section.
 const INDENT: &str = "  ";
-/// The width of the names of fields.
+/// The width of the field names.
 const NAME_COLUMNS: usize = 8;
 
 /// Which execution.
@@ -60,14 +60,15 @@ pub(super) struct ShowArgs {
 /// How an execution is shown.
 struct How<'a> {
     screen: &'a Screen,
-    /// The flags that further commands need to reach the same executions.
+    /// The flags that a follow-up command needs to reach the same executions.
     flags: &'a str,
     has_visits: bool,
-    /// Whether a server runs that does what no model is needed for.
+    /// Whether a server is running, which performs waits and other steps that need no model.
     is_served: bool,
 }
 
-/// Shows an execution, once or for as long as it moves. `flags` lead further commands to the same executions.
+/// Shows an execution, once or, with `--watch`, until it ends. `flags` make follow-up commands reach the same
+/// executions.
 pub(super) async fn show(
     args: ShowArgs,
     config: &Config,
@@ -104,7 +105,7 @@ pub(super) async fn show(
     Ok(EXIT_OK)
 }
 
-/// Shows what is no execution: a workflow.
+/// Shows the workflow of `midex show workflow NAME`; refuses any other first word.
 fn of_other(what: Option<&str>, name: &str, config: &Config, out: Output<'_>) -> Result<u8> {
     if what == Some("workflow") {
         return workflow::show(name, &config.registry(), out);
@@ -119,7 +120,7 @@ fn of_other(what: Option<&str>, name: &str, config: &Config, out: Output<'_>) ->
         .with_action("Run `midex show EXECUTION`, or `midex show workflow NAME`"))
 }
 
-/// The execution that is meant; where nothing was said, the one of this project that moved last.
+/// Reads the execution that was named; without a name, the one of this project that moved last.
 async fn first(link: &mut Link<'_>, said: Option<&str>) -> Result<Value> {
     if let Some(said) = said {
         return execution_id::with(link, said, read).await;
@@ -138,7 +139,7 @@ async fn read(link: &mut Link<'_>, id: &str) -> Result<Value> {
     }))
 }
 
-/// The steps of an execution, with where each stands.
+/// The graph of an execution's steps, with the state of each.
 pub(super) async fn graph(link: &mut Link<'_>, id: &str) -> Result<Value> {
     let id = uri::encode(id);
     let address = format!("midex://workflow/workflow_status/{id}?graph=true");
@@ -169,7 +170,7 @@ fn page(shown: &Value, how: &How<'_>) -> String {
     parts.join("\n")
 }
 
-/// The fields of the whole execution, each on a line.
+/// The fields of the execution as a whole, one a line.
 fn head(status: &Value, screen: &Screen) -> String {
     let title = screen.paint(Style::Bold, &field(status, "execution_id"));
     let mut text = format!("{title}  {}\n", field(status, "workflow_name"));
@@ -192,7 +193,7 @@ fn head(status: &Value, screen: &Screen) -> String {
         String::new()
     };
     let name = screen.paint(Style::Dim, &format!("{:<NAME_COLUMNS$}", "state"));
-    // Its colors are no text, and would be taken out of one.
+    // The state is colored already, and `named` would strip its escape sequences.
     let _ = writeln!(text, "{INDENT}{name} {state}");
     for (name, value) in [
         ("ending", field(status, "ending")),
@@ -211,7 +212,7 @@ fn head(status: &Value, screen: &Screen) -> String {
     text
 }
 
-/// What it works on, value by value.
+/// The inputs of the execution, one value a line.
 fn inputs(inputs: &Value, screen: &Screen) -> String {
     let lines = match inputs {
         Value::Object(_) => fields(inputs),
@@ -227,7 +228,7 @@ fn inputs(inputs: &Value, screen: &Screen) -> String {
     section("inputs", screen) + &lines.collect::<String>()
 }
 
-/// The execution that it is a child of, and the one above all where that is another.
+/// The parent execution, and the root of the tree if that is another one.
 fn parent(status: &Value) -> String {
     let (parent, root) = (field(status, "parent"), field(status, "root"));
     if root == parent || root.is_empty() {
@@ -236,7 +237,7 @@ fn parent(status: &Value) -> String {
     format!("{parent}, below {root}")
 }
 
-/// The children, each with the step that began it.
+/// The child executions, each with the step that started it.
 fn children(status: &Value, screen: &Screen) -> String {
     let children = list(&status["children"]);
     if children.is_empty() {
@@ -249,7 +250,7 @@ fn children(status: &Value, screen: &Screen) -> String {
     printed(table.lines(), screen)
 }
 
-/// A step with its item, its visit and its attempt from the second on, and which hook of it where it is one.
+/// The name of a step with its item, visit and attempt, and with the hook or compensation of it that acted, if any.
 fn place(of: &Value, step: &str) -> String {
     let visit = visit(of, step);
     match of["body"].as_str().or_else(|| of["hook"].as_str()) {
@@ -258,7 +259,7 @@ fn place(of: &Value, step: &str) -> String {
     }
 }
 
-/// A step with its item, its visit and its attempt from the second on.
+/// The name of a step with its item, and with its visit and attempt from the second on.
 fn visit(of: &Value, step: &str) -> String {
     let mut text = match of[step].as_str() {
         Some(name) if name != StepId::of_workflow().as_str() => field(of, step),
@@ -267,7 +268,7 @@ fn visit(of: &Value, step: &str) -> String {
     if let Some(item) = of["item"].as_u64() {
         let _ = write!(text, " #{}", item + 1);
     }
-    // A skipped step has no visits.
+    // A skipped step has no visit number.
     if let Some(number @ 2..) = of["visit"].as_u64() {
         let _ = write!(text, " ({number})");
     }
@@ -277,7 +278,7 @@ fn visit(of: &Value, step: &str) -> String {
     text
 }
 
-/// What the execution waits for besides agents, of what no step of the picture says it.
+/// The waits that the graph of steps does not show, such as those of hooks; with `--visits`, all waits.
 fn waits(status: &Value, how: &How<'_>) -> String {
     let is_shown = |wait: &&Value| how.has_visits || !wait["body"].is_null();
     let now = SystemClock.now();
@@ -307,7 +308,7 @@ fn counts(steps: &Value) -> String {
     text
 }
 
-/// The visits with their results: in the last column if that is wide enough, else each on the line below.
+/// The visits with their results: in the last column if it is wide enough, else each on the line below.
 fn visits(visits: &[Value], screen: &Screen) -> String {
     let header = ["step", "agent", "status", "started", "took"];
     let mut table = screen.table(&header);
@@ -424,8 +425,8 @@ fn artifacts(artifacts: &[Value], screen: &Screen) -> String {
     printed(table.lines(), screen)
 }
 
-/// What the end did about the effects of the steps, and left behind: effects that were taken back, those that were not, and
-/// hooks that failed.
+/// The effects of steps that were compensated at the end of the execution, those that were not, and the hooks that
+/// failed.
 pub(super) fn left(shown: &Value, screen: &Screen) -> String {
     let status = &shown["status"];
     let is_undone =

@@ -1,4 +1,4 @@
-//! `midex signal`: tells an execution that something happened.
+//! `midex signal`: sends a signal to an execution.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ use midex_domain::{
 };
 use midex_server::config::Config;
 
-/// What it asks for.
+/// The executions that this command offers.
 const ASKS: Asks = Asks {
     command: "midex signal",
     state: "open",
@@ -71,10 +71,10 @@ async fn send(link: &mut Link<'_>, args: SignalArgs, payload: Value) -> Result<O
     Ok(sent.flatten())
 }
 
-/// The field of that name of one of the waits of an execution for `what`: the one that is picked on a terminal.
+/// The field `name` of a wait of the execution for `what`, which is picked at the terminal; `None` if none was picked.
 ///
 /// # Errors
-/// `USAGE_INVALID` where nobody can be asked, or nothing is waited for.
+/// `USAGE_INVALID` if there is no terminal, or if nothing waits for `what`.
 pub(super) async fn waited_for(
     link: &mut Link<'_>,
     id: &str,

@@ -1,4 +1,4 @@
-//! Reads the open steps out of the resource `current_step`.
+//! Reads the open steps from the resource `current_step`.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::link::Link;
 use midex_domain::{error::Result, uri};
 
-/// The fields of the first open step that `current_step` has at its top level.
+/// The fields that `current_step` has at its top level for the first open step.
 const OWN: &[&str] = &[
     "kind",
     "description",
@@ -28,12 +28,12 @@ const OWN: &[&str] = &[
     "items",
 ];
 
-/// `current_step` of an execution as people read it: in the author's words, with all that was decided.
+/// `current_step` of an execution for a person: with the author's instructions, and all previous outputs.
 pub(super) async fn for_person(link: &mut Link<'_>, id: &str) -> Result<Value> {
     read_as(link, id, "person").await
 }
 
-/// The same for a `reader`: a `worker` gets tokens that are good.
+/// `current_step` for a `reader`: a `worker` receives valid tokens.
 pub(super) async fn read_as(link: &mut Link<'_>, id: &str, reader: &str) -> Result<Value> {
     let id = uri::encode(id);
     let address = format!("midex://workflow/current_step/{id}?reader={reader}");
@@ -51,7 +51,7 @@ pub(super) fn open(current: &Value) -> Vec<Value> {
             }
         }
     }
-    // What a step has not is null in the list.
+    // In the list of steps, missing fields are null.
     let fields = steps.iter_mut().filter_map(Value::as_object_mut);
     fields.for_each(|fields| fields.retain(|_, value| !value.is_null()));
     for step in &mut steps {

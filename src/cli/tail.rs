@@ -46,7 +46,7 @@ pub(super) struct TailArgs {
     no_follow: bool,
 }
 
-/// Prints events until the execution has ended, the reader of stdout has gone, or a signal comes.
+/// Prints events until the execution has ended, the reader of stdout has gone, or a signal arrives.
 pub(super) async fn tail(args: TailArgs, config: &Config, json: bool) -> Result<u8> {
     let signals = signals()?;
     let mut tail = Tail {
@@ -73,7 +73,7 @@ pub(super) async fn tail(args: TailArgs, config: &Config, json: bool) -> Result<
     }
 }
 
-/// Why the command stops early.
+/// Why the command ends early.
 enum Ended {
     /// The reader of stdout has closed it.
     ReaderGone,
@@ -86,7 +86,7 @@ impl From<Error> for Ended {
     }
 }
 
-/// Waits until the other end of stdout is closed, which a write would notice only at the next event.
+/// Waits until the reader of stdout closes it. A write would notice that only at the next event.
 pub(super) async fn reader_gone() {
     while !is_reader_gone() {
         tokio::time::sleep(limits::TAIL_EVERY).await;
@@ -95,7 +95,7 @@ pub(super) async fn reader_gone() {
 
 fn is_reader_gone() -> bool {
     let stdout = io::stdout();
-    // `poll` reports errors and hang-ups without being asked for them.
+    // `poll` reports errors and hang-ups even if no flags are requested.
     let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
     let at_once = Timespec::default();
     let found = rustix::event::poll(&mut polled, Some(&at_once));
@@ -162,8 +162,8 @@ impl Tail<'_> {
         Ok(())
     }
 
-    /// Waits for a change if no server can be asked to wait for it. Meanwhile an embedded server lets the store go, and opens
-    /// it only after another process has written to it, so that others find it free.
+    /// Waits for a change. Without another process's server, releases the store so that others can open it, and returns
+    /// after another process has written to it.
     async fn wait(&mut self, since: Option<u64>) -> Result<()> {
         let was_own = self.link.release().await?;
         let before = written(self.data_dir);
@@ -177,8 +177,8 @@ impl Tail<'_> {
         }
     }
 
-    /// Reads the status of the execution, once it has moved past `since`, and then the events: in this order no event that led
-    /// to the status is missing.
+    /// Reads the status of the execution, once it has passed the revision `since`, and then the events. In this order
+    /// no event that led to the status is missing.
     async fn poll(&mut self, since: Option<u64>) -> Result<Poll> {
         let status = match (&self.id, since) {
             (None, _) => Value::Null,
@@ -197,7 +197,7 @@ impl Tail<'_> {
         })
     }
 
-    /// [`Self::poll`], with only the events that were not seen before.
+    /// As [`Self::poll`], but with only the events that were not seen before.
     async fn poll_new(&mut self, since: Option<u64>) -> Result<Poll> {
         let mut poll = self.poll(since).await?;
         if self.seen.has_gap(&poll.events) {
@@ -207,8 +207,8 @@ impl Tail<'_> {
         Ok(poll)
     }
 
-    /// Reads the events by type, because more happened since the last poll than one reply holds: each reply by type reaches
-    /// further back.
+    /// Reads the events by type, because more were added since the last poll than one reply holds: a reply with a
+    /// single type reaches further back.
     async fn recover(&mut self, events: Vec<Value>) -> Result<Vec<Value>> {
         let mut found = events;
         let newest = window::newest(&found);
@@ -216,7 +216,7 @@ impl Tail<'_> {
         for kind in EventType::ALL {
             let mut events = self.events(Some(*kind)).await?;
             lost |= self.seen.has_gap(&events);
-            // Events after those of the first reply are left to the next poll, in their order.
+            // Leave events that are newer than the first reply to the next poll, to keep them in order.
             events.retain(|event| window::id(event) <= newest);
             found.append(&mut events);
         }
@@ -250,7 +250,7 @@ struct Printer {
 }
 
 impl Printer {
-    /// Prints events; with `everywhere` they are of several executions.
+    /// Prints events; with `everywhere` they may be of several executions, and name theirs.
     fn print(&self, events: &[Value], everywhere: bool) -> Result<(), Ended> {
         let line = |event| {
             if self.json {

@@ -1,4 +1,5 @@
-//! `midex trust`: the user says that a project's workflows may do what they say, or no longer.
+//! `midex trust`: the user trusts a project, so that its workflows may take all of their actions, or withdraws the
+//! trust.
 
 use std::path::PathBuf;
 

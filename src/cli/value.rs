@@ -1,4 +1,4 @@
-//! Shows JSON values as text that controls no terminal.
+//! Formats JSON values as text without terminal control characters.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{screen::one_line, visible::is_hidden};
 
-/// A value in one line: its summary, if it has one.
+/// A value in one line: only its summary, if it has one.
 pub(super) fn gist(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -18,7 +18,7 @@ pub(super) fn gist(value: &Value) -> String {
     }
 }
 
-/// Whether anything is in a value: null, and an object of nulls, say nothing.
+/// Whether a value has content: null and an object of nulls have none.
 pub(super) fn is_said(value: &Value) -> bool {
     match value.as_object() {
         Some(values) => values.values().any(|value| !value.is_null()),
@@ -26,7 +26,7 @@ pub(super) fn is_said(value: &Value) -> bool {
     }
 }
 
-/// The fields of a value, each in one line; a value without fields is one line.
+/// The fields of a value, each in one line; a value that is no object is one line.
 pub(super) fn fields(value: &Value) -> Vec<String> {
     match value {
         Value::Object(map) => map
@@ -38,17 +38,17 @@ pub(super) fn fields(value: &Value) -> Vec<String> {
     }
 }
 
-/// A text field of a JSON object in one line; empty if there is none.
+/// A text field of a JSON object in one line; empty if it is missing.
 pub(super) fn field(value: &Value, name: &str) -> String {
     one_line(value[name].as_str().unwrap_or_default())
 }
 
-/// The items of a list; none where it is none.
+/// The items of a list; empty if the value is not a list.
 pub(super) fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The parts of an execution's final output that could not be computed, each in a line.
+/// The parts of an execution's final output that could not be computed, one per line.
 pub(super) fn final_output_faults(status: &Value) -> Vec<String> {
     let faults = status["final_output_error"].as_array();
     let line = |fault: &Value| {
@@ -69,7 +69,7 @@ pub(super) fn duration(milliseconds: u64) -> String {
     }
 }
 
-/// Where a text stops to be JSON, without the words of its parser.
+/// Where a text stops being JSON; the parser's own message is left out.
 pub(super) fn not_json(error: &serde_json::Error) -> String {
     match (error.is_eof(), error.line(), error.column()) {
         (true, ..) => "not JSON: it ends too early".to_owned(),
@@ -78,7 +78,7 @@ pub(super) fn not_json(error: &serde_json::Error) -> String {
     }
 }
 
-/// JSON text that does not control a terminal: characters that JSON allows unescaped are escaped too.
+/// JSON text without control characters: those that JSON allows unescaped are escaped too.
 pub(super) fn json_text(value: &Value, pretty: bool) -> String {
     escaped(&if pretty {
         format!("{value:#}")
@@ -87,7 +87,7 @@ pub(super) fn json_text(value: &Value, pretty: bool) -> String {
     })
 }
 
-/// The same of a text that is JSON already, or a part of some.
+/// Escapes control and invisible characters in text that is JSON already, or a part of JSON.
 pub(super) fn escaped(text: &str) -> String {
     let is_hidden = |c| c != '\n' && is_hidden(c);
     if !text.contains(is_hidden) {

@@ -1,3 +1,3 @@
-//! What is shown on a terminal: see [`midex_domain::visible`].
+//! The functions for showing text on a terminal: see [`midex_domain::visible`].
 
 pub(super) use midex_domain::visible::{is_hidden, is_invisible, marked, visible};

@@ -1,4 +1,4 @@
-//! What an execution waits for, as a person is told it: in words, and the command that answers it.
+//! Describes the waits of an execution for a person: in words, and with the command that answers each.
 
 use serde::Deserialize as _;
 use serde_json::Value;
@@ -25,22 +25,22 @@ pub(super) fn brief(wait: &Value) -> String {
     format!("{body}{step}{item}")
 }
 
-/// The gate of a wait as a command names it: its step, of an item `STEP[N]`, from 1.
+/// The gate of a wait as it is named in a command: the step, or `STEP[N]` for item N, from 1.
 pub(super) fn gate_word(wait: &Value) -> String {
     let step = wait["step_name"].as_str().unwrap_or_default();
     let item = wait["item"].as_u64();
     item.map_or_else(|| step.to_owned(), |item| format!("{step}[{}]", item + 1))
 }
 
-/// Said of work that is due while no server runs.
+/// The message for work that is due while no server is running.
 const NOBODY_WORKS: &str = "nobody works on it now, for no server runs";
 
 fn is_past(time: &str, now: Timestamp) -> bool {
     time.parse::<Timestamp>().is_ok_and(|time| time <= now)
 }
 
-/// What is waited for, in words: `nap waits until 2026-01-01 10:00:00 +00 (42 s left)`. `is_served` says whether a server runs
-/// that does what no model is needed for.
+/// A wait in words: `nap waits until 2026-01-01 10:00:00 +00 (42 s left)`. `is_served` tells whether a server is
+/// running, which performs the work that needs no model.
 pub(super) fn words(wait: &Value, now: Timestamp, is_served: bool) -> String {
     let step = brief(wait);
     let due = field(wait, "due");
@@ -74,23 +74,23 @@ pub(super) fn words(wait: &Value, now: Timestamp, is_served: bool) -> String {
     }
 }
 
-/// What a person can do about a wait.
+/// A command with which a person can act on a wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Way {
-    /// The command, without the flags that lead to the same directories.
+    /// The command, without the flags for the data directory and definitions.
     pub(super) command: String,
-    /// What it does.
+    /// Its effect, in words.
     pub(super) does: &'static str,
 }
 
-/// Whether it is the execution as a whole that waits, for its resume, whatever else it waits for.
+/// Whether the execution as a whole waits to be resumed, in addition to any waits of its steps.
 pub(super) fn is_for_resume(status: &Value) -> bool {
     let reasons = list(&status["pause_reasons"]).iter();
     let mut reasons = reasons.filter_map(|reason| PauseReason::deserialize(reason).ok());
     reasons.any(PauseReason::is_lifted_by_resume)
 }
 
-/// What can be done about what the execution with this status waits for, each way once.
+/// The commands for the waits of the execution with this status, without duplicates.
 pub(super) fn ways(status: &Value) -> Vec<Way> {
     let mut found = Vec::new();
     if is_for_resume(status) {
@@ -112,7 +112,7 @@ fn resume(id: &str) -> Way {
     }
 }
 
-/// What answers a wait of the execution with this status; `None` where it ends by itself.
+/// The command for a wait of the execution with this status; `None` if the wait ends without a person.
 pub(super) fn way(wait: &Value, status: &Value) -> Option<Way> {
     let id = operand(status["execution_id"].as_str()?);
     let named = |name: &str| quoted(wait[name].as_str().unwrap_or_default());
@@ -133,7 +133,7 @@ pub(super) fn way(wait: &Value, status: &Value) -> Option<Way> {
             let item = wait["item"].as_u64();
             let item = item.map_or_else(String::new, |item| format!(" --item {item}"));
             let step = named("step_name");
-            // No flag stands behind `--`.
+            // Flags are not recognized after `--`, so they come before the operands.
             let command = format!("midex resolve{item} {id} {step}");
             (command, "asks whether it took effect")
         }
@@ -147,7 +147,7 @@ pub(super) fn way(wait: &Value, status: &Value) -> Option<Way> {
     Some(Way { command, does })
 }
 
-/// The child that an open visit waits for: the latest that it began.
+/// The child execution that an open visit waits for: the last one that it started.
 pub(super) fn child_of(status: &Value, wait: &Value) -> Option<String> {
     let is_of = |child: &&Value| {
         child["step"] == wait["step_name"]

@@ -1,28 +1,28 @@
-//! Times for people: how long ago, and by the clock of where they are.
+//! Times for people: relative to now, and in the local time zone.
 
 use jiff::{Timestamp as Instant, tz::TimeZone};
 
 use crate::value::duration;
 use midex_domain::clock::Timestamp;
 
-/// How long before `now` that was: `2.1 s`, `5 m 03 s`, `3 d`; `None` where it is no time.
+/// The time from `time` to `now`: `2.1 s`, `5 m 03 s`, `3 d`; `None` if the text is not a time.
 pub(super) fn since(time: &str, now: Timestamp) -> Option<String> {
     let time: Timestamp = time.parse().ok()?;
     Some(span(now.milliseconds().saturating_sub(time.milliseconds())))
 }
 
-/// How long after `now` that is; `None` where it is no time.
+/// The time from `now` to `time`; `None` if the text is not a time.
 pub(super) fn until(time: &str, now: Timestamp) -> Option<String> {
     let time: Timestamp = time.parse().ok()?;
     Some(span(time.milliseconds().saturating_sub(now.milliseconds())))
 }
 
-/// `5 m ago`; the time itself where it is none.
+/// `5 m ago`; the unchanged text if it is not a time.
 pub(super) fn ago(time: &str, now: Timestamp) -> String {
     since(time, now).map_or_else(|| time.to_owned(), |since| format!("{since} ago"))
 }
 
-/// The time on the clock of the user: `2026-01-15 11:00:00 +01`.
+/// The time in the user's time zone: `2026-01-15 11:00:00 +01`.
 pub(super) fn local(time: &str) -> String {
     at(time, &TimeZone::system())
 }
@@ -40,7 +40,7 @@ fn at(time: &str, zone: &TimeZone) -> String {
 
 fn span(milliseconds: i64) -> String {
     const DAY: u64 = 24 * 60 * 60 * 1000;
-    // Nothing in a list of times is worth a fraction of a second.
+    // Fractions of a second are left out.
     let whole = u64::try_from(milliseconds).unwrap_or(0) / 1000;
     match whole {
         0..60 => format!("{whole} s"),
@@ -63,7 +63,7 @@ mod tests {
             ("2026-01-15T09:55:30Z", "4 m ago"),
             ("2026-01-15T07:30:00Z", "2 h 30 m ago"),
             ("2026-01-10T10:00:00Z", "5 d ago"),
-            // The clock was set back meanwhile.
+            // The clock was set back in the meantime.
             ("2026-01-15T10:00:30Z", "0 s ago"),
             ("-", "-"),
         ] {

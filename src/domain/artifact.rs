@@ -1,5 +1,5 @@
-//! Artifacts: what a step hands over besides its summary. The content is stored once, by digest; the
-//! output that is kept names the artifact instead of holding it (`workflow_artifacts`).
+//! Artifacts: pieces of content that a step leaves behind besides its summary. The content is stored once, by digest;
+//! the stored output refers to the artifact instead of containing it (`workflow_artifacts`).
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{
     limits, uri,
 };
 
-/// What an artifact is.
+/// The kind of an artifact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ArtifactKind {
@@ -26,7 +26,7 @@ pub enum ArtifactKind {
     Data,
     /// A document for readers.
     Report,
-    /// One thing that was found.
+    /// A single finding.
     Finding,
 }
 
@@ -52,9 +52,9 @@ impl ArtifactKind {
 /// One artifact of an execution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Artifact {
-    /// Counts the artifacts of the execution, from 1.
+    /// Its number among the artifacts and references of the execution, from 1.
     pub id: u32,
-    /// What it is.
+    /// Its kind.
     pub kind: ArtifactKind,
     /// Its name, as the agent or the service gave it.
     pub name: String,
@@ -62,39 +62,39 @@ pub struct Artifact {
     pub content_type: String,
     /// The digest of its content.
     pub digest: Digest,
-    /// The bytes of its content.
+    /// The length of its content in bytes.
     pub bytes: u64,
-    /// What else the agent said of it: an object.
+    /// Additional data from the agent: an object.
     pub metadata: Option<Document>,
 }
 
-/// A text in an output's `artifacts`: a path, an id, the name of an [`Artifact`]. The text stays in the
-/// output; it is listed among the artifacts, without content.
+/// A text in an output's `artifacts` that refers to content kept elsewhere: a path, an id, the name of an [`Artifact`].
+/// The text stays in the output and is listed among the artifacts, without content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArtifactReference {
-    /// Counts with the ids of the artifacts.
+    /// Its number, from the same sequence as the ids of artifacts.
     pub id: u32,
     /// The text.
     pub text: String,
 }
 
-/// The media type where the agent names none, and of every [`ArtifactReference`].
+/// The media type of artifacts for which the agent names none, and of every [`ArtifactReference`].
 pub(super) const CONTENT_TYPE_DEFAULT: &str = "text/plain";
 
-/// An output as it is kept, and the artifacts that came with it.
+/// An output in the form in which it is stored, and the artifacts that it contained.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Extracted {
     /// The output, with a reference in place of each artifact's content.
     pub(super) output: Value,
     /// The artifacts, each with its content.
     pub(super) artifacts: Vec<(Artifact, Arc<[u8]>)>,
-    /// The texts, numbered after the artifacts.
+    /// The texts in `artifacts`, numbered after the artifacts.
     pub(super) references: Vec<ArtifactReference>,
 }
 
-/// Takes the artifacts out of an output's `artifacts`, and numbers the texts there, which stay. So does
-/// whatever a step's own schema means by that name and is no artifact. `None` where `artifacts` has neither.
-/// `taken` is how many artifacts and texts the execution has already.
+/// Extracts the artifacts from an output's `artifacts`, and numbers the texts there, which stay in place. Elements that
+/// are neither, because the step's schema uses the name for something else, also stay in place. `None` if `artifacts`
+/// has no artifact and no text. `taken` is the number of artifacts and texts that the execution has already.
 ///
 /// # Errors
 /// `LIMIT_EXCEEDED` for an artifact over [`limits::ARTIFACT_BYTES_MAX`] or an execution with more than
@@ -141,8 +141,8 @@ pub(super) fn extract(output: &Value, taken: u32) -> Result<Option<Extracted>> {
     }))
 }
 
-/// The texts among `items` that could be the name of an artifact, as long as there are numbers for them: a text
-/// past the limits stays in the output and is not listed.
+/// The texts among `items` that could be the name of an artifact, up to the limits on their number. Texts past a limit
+/// stay in the output and are not listed.
 fn references(items: &[Value], taken: u32, more: usize) -> Vec<ArtifactReference> {
     let texts = items.iter().filter_map(Value::as_str);
     texts
@@ -156,7 +156,7 @@ fn references(items: &[Value], taken: u32, more: usize) -> Vec<ArtifactReference
         .collect()
 }
 
-/// Whether `text` is long and short enough for the name of an artifact.
+/// Whether the length of `text` is within the limits for the name of an artifact.
 fn is_name(text: &str) -> bool {
     (1..=limits::ARTIFACT_NAME_CHARS_MAX).contains(&text.chars().count())
 }
@@ -202,7 +202,8 @@ impl<'a> Given<'a> {
         })
     }
 
-    /// What holds of every artifact, whatever schema the step declares. `most` is how many bytes it may have.
+    /// Checks the limits of an artifact, which hold whatever schema the step declares. `most` is the limit on its
+    /// content in bytes.
     fn check(self, most: usize) -> Result<Self> {
         let chars = limits::ARTIFACT_NAME_CHARS_MAX;
         if !is_name(self.name) || !is_name(self.content_type) {
@@ -245,7 +246,8 @@ impl<'a> Given<'a> {
     }
 }
 
-/// The artifact that the body of an answer becomes, and its content. `taken` is how many the execution has already.
+/// Makes an artifact from the body of a response, and returns it with its content. `taken` is the number of artifacts
+/// and texts that the execution has already.
 ///
 /// # Errors
 /// `LIMIT_EXCEEDED` for one over [`limits::CALL_ARTIFACT_BYTES_MAX`] or an execution with more than
@@ -266,7 +268,8 @@ pub(super) fn of_answer(
     Ok(given.artifact(artifact_id(taken, 0)?))
 }
 
-/// The name of a file, whatever a service says: one name without a directory, that is not hidden and steers no terminal.
+/// Makes a safe file name from the name that a service gave: no directories, no leading dots, no control characters, at
+/// most [`limits::ARTIFACT_NAME_CHARS_MAX`] characters.
 fn file_name(said: &str) -> String {
     let last = said.split(['/', '\\']).rfind(|part| !part.is_empty());
     let plain = last.unwrap_or_default().chars();
@@ -279,19 +282,19 @@ fn file_name(said: &str) -> String {
     kept.collect()
 }
 
-/// The name of a file that has none.
+/// The file name if nothing is left of the given one.
 const UNNAMED: &str = "answer";
 
 const KEYS: &[&str] = &["type", "name", "content", "content_type", "metadata"];
 
-/// What stands in the output of an operation in place of its body: where the body is read, too.
+/// The reference that replaces the body in the output of an operation, including the URI where the body can be read.
 pub(super) fn located(artifact: &Artifact, execution: &ExecutionId) -> Value {
     let mut located = reference(artifact);
     located["uri"] = json!(address(execution, artifact.id));
     located
 }
 
-/// Where the content of an artifact is read.
+/// The URI of an artifact's content.
 pub(super) fn address(execution: &ExecutionId, artifact: u32) -> String {
     format!(
         "midex://workflow/artifact/{}/{artifact}",
@@ -299,7 +302,7 @@ pub(super) fn address(execution: &ExecutionId, artifact: u32) -> String {
     )
 }
 
-/// What stands in a kept output in place of an artifact.
+/// The reference that replaces an artifact in a stored output.
 fn reference(artifact: &Artifact) -> Value {
     let mut reference = json!({
         "id": artifact.id,

@@ -1,5 +1,5 @@
-//! Checks a draft and makes a definition of it. Every finding is reported, not only the first; a workflow or persona comes
-//! out only where all findings are warnings. The findings come in no order.
+//! Checks a draft and builds a definition from it. All findings are reported, in no particular order. The result has a
+//! workflow or persona only if all findings are warnings.
 
 mod answer;
 mod asking;
@@ -90,7 +90,7 @@ pub fn workflow(draft: &WorkflowDraft, known: Known<'_>) -> (Option<Workflow>, V
     (workflow, findings)
 }
 
-/// Leaves out what else is found at the place of an expression that is not evaluated: the text means nothing as it stands.
+/// Removes other findings at the path of an expression that is not evaluated, because the text is wrong as a whole.
 fn one_for_each_template(found: &mut Vec<Finding>) {
     let told: BTreeSet<_> = { found.iter() }
         .filter(|one| one.rule == Rule::NotATemplate)
@@ -99,15 +99,14 @@ fn one_for_each_template(found: &mut Vec<Finding>) {
     found.retain(|one| one.rule == Rule::NotATemplate || !told.contains(&one.path));
 }
 
-/// The findings of a draft by itself, where nothing can be said of what it comes to: only the shapes of its own keys.
+/// Checks only the shapes of a draft's own keys, for a draft that cannot be merged with its base.
 pub fn shapes(draft: &WorkflowDraft) -> Vec<Finding> {
     let mut findings = Vec::new();
     shape::record(&mut findings, &draft.document, "", draft.form.record());
     findings
 }
 
-/// Checks an agent.
-/// `of_host` is the file of an agent that is written for a host.
+/// Checks an agent. `of_host` is the path of the file if the agent is written for a host.
 pub fn persona(draft: &PersonaDraft, of_host: Option<String>) -> (Option<Persona>, Vec<Finding>) {
     let mut findings = Vec::new();
     let found = &mut findings;

@@ -17,7 +17,7 @@ use crate::limits;
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// Later than anything that happens.
+    /// Later than any other instant.
     pub const MAX: Self = Self(i64::MAX);
 
     /// The instant `milliseconds` after 1970-01-01 UTC.
@@ -114,30 +114,30 @@ impl Clock for SystemClock {
     }
 }
 
-/// A wall clock that does not step back, so that setting the machine's clock back prolongs no timer, deadline, retry or token.
-/// A step forward is followed: the machine was suspended, or its clock was corrected. After a step back, time goes on from
-/// the latest instant with the monotonic clock.
+/// A wall clock that never steps back, so that setting the machine's clock back does not prolong timers, deadlines,
+/// retries or tokens. A step forward is followed, because the machine was suspended or its clock was corrected. After a
+/// step back, the time continues from the latest instant with the monotonic clock.
 ///
-/// There is one exception. A step forward of more than [`limits::CLOCK_JUMP_MAX`] may come from a clock that is wrong for a
-/// moment. It is logged, and once the wall clock is back behind it, and not before the time that the step began at, time
-/// follows the wall clock again.
+/// There is one exception. A step forward of more than [`limits::CLOCK_JUMP_MAX`] may come from a clock that is wrong
+/// for a moment. It is logged. Once the wall clock is back behind it, and not before the time at which the step began,
+/// the time follows the wall clock again.
 pub struct SteadyClock {
     wall: Box<dyn Clock>,
-    /// The monotonic clock, which nobody can set.
+    /// The monotonic clock, which cannot be set.
     passed: Box<dyn Fn() -> Duration + Send + Sync>,
     anchors: Mutex<Anchors>,
 }
 
-/// From where a [`SteadyClock`] counts.
+/// The state from which a [`SteadyClock`] computes the time.
 #[derive(Debug, Default)]
 struct Anchors {
     /// The latest instant that was taken from the wall clock.
     latest: Option<Anchor>,
-    /// The one before the first step that may come from a wrong clock.
+    /// The reading before the first step that may come from a wrong clock.
     trusted: Option<Anchor>,
 }
 
-/// An instant, and the monotonic time then.
+/// An instant with the reading of the monotonic clock at that time.
 #[derive(Clone, Copy, Debug)]
 struct Anchor(Timestamp, Duration);
 
@@ -148,7 +148,7 @@ impl Anchor {
 }
 
 impl Anchors {
-    /// The time, where the wall clock shows `wall`.
+    /// The time if the wall clock reads `wall`.
     fn follow(&mut self, wall: Timestamp, passed: Duration) -> Timestamp {
         let Some(latest) = self.latest else {
             self.latest = Some(Anchor(wall, passed));
@@ -306,14 +306,14 @@ mod tests {
             SteadyClock::following(self.clone(), passed)
         }
 
-        /// So much time passes.
+        /// Lets this much time pass on both clocks.
         fn pass(&self, milliseconds: u32) {
             let mut machine = self.0.lock().unwrap();
             machine.0 += i64::from(milliseconds);
             machine.1 += u64::from(milliseconds);
         }
 
-        /// Somebody sets the wall clock, or the machine was suspended.
+        /// Sets the wall clock, as a user or a suspend of the machine does.
         fn step(&self, milliseconds: i64) {
             self.0.lock().unwrap().0 += milliseconds;
         }
@@ -371,13 +371,13 @@ mod tests {
         let clock = machine.steady();
         clock.now();
         assert_eq!(was_wrong(&clock, 10), machine.now());
-        // From the start on, where the store was used before.
+        // The same from the start on, if an earlier process used the store.
         let clock = machine.steady();
         machine.step(YEARS);
         clock.advance_to(Timestamp(right.0 - 30 * 86_400_000));
         machine.step(-YEARS);
         assert_eq!(was_wrong(&clock, 10), machine.now());
-        // An earlier process stored what a wrong clock said.
+        // An earlier process stored a time from a wrong clock.
         let clock = machine.steady();
         clock.advance_to(Timestamp(right.0 + YEARS));
         assert_eq!(clock.now(), machine.now());

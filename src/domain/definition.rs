@@ -1,5 +1,6 @@
-//! What an execution follows: a workflow and the personas of its agents. Valid by construction: only
-//! [`super::check`] makes one from a file, and the store gives back what was checked before.
+//! The definition that an execution follows: a workflow with the personas of its agents. Definitions are valid by
+//! construction: only [`super::check`] makes one from a file, and the store returns definitions that were checked
+//! before.
 
 mod compiled;
 mod graph;
@@ -41,17 +42,17 @@ use crate::{
     limits,
 };
 
-/// A workflow: its steps and what their order is.
+/// A workflow: its steps with their dependencies, inputs, limits and hooks.
 ///
 /// Invariant: step ids are distinct, every dependency names a step, and dependencies form no cycle.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Workflow {
-    /// The name it is started by.
+    /// The name under which the workflow is started.
     pub name: WorkflowName,
     /// A title for people, where the file gives one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it is for, in a sentence.
+    /// The purpose of the workflow, in a sentence.
     pub description: String,
     /// The author's version, free text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,42 +60,43 @@ pub struct Workflow {
     /// Words to find it by.
     #[serde(default)]
     pub tags: Vec<String>,
-    /// How much care it asks for.
+    /// The author's rating of its complexity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complexity: Option<Complexity>,
-    /// What else people want to know of it, such as its author: scalars, on which nothing acts.
+    /// Further metadata for people, such as the author. Scalars only; nothing evaluates them.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
     /// The Markdown body, or the manifest's text.
     #[serde(default)]
     pub content: String,
-    /// What it is to be told at its start; where it does not say, any object.
+    /// The declared inputs. `None` means that a start may pass any object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Inputs>,
     /// The steps, in authoring order.
     pub steps: Vec<Step>,
-    /// What memory holds at the start; may hold expressions over inputs.
+    /// The initial memory; may hold expressions over inputs.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub memory: Map<String, Value>,
-    /// What a completed execution comes to; may hold expressions.
+    /// The final output of a completed execution; may hold expressions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub final_output: Option<Value>,
-    /// How long an execution may run, pauses not counted.
+    /// Time limit of an execution. Time spent in a pause does not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Span>,
-    /// How often a step may be entered where it says nothing itself.
+    /// Default of [`Step::max_visits`] for steps that declare none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_visits: Option<u32>,
-    /// How many visits all steps may have together.
+    /// The most visits of all steps together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_steps: Option<u32>,
     /// The catalogs that it requires.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requires: Vec<Requirement>,
-    /// Its hooks: steps of kinds that the server does itself, before the execution ends.
+    /// The hooks of the workflow, which run before an execution ends. Each is a step of a kind that the server does
+    /// without a model.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub bodies: BTreeMap<Body, Step>,
-    /// The ends at which the effects of steps are taken back.
+    /// The final states that trigger the compensation of completed steps.
     #[serde(
         default = "on_failure_alone",
         skip_serializing_if = "is_on_failure_alone"
@@ -102,7 +104,7 @@ pub struct Workflow {
     pub compensate_when: Vec<State>,
 }
 
-/// When effects are taken back where the workflow does not say.
+/// The default of [`Workflow::compensate_when`]: compensation runs only after a failure.
 pub(crate) fn on_failure_alone() -> Vec<State> {
     vec![State::Failed]
 }
@@ -111,12 +113,12 @@ fn is_on_failure_alone(states: &[State]) -> bool {
     states == [State::Failed]
 }
 
-/// A persona: who the model is while it does a step.
+/// The text of a persona, which a model takes on for a step, with its metadata.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Persona {
-    /// Its name, as steps refer to it.
+    /// The agent name by which steps refer to the persona.
     pub name: AgentName,
-    /// What it is for, in a sentence.
+    /// The purpose of the agent, in a sentence.
     #[serde(default)]
     pub description: String,
     /// Words to find it by.
@@ -125,9 +127,9 @@ pub struct Persona {
     /// The author's version, free text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The Markdown body: the persona itself.
+    /// The Markdown body, which is the persona itself.
     pub content: String,
-    /// The file, where it is written for a host.
+    /// The path of the file, if the persona is written for a host (such as a subagent of Claude Code).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// Keys that midex does not use, kept (as Claude subagents have them: `tools`, `model`…).
@@ -135,7 +137,7 @@ pub struct Persona {
     pub extra: Map<String, Value>,
 }
 
-/// What an execution keeps from its start to its end, whatever happens to the files.
+/// The workflow and the personas that an execution keeps from start to end, even if the files change meanwhile.
 ///
 /// Invariant: it holds the persona of every agent that a step names.
 #[derive(Debug, Serialize, Deserialize)]
@@ -144,13 +146,13 @@ pub struct Definition {
     pub workflow: Workflow,
     /// The personas of its agents.
     pub personas: BTreeMap<AgentName, Persona>,
-    /// What follows from the above, worked out when first asked for.
+    /// Data derived from the two fields above, computed on first use.
     #[serde(skip)]
     compiled: OnceLock<Compiled>,
-    /// What the outputs of its steps are held to, compiled when the first one comes.
+    /// The output schemas of the steps by position, compiled on first use.
     #[serde(skip)]
     schemas: OnceLock<Vec<Option<Schema>>>,
-    /// Set where a project has a part in it. The store does not keep that.
+    /// Set if any part of the definition (the file, a persona or a base workflow) comes from a project. Not stored.
     #[serde(skip)]
     of_project: OnceLock<()>,
 }
@@ -166,11 +168,11 @@ struct Compiled {
     /// The positions of its `branch` steps.
     branching: Vec<usize>,
     has_children: bool,
-    /// Where control may come to from each step directly, worked out when first asked for.
+    /// For each step the positions of the steps that may follow it directly, computed on first use.
     ways: OnceLock<Vec<Vec<usize>>>,
 }
 
-/// Equal are two that say the same; what follows from that is not worked out for it.
+/// Compares the workflow and the personas. The derived data is a function of both and is not compared.
 impl PartialEq for Definition {
     fn eq(&self, other: &Self) -> bool {
         self.workflow == other.workflow && self.personas == other.personas
@@ -178,7 +180,7 @@ impl PartialEq for Definition {
 }
 
 impl Definition {
-    /// A definition of what was checked.
+    /// A definition from a checked workflow and its personas.
     pub fn new(workflow: Workflow, personas: BTreeMap<AgentName, Persona>) -> Self {
         Self {
             workflow,
@@ -189,19 +191,20 @@ impl Definition {
         }
     }
 
-    /// Notes that a project has a part in it: its file, a persona, or a workflow that it extends.
+    /// Marks the definition as one that comes, at least in part, from a project: its file, a persona or a base
+    /// workflow.
     pub fn mark_of_project(&self) {
         self.of_project.get_or_init(|| ());
     }
 
-    /// Whether a project has a part in it.
+    /// Whether any part of the definition comes from a project.
     pub fn is_of_project(&self) -> bool {
         self.of_project.get().is_some()
     }
 
     fn compiled(&self) -> &Compiled {
         self.compiled.get_or_init(|| {
-            // Serialising plain structs with string keys into memory has no way to fail.
+            // Serialising plain structs with string keys into memory cannot fail.
             let bytes: Arc<[u8]> = serde_json::to_vec(self).unwrap_or_default().into();
             let steps = self.workflow.steps.iter();
             Compiled {
@@ -218,17 +221,17 @@ impl Definition {
         })
     }
 
-    /// The digest it is stored under.
+    /// The digest under which the definition is stored.
     pub fn digest(&self) -> Digest {
         self.compiled().digest
     }
 
-    /// The order of its steps.
+    /// The dependency graph of the steps.
     pub fn graph(&self) -> &Graph {
         &self.compiled().graph
     }
 
-    /// The schema that the output of the step at `position` must satisfy: its own, else the default.
+    /// The schema that the output of the step at `position` must satisfy: the declared one, else the default.
     pub fn output_schema(&self, position: usize) -> &Schema {
         let own = self.schemas().get(position).and_then(Option::as_ref);
         own.unwrap_or_else(|| output_schema_default())
@@ -239,7 +242,7 @@ impl Definition {
             let acting = step.acting();
             match (&acting.result, &acting.kind) {
                 (Some(result), _) => Schema::compile(result).ok(),
-                // What a tool of the client's answers is what it is.
+                // The empty schema: the answer of a client's tool is accepted as it is.
                 (None, StepKind::Tool { .. }) => Schema::compile(&json!({})).ok(),
                 (None, _) => None,
             }
@@ -248,7 +251,8 @@ impl Definition {
             .get_or_init(|| self.workflow.steps.iter().map(schema).collect())
     }
 
-    /// Whether it may take long to hold this value to what the workflow asks for: others should not have to wait for it.
+    /// Whether validating `value` against the schemas of the workflow may take long. The caller then validates outside
+    /// of the async worker threads, so that other executions do not wait.
     pub fn is_long(&self, value: &Value) -> bool {
         let measure = Measure::of(value);
         let inputs = self.workflow.inputs.iter().flat_map(Inputs::all_compiled);
@@ -256,16 +260,16 @@ impl Definition {
         all.any(|schema| schema.is_long(measure)) || output_schema_default().is_long(measure)
     }
 
-    /// What the step at `position` evaluates.
+    /// The compiled expressions of the step at `position`.
     ///
     /// # Panics
-    /// Where there is no such step.
+    /// If there is no step at `position`.
     pub fn compiled_step(&self, position: usize) -> &CompiledStep {
         &self.compiled().steps[position]
     }
 
-    /// A body of a step, or of what it does with an item, and what that evaluates; without a step that of the workflow.
-    /// `None` where the definition has no such thing.
+    /// A body of a step with its compiled expressions. `is_item` selects the bodies of a `foreach` item, and `step:
+    /// None` the hooks of the workflow. `None` if the definition declares no such body.
     pub(crate) fn body(
         &self,
         step: Option<&StepId>,
@@ -288,13 +292,13 @@ impl Definition {
         Some((step.bodies.get(&body)?, compiled.bodies.get(&body)?))
     }
 
-    /// What may be done: its steps, of a `foreach` what it does with an item, and their hooks and compensations.
+    /// Every step that may act: the steps (of a `foreach` its body), all hooks and all compensations.
     pub fn acting(&self) -> impl Iterator<Item = &Step> {
         let steps = self.workflow.steps.iter().map(Step::acting);
         steps.chain(self.beside())
     }
 
-    /// The hooks of its steps and its own, and what takes back effects.
+    /// All hooks and compensations: of the steps, of the bodies of `foreach` steps and of the workflow.
     pub fn beside(&self) -> impl Iterator<Item = &Step> {
         let steps = self.workflow.steps.iter();
         let own = steps.flat_map(|step| [Some(step), step.each()].into_iter().flatten());
@@ -307,23 +311,24 @@ impl Definition {
         &self.compiled().branching
     }
 
-    /// Whether any of its steps begins a child.
+    /// Whether any step, hook or compensation starts a child execution.
     pub fn has_children(&self) -> bool {
         self.compiled().has_children
     }
 
-    /// Whether control may come from the step at `from` to the one at `to`, in order, by a jump or through a handler.
+    /// Whether control can reach the step at `to` from the step at `from`, through dependencies, jumps or error
+    /// handlers.
     pub(crate) fn leads_to(&self, from: usize, to: usize) -> bool {
         let ways = self.compiled().ways.get_or_init(|| ways(self));
         reach(ways, from).contains(&to)
     }
 
-    /// The activities that its steps name.
+    /// The names of the activities that the definition uses.
     pub fn activities(&self) -> &BTreeSet<String> {
         &self.compiled().activities
     }
 
-    /// The workflows that its steps name.
+    /// The names of the workflows that the definition starts as children.
     pub fn children(&self) -> BTreeSet<&str> {
         let names = self.acting().filter_map(|step| match &step.kind {
             StepKind::Workflow { name } => Some(name.as_str()),
@@ -332,7 +337,7 @@ impl Definition {
         names.collect()
     }
 
-    /// The steps that call operations, each with the names of its catalog and its operation.
+    /// The steps that call an operation, each with the names of its catalog and operation.
     pub fn calls(&self) -> impl Iterator<Item = (&Step, &str, &str)> {
         self.acting().filter_map(|step| match &step.kind {
             StepKind::Run {
@@ -342,17 +347,17 @@ impl Definition {
         })
     }
 
-    /// What the workflow evaluates as a whole.
+    /// The compiled expressions of the workflow itself.
     pub fn compiled_workflow(&self) -> &CompiledWorkflow {
         &self.compiled().workflow
     }
 
-    /// The bytes it is stored as, once, under [`Definition::digest`].
+    /// The stored form of the definition, whose digest is [`Definition::digest`].
     pub fn encode(&self) -> Arc<[u8]> {
         self.compiled().bytes.clone()
     }
 
-    /// The definition that [`Definition::encode`] stored.
+    /// Reads a definition from the bytes that [`Definition::encode`] returned.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         serde_json::from_slice(bytes)
             .map_err(|error| Error::internal("a stored definition cannot be read").because(error))
@@ -363,7 +368,7 @@ impl Definition {
         self.workflow.steps.iter().find(|step| step.id == *id)
     }
 
-    /// The persona's text for a step; empty where no agent acts.
+    /// The persona text of the step's agent; empty if no agent acts.
     pub fn persona(&self, step: &Step) -> &str {
         step.agent()
             .and_then(|agent| self.personas.get(agent))
@@ -371,7 +376,8 @@ impl Definition {
     }
 }
 
-/// The positions of the steps that may follow each step directly.
+/// For each step the positions of the steps that may follow it directly: its dependents, jump targets and error
+/// handler.
 fn ways(definition: &Definition) -> Vec<Vec<usize>> {
     let graph = definition.graph();
     let steps = definition.workflow.steps.iter().enumerate();
@@ -405,7 +411,7 @@ fn branching(workflow: &Workflow) -> Vec<usize> {
     branches.map(|(at, _)| at).collect()
 }
 
-/// The schema of an output where the step declares none (`workflow.next_step`).
+/// The default output schema, for steps that declare none (`workflow.next_step`).
 pub fn output_schema_json() -> Value {
     json!({
         "type": "object",

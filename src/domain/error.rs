@@ -35,8 +35,8 @@ const FINAL: [&str; 4] = ["completed", "failed", "abandoned", "diverged"];
 /// The next call if the context lacks a value that the call of the table needs.
 const FALLBACK: NextCall = call("execution.resume", &[], "it shows what is open");
 
-/// The next call that lifts a pause, and what a person types in its place, by the reason of the pause. Of several reasons the
-/// first in this table counts.
+/// The next call that lifts a pause, and the command for a person, by the reason of the pause. If an execution is
+/// paused for several reasons, the first in this table applies.
 const PAUSES: &[(&str, NextCall, &[&str])] = &[
     (
         "person",
@@ -102,18 +102,18 @@ const PAUSES: &[(&str, NextCall, &[&str])] = &[
     ),
 ];
 
-/// What a person does next on the command line.
+/// The advice for a person on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Typed {
-    /// A sentence whose names (`{name}`) take what the context has.
+    /// A sentence whose placeholders (`{name}`) are filled from the context.
     Words(&'static str),
-    /// Sentences of which the first counts whose names the context has all.
+    /// Alternative sentences: the first one whose placeholders are all in the context applies.
     OneOf(Vec<String>),
     /// The text of a server, which may be of another version.
     Verbatim(String),
 }
 
-/// Whether a suggested action is a call, as `error::next` prints it, alone or after what a person does first.
+/// Whether a suggested action is a call, as `error::next` prints it, alone or after an action of a person.
 fn is_call(words: &str) -> bool {
     let begins = |words: &str| {
         ["Call ", "Send the same call"]
@@ -123,7 +123,7 @@ fn is_call(words: &str) -> bool {
     begins(words) || words.split(". ").skip(1).any(begins)
 }
 
-/// What a service answered a command that failed, in the context and in the wire form.
+/// The context key for the response of a service to a failed command; it is also in the wire form.
 const RESPONSE: &str = "response_payload";
 
 /// An error of midex: a code with a message and context. It is one machine word wide.
@@ -137,7 +137,7 @@ struct Inner {
     context: Map<String, Value>,
     violations: Vec<Violation>,
     next: Option<Next>,
-    /// What counts in the place of what the code says.
+    /// Whether the same call may succeed later, if that differs from the table of codes.
     is_retryable: Option<bool>,
     source: Option<std::sync::Arc<dyn StdError + Send + Sync>>,
 }
@@ -161,7 +161,7 @@ impl Error {
         Self::new(Code::Internal, message)
     }
 
-    /// Something exceeds `limit`, which the reader is told.
+    /// A value exceeds a limit; `limit` describes which one.
     pub fn limit(limit: impl Into<String>) -> Self {
         let limit = limit.into();
         Self::new(Code::LimitExceeded, &*limit).with("limit", limit.clone())
@@ -211,7 +211,7 @@ impl Error {
         self
     }
 
-    /// Says whether the same call may succeed later, where that depends on more than the code.
+    /// Overrides whether the same call may succeed later, if that depends on more than the code.
     #[must_use]
     pub fn with_retryable(mut self, is_retryable: bool) -> Self {
         self.0.is_retryable = Some(is_retryable);
@@ -274,7 +274,8 @@ impl Error {
             .unwrap_or_default()
     }
 
-    /// How far the call came: a definition that cannot be read was not judged.
+    /// The stage of the error. A definition that does not parse fails at [`Stage::Parse`], although its code belongs to
+    /// validation.
     fn stage(&self) -> Stage {
         match self.0.violations.first() {
             Some(first)
@@ -309,7 +310,8 @@ impl Error {
         PAUSES.iter().find(|(name, ..)| holds(name))
     }
 
-    /// What a person does next on the command line: words that came with the error, else the column of the table.
+    /// The advice for a person on the command line: the text that came with the error, else the table's column for
+    /// people.
     pub fn typed(&self) -> Typed {
         match &self.0.next {
             Some(Next::Words(words)) => Typed::Words(words),
@@ -318,7 +320,7 @@ impl Error {
         }
     }
 
-    /// The sentences of the column, without the parts whose names the context lacks.
+    /// The sentences of that column, without bracketed parts whose names the context lacks.
     fn sentences(&self) -> Vec<String> {
         let column = self.column().iter();
         let has = |name: &str| self.context(name).is_some();
@@ -335,10 +337,10 @@ impl Error {
         }
     }
 
-    /// The context with `run_id` and `workflow_id` beside our names of executions and workflows.
+    /// The context with the aliases `run_id` and `workflow_id` for the ids of execution and workflow.
     fn wire_context(&self) -> Map<String, Value> {
         let mut context = self.0.context.clone();
-        // It is large, and stands beside the context.
+        // The response may be large, and is a separate field of the payload.
         context.remove(RESPONSE);
         for (name, alias) in [("execution_id", "run_id"), ("workflow", "workflow_id")] {
             if let Some(value) = self.context(name) {
@@ -362,7 +364,7 @@ impl Error {
         if !self.0.violations.is_empty() {
             payload.insert("violations".into(), json!(self.0.violations));
         }
-        // Clients look for these beside the context too.
+        // Clients also expect these fields at the top level of the payload.
         for name in ["step_id", "command", RESPONSE] {
             if let Some(value) = self.0.context.get(name) {
                 payload.insert(name.to_owned(), value.clone());

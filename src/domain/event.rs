@@ -1,5 +1,5 @@
-//! What happened: the journal of an execution, in the past tense. State is rebuilt from events alone,
-//! so they name steps by id and never refer to the definition.
+//! Events: the journal of an execution, named in the past tense. State is rebuilt from events alone, so they name steps
+//! by id and never refer to the definition.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,57 +20,57 @@ use super::{
 };
 use crate::clock::Timestamp;
 
-/// The place of a journal row, or of a refusal, in the store's one sequence: what came later has a larger number.
+/// The position of a journal row, or of a refusal, in the store's single sequence: later entries have larger numbers.
 /// There may be gaps. It is a cursor and an order; a row's address is (execution, revision).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Sequence(pub u64);
 
-/// One transition of one execution as the journal keeps it.
+/// A journal row: one transition of one execution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// The execution that moved.
     pub execution_id: ExecutionId,
     /// Its revision after the transition; the first row has revision 1.
     pub revision: u64,
-    /// When.
+    /// The time of the transition.
     pub at: Timestamp,
-    /// What happened, in order.
+    /// The events of the transition, in order.
     pub events: Vec<Event>,
 }
 
-/// A free value in an event: in place up to [`crate::limits::INLINE_BYTES_MAX`], else stored once
-/// under its digest.
+/// A value of any shape in an event: inline up to [`crate::limits::INLINE_BYTES_MAX`], else stored once under its
+/// digest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Payload {
     /// The digest of the JSON text.
     pub digest: Digest,
     /// The length of the JSON text.
     pub bytes: u64,
-    /// The value itself, where it is small.
+    /// The value itself, if it is small.
     pub inline: Option<Document>,
 }
 
 /// Why a step or an execution failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// A stable name: an error code of midex, or the one that was reported.
+    /// A stable code: an error code of midex, or the code that a model or an operation reported.
     pub code: String,
-    /// What happened, for a reader.
+    /// A description of the failure for readers.
     pub message: String,
-    /// The step it began in.
+    /// The step in which it occurred; `None` for the execution as a whole.
     pub step: Option<StepId>,
-    /// Which item of that step, from 0, where it is a `foreach`.
+    /// The number of the item, from 0, if that step is a `foreach`.
     pub item: Option<u32>,
-    /// What the other side answered, where it is an operation that failed.
+    /// The response of the service, if an operation failed.
     pub response: Option<Box<Response>>,
-    /// Whether the same may succeed later, as the operation says that failed.
+    /// Whether the operation reported that another attempt may succeed.
     pub is_retryable: bool,
 }
 
-/// What the other side answered to an operation that failed: nothing of it is a secret.
+/// The response of a service to a failed operation. Secrets in it are masked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Response {
-    /// The status of HTTP.
+    /// The HTTP status.
     pub status: u16,
     /// Its body, up to [`crate::limits::CALL_ERROR_BYTES_MAX`].
     pub payload: Option<Document>,
@@ -87,35 +87,35 @@ pub struct OutputFault {
     pub message: String,
 }
 
-/// Which call closed or moved a visit: a repeat of it gets the same answer.
+/// The call that ended a visit or an attempt. A repeat of the call gets the same reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConsumedCall {
     /// The token that was used.
     pub grant: Grant,
-    /// The meaning of what came with it.
+    /// The digest of the submission, by which a repeat is recognised.
     pub call: Digest,
 }
 
-/// Which visit something is about: one entry into a body of a step, or one item of a `foreach`.
+/// The id of a visit: one entry into a body of a step, or one item of a `foreach`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct VisitId {
     /// The step; `None` for the hooks of the workflow as a whole.
     pub step: Option<StepId>,
-    /// What of the step is entered.
+    /// The body that is entered: the work of the step, a hook or the compensation.
     pub body: Body,
-    /// Counts the visits of this body, from 1.
+    /// The number of the visit among those of this body, from 1.
     pub visit: u32,
-    /// Which item of a `foreach`, from 0.
+    /// The number of the item, from 0, if it is the visit of an item.
     pub item: Option<u32>,
 }
 
-/// Which opening of the store an engine works on, counted by the store: a later opening has a larger number. Work that is
-/// begun names it, so that no engine declares lost what another one still does.
+/// The opening of the store that an engine works on, counted by the store: later openings have larger numbers. An
+/// attempt records it when it begins, so that no engine declares an attempt lost that another one is still working on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Owner(pub u64);
 
 impl VisitId {
-    /// The work of a step.
+    /// The visit of a step's work.
     pub const fn of_work(step: StepId, visit: u32, item: Option<u32>) -> Self {
         Self {
             step: Some(step),
@@ -125,12 +125,13 @@ impl VisitId {
         }
     }
 
-    /// The step, or for the hooks of the workflow the reserved id that no step can have.
+    /// The step. For the hooks of the workflow this is the reserved id of the pseudo-step, which no step can have.
     pub fn step(&self) -> &StepId {
         self.step.as_ref().unwrap_or_else(|| StepId::of_workflow())
     }
 
-    /// A text for the visit, which no other visit of any execution has: an id has no control characters.
+    /// A text that is unique to this visit among the visits of all executions. Newlines separate its parts, because ids
+    /// contain no control characters.
     pub fn text_in(&self, execution: &ExecutionId) -> String {
         let Self {
             body, visit, item, ..
@@ -139,13 +140,13 @@ impl VisitId {
         format!("{execution}\n{}\n{body:?}\n{visit}\n{item}", self.step())
     }
 
-    /// The visit of the work that this one, of a hook or a compensation, belongs to.
+    /// The visit of the work that this hook or compensation belongs to.
     #[must_use]
     pub fn work(&self) -> Self {
         self.beside(Body::Work)
     }
 
-    /// The visit of another body of the step, which belongs to this one.
+    /// The visit of another body of the same step with the same number.
     #[must_use]
     pub fn beside(&self, body: Body) -> Self {
         Self {
@@ -154,7 +155,7 @@ impl VisitId {
         }
     }
 
-    /// The visit of the step itself, where this is one of its items.
+    /// The visit of the `foreach` that this item belongs to.
     #[must_use]
     pub fn whole(&self) -> Self {
         Self {
@@ -164,24 +165,24 @@ impl VisitId {
     }
 }
 
-/// What a step visit waits for. One enum, so that waiting is data.
+/// The condition that an open visit waits for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Awaiting {
     /// A model that holds this token.
     Model(Grant),
-    /// The server, which is working on it.
+    /// The server, which is working on an attempt.
     Operation {
-        /// Which one.
+        /// The opening of the store under which the attempt began.
         owner: Owner,
     },
     /// An instant.
     Timer {
-        /// Which.
+        /// The instant.
         due: Timestamp,
     },
     /// The instant at which the next attempt begins.
     Retry {
-        /// Which.
+        /// The instant.
         due: Timestamp,
     },
     /// A signal.
@@ -191,44 +192,44 @@ pub enum Awaiting {
     },
     /// A person's answer.
     Gate {
-        /// The digest of what is asked: an answer names it.
+        /// The digest of the question, which an answer must name.
         shown: Digest,
-        /// When no answer counts any more.
+        /// When the gate expires.
         due: Option<Timestamp>,
     },
-    /// Its items.
+    /// The items of a `foreach`.
     Items {
-        /// The list.
+        /// The digest of the list.
         list: Digest,
-        /// How many there are.
+        /// The number of items.
         total: u32,
     },
-    /// A person who finds out whether what the server did took effect: it was cut off in the middle.
+    /// A person's decision about the outcome of an attempt that was cut off.
     Unknown,
-    /// The end of a pause, at which what came meanwhile takes its effect.
+    /// The end of a pause, when the outcome that arrived meanwhile is applied.
     Deferred(Box<Reported>),
-    /// A resume: as many outputs broke the schema as may. The token counts again from then on.
+    /// A resume, because the limit of malformed outputs is reached. The resume makes the token valid again.
     OutputInvalid(Grant),
-    /// A catalog, which is not there or is disabled: the next attempt begins when it is back.
+    /// A catalog that is missing or disabled. The next attempt begins when it is available.
     Catalog {
-        /// As the step names it.
+        /// Its name.
         catalog: String,
     },
-    /// The end of a child.
+    /// The end of a child execution.
     Child {
-        /// Which execution it is.
+        /// The id of the child.
         execution_id: ExecutionId,
     },
 }
 
 impl Awaiting {
-    /// Whether it is an attempt that somebody works on: the server, or a child.
+    /// Whether an attempt of the server or of a child is in progress.
     pub const fn is_attempt(&self) -> bool {
         matches!(self, Self::Operation { .. } | Self::Child { .. })
     }
 }
 
-/// What a server's step came to.
+/// The outcome of a visit of the server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Reported {
     /// An output; its content is stored by digest.
@@ -242,21 +243,21 @@ pub enum Reported {
 pub enum Outcome {
     /// With an output that satisfies the step's schema.
     Completed(Payload),
-    /// Without one.
+    /// With a failure.
     Failed(Failure),
-    /// The execution ended or went elsewhere while the visit was open.
+    /// Cancelled: the execution ended or continued without the visit while it was open.
     Voided,
 }
 
-/// Why a step was passed by.
+/// Why a step was skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Skipped {
     /// Its `if` does not hold.
     Condition,
-    /// The steps before it did not end as its `run_when` asks.
+    /// Its dependencies did not end as its `run_when` requires.
     RunWhen,
-    /// Control went past it.
+    /// A jump bypassed it.
     Bypassed,
     /// The execution is failing.
     Failing,
@@ -265,20 +266,20 @@ pub enum Skipped {
 /// Something that happened to an execution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Event {
-    /// The execution came to be.
+    /// The execution was created.
     Created(Box<Created>),
     /// The state changed.
     StateChanged {
-        /// Before.
+        /// The state before.
         from: State,
-        /// After.
+        /// The state after.
         to: State,
-        /// Why, where it failed.
+        /// The failure, if the new state is `Failed`.
         failure: Option<Failure>,
         /// How many steps the workflow has.
         steps_total: u32,
     },
-    /// A step, or one of its items, was entered.
+    /// A step, an item, a hook or a compensation was entered and waits for something.
     VisitOpened(Box<VisitOpened>),
     /// A visit ended.
     VisitClosed(Box<VisitClosed>),
@@ -286,7 +287,7 @@ pub enum Event {
     OutputRefused {
         /// The visit.
         visit_id: VisitId,
-        /// The meaning of the output: an identical one counts once.
+        /// The digest of the output. A repeated output is counted once.
         output: Digest,
     },
     /// An expired token was replaced.
@@ -296,165 +297,165 @@ pub enum Event {
         /// The new token.
         grant: Grant,
     },
-    /// Something began to keep the execution from going on.
+    /// A pause reason was added.
     PauseAdded {
-        /// What.
+        /// The reason.
         reason: PauseReason,
     },
-    /// Something no longer keeps the execution from going on.
+    /// A pause reason was lifted.
     PauseLifted {
-        /// What.
+        /// The reason.
         reason: PauseReason,
     },
-    /// Why the state was changed, in the words of whoever asked for it.
+    /// The caller gave a reason for a change of state.
     ReasonGiven {
-        /// The words.
+        /// The reason.
         text: String,
     },
     /// An artifact came with the output of a step.
     ArtifactStored {
         /// The visit.
         visit_id: VisitId,
-        /// Who made it.
+        /// The agent that made it, if the step has one.
         agent: Option<AgentName>,
         /// The artifact.
         artifact: Box<Artifact>,
     },
-    /// A step came to its end in the moment it was entered: nobody had to be waited for.
+    /// A step, an item, a hook or a compensation ended when it was entered, without waiting.
     StepDone {
         /// The visit.
         visit_id: VisitId,
         /// How it ended.
         outcome: Outcome,
     },
-    /// A step was passed by.
+    /// A step was skipped.
     StepSkipped {
         /// The step.
         step: StepId,
         /// Why.
         why: Skipped,
     },
-    /// Control went back: these steps may be entered again.
+    /// A jump back made these steps pending again.
     StepsReset {
         /// The steps, in authoring order.
         steps: Vec<StepId>,
     },
-    /// An attempt ended, and the visit goes on.
+    /// An attempt ended, but not its visit.
     AttemptEnded(Box<AttemptEnded>),
     /// What a visit waits for changed.
     WaitingChanged {
         /// The visit.
         visit_id: VisitId,
-        /// The attempt that it is for.
+        /// The number of the attempt from now on.
         attempt: u32,
         /// What it waits for now.
         awaiting: Awaiting,
     },
-    /// Memory was written.
+    /// A value was written to memory.
     MemoryWritten {
-        /// The name.
+        /// The name of the value.
         name: String,
         /// The value; stored by digest, whatever its size.
         value: Payload,
     },
-    /// Inputs were given or corrected after the start.
+    /// Inputs were added or changed after the start.
     InputsChanged {
-        /// All of them; stored by digest, whatever their size.
+        /// All inputs; stored by digest, whatever their size.
         inputs: Payload,
     },
-    /// A signal came that nothing waits for yet.
+    /// A signal arrived that no step waits for yet.
     SignalKept {
         /// Its name.
         name: String,
-        /// What came with it; stored by digest, whatever its size.
+        /// Its payload; stored by digest, whatever its size.
         payload: Payload,
     },
-    /// The oldest kept signal of this name found its wait.
+    /// The oldest kept signal of this name was given to a step.
     SignalTaken {
         /// Its name.
         name: String,
     },
-    /// A required step failed. What runs nevertheless is let run first.
+    /// A required step failed. Steps that run after a failure, compensations and hooks come before the final state.
     FailureBegan {
         /// The failure that the execution will end with.
         failure: Failure,
     },
-    /// What the execution came to, as its workflow declares it.
+    /// The final output was computed.
     FinalOutput {
         /// The value; stored by digest, whatever its size.
         value: Payload,
-        /// What of it could not be computed: null stands there.
+        /// The parts that could not be computed and are null in the value.
         faults: Vec<OutputFault>,
     },
-    /// What a visit works on changed.
+    /// The input of a visit changed.
     TaskChanged {
         /// The visit.
         visit_id: VisitId,
-        /// What it works on now; stored by digest, whatever its size.
+        /// The new input; stored by digest, whatever its size.
         input: Payload,
     },
-    /// Somebody answered a gate.
+    /// A person answered a gate.
     GateAnswered(Box<GateAnswered>),
     /// A text in the `artifacts` of an output is listed as a reference.
     ArtifactNamed {
         /// The visit.
         visit_id: VisitId,
-        /// Who named it.
+        /// The agent that named it, if the step has one.
         agent: Option<AgentName>,
         /// The text, with its number.
         reference: ArtifactReference,
     },
-    /// A hook that was required failed, so its step did, whose work was done.
+    /// A required hook failed, and so its completed step failed.
     StepFailed {
         /// The visit of the step's work.
         visit_id: VisitId,
         /// The failure of the hook.
         failure: Failure,
     },
-    /// A visit is done whose effect its step knows how to take back.
+    /// A visit completed whose step has a compensation.
     CompensationKept {
         /// The visit of the work.
         visit_id: VisitId,
-        /// The list that it is an item of, where it is one.
+        /// The list of the `foreach`, if the visit is one of its items.
         list: Option<Digest>,
     },
-    /// A step came to its end after the join that it leads to had gone on: it moves nothing.
+    /// A step ended after the join that it leads to had been entered. Its end changes nothing.
     CameLate {
         /// The visit.
         visit_id: VisitId,
     },
-    /// The end began: what is left to do comes before the state.
+    /// The end began: compensations, hooks and orders to children come before the final state.
     EndingBegan {
-        /// The state to come.
+        /// The final state.
         to: State,
     },
-    /// The compensations that were left are not made any more.
+    /// The remaining compensations were given up.
     CompensationsGivenUp {
         /// Why.
         why: String,
     },
-    /// A step offers its client what to do next.
+    /// A step offered options for the next call.
     OptionsOffered {
-        /// The visit whose output they follow from.
+        /// The visit whose output they are computed from.
         visit_id: VisitId,
         /// The options; stored by digest, whatever their size.
         options: Payload,
     },
-    /// The execution went on past what these steps had offered.
+    /// The offers of these steps were withdrawn, because the execution has moved past them.
     OptionsWithdrawn {
         /// The steps.
         steps: Vec<StepId>,
     },
-    /// A client said which option it took (`recordBranchDecision`).
+    /// A client named the option that it chose (`recordBranchDecision`).
     OptionChosen(Box<OptionChosen>),
-    /// A child is to be told what became of this execution.
+    /// An order to a child was added.
     ChildOrdered(Order),
-    /// The child was told.
+    /// The child received the order.
     ChildTold(Order),
 }
 
 impl Event {
-    /// The output that a visit ended with, where this is the end of one that has an output.
+    /// The output of a visit, if this event completes one.
     pub fn output(&self) -> Option<(&VisitId, &Payload)> {
         let (visit_id, outcome) = match self {
             Self::VisitClosed(closed) => (&closed.visit_id, &closed.outcome),
@@ -467,7 +468,7 @@ impl Event {
         }
     }
 
-    /// The token that a model is given for a visit, where this is what gives it one to go on with.
+    /// The token that this event issues to a model, except for renewals.
     pub const fn offered(&self) -> Option<(&VisitId, Grant)> {
         let (visit_id, awaiting) = match self {
             Self::VisitOpened(opened) => (&opened.visit_id, &opened.awaiting),
@@ -520,7 +521,8 @@ impl PauseReason {
         }
     }
 
-    /// Whether the execution pauses for it by itself, because nothing else is open: time goes on then.
+    /// True for pauses that the scheduler enters by itself when every open step waits for a person (gate, refused
+    /// output, missing catalog). Timers keep running then.
     pub const fn is_of_what_is_open(self) -> bool {
         matches!(
             self,
@@ -528,31 +530,32 @@ impl PauseReason {
         )
     }
 
-    /// Whether a resume lifts it, whatever else happens.
+    /// Whether a resume always lifts it.
     pub const fn is_lifted_by_resume(self) -> bool {
         matches!(self, Self::Person | Self::EngineFault | Self::Budget)
     }
 }
 
-/// What an execution is made of at its start.
+/// The content of the first event of an execution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Created {
     /// The workflow's name.
     pub workflow: WorkflowName,
-    /// The definition it keeps.
+    /// The digest of its definition.
     pub definition: Digest,
-    /// How much care it asks for.
+    /// The complexity that the workflow declares.
     pub complexity: Option<Complexity>,
     /// The project it was started for: a directory.
     pub project: Option<String>,
     /// The inputs it was started with.
     pub inputs: Option<Payload>,
-    /// The meaning of the start's arguments: the same start again is the same call.
+    /// The digest of the start's arguments, by which a repeated start is recognised.
     pub call: Digest,
     /// The ids of its steps, in authoring order.
     pub steps: Vec<StepId>,
-    /// The execution that it is a child of.
+    /// Its parent, if it is a child.
     pub parent: Option<Parent>,
-    /// Where it looks up workflows ([`super::Lookup`]), where its definition names any; stored by digest.
+    /// The directories in which it finds other workflows ([`super::Lookup`]), if its definition names any; stored by
+    /// digest.
     pub lookup: Option<Digest>,
 }

@@ -1,7 +1,7 @@
-//! An execution: its state, what it would do at a command ([`Execution::decide`]), and how events make
-//! its next state ([`Execution::advance`]).
+//! An execution: its state, the transition that a command would cause ([`Execution::decide`]), and the state that a
+//! journal row leads to ([`Execution::advance`]).
 //!
-//! Nothing here reads a clock, draws randomness, waits or fails for reasons outside its arguments.
+//! Everything here is a pure function of its arguments: no clock, no randomness, no waiting, no IO.
 
 mod advance;
 mod answers;
@@ -62,9 +62,9 @@ use super::{
 };
 use crate::clock::Timestamp;
 
-/// An execution as it stands after its last transition.
+/// The state of an execution after its last transition.
 ///
-/// Invariant: it is what [`Execution::advance`] makes of its journal rows, in order.
+/// Invariant: it equals the result of applying its journal rows, in order, with [`Execution::advance`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Execution {
     pub(super) id: ExecutionId,
@@ -79,71 +79,72 @@ pub struct Execution {
     pub(super) updated_at: Timestamp,
     pub(super) completed_at: Option<Timestamp>,
     pub(super) failure: Option<Failure>,
-    /// Each step is shared with the predecessor until it changes.
+    /// Copy-on-write: a step that did not change is shared with the state before the last transition.
     pub(super) steps: Vec<Arc<StepState>>,
-    /// What keeps it from going on: a set, in order.
+    /// The reasons why it is paused: a sorted set, empty unless the state is `Paused`.
     pub(super) pauses: Vec<PauseReason>,
-    /// Why its state was last changed, in somebody's words.
+    /// The reason that the caller gave for the last change of state.
     pub(super) reason: Option<String>,
-    /// How many artifacts it has.
+    /// The number of artifacts and artifact references so far, which is also the id of the latest one.
     pub(super) artifacts: u32,
-    /// What memory holds, each value stored by digest.
+    /// The values in memory by name, each stored by digest.
     pub(super) memory: BTreeMap<String, Digest>,
-    /// Signals that nothing has waited for yet, oldest first.
+    /// Kept signals, which no step has waited for yet, oldest first.
     pub(super) signals: Vec<Signal>,
-    /// The failure it will end with, once what runs nevertheless is done.
+    /// While it is failing: the failure that it will end with. Steps that run after a failure come first.
     pub(super) failing: Option<Failure>,
-    /// What it came to, as its workflow declares it.
+    /// The value of `final_output`, as its workflow declares it.
     pub(super) final_output: Option<Digest>,
-    /// What of that could not be computed.
+    /// The parts of `final_output` that could not be computed.
     pub(super) final_output_faults: Vec<OutputFault>,
-    /// How many visits its steps have had, items not counted.
+    /// How often its steps were entered; items of a `foreach` and hooks are not counted.
     pub(super) visits: u32,
-    /// Since when it has been paused.
+    /// When the current pause began.
     pub(super) paused_at: Option<Timestamp>,
-    /// How long earlier pauses lasted together, in milliseconds.
+    /// The total length of earlier pauses, in milliseconds.
     pub(super) paused_ms: u64,
-    /// The inputs that it was started with.
+    /// The inputs at the start. `input` and `extract` steps change only `inputs`.
     pub(super) given: Option<Digest>,
-    /// The state to come, where its end began without a failure.
+    /// While it is ending without a failure: the state that it will end in.
     pub(super) ending: Option<State>,
-    /// The visits whose effects can be taken back, in the order in which they were done.
+    /// Completed visits that a compensation can undo, in order of completion.
     pub(super) compensations: Vec<Compensation>,
-    /// The visits whose effects could not be taken back.
+    /// The visits whose effects were not undone.
     pub(super) not_compensated: Vec<NotCompensated>,
-    /// The hooks of the workflow, once one of them was entered: a step that is in no list.
+    /// The pseudo-step `$workflow`, which has the visits of the workflow's hooks; `None` until the first of them is
+    /// entered.
     pub(super) whole: Option<Arc<StepState>>,
-    /// The execution that it is a child of.
+    /// Its parent, if it is a child.
     pub(super) parent: Option<Arc<Parent>>,
-    /// What its children are still to be told, oldest first.
+    /// Orders that its children have not received yet, oldest first.
     pub(super) orders: Vec<Order>,
-    /// What its steps offer their client, oldest first: at most [`crate::limits::OFFERS_MAX`].
+    /// The options that its steps offer the client, oldest first: at most [`crate::limits::OFFERS_MAX`].
     pub(super) offers: Vec<Offer>,
-    /// Where it looks up workflows, stored by digest.
+    /// The digest of its [`super::Lookup`], the directories in which it finds the workflows that it names.
     pub(super) lookup: Option<Digest>,
 }
 
-/// A signal that nothing has waited for yet.
+/// A kept signal, which no step has waited for yet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Signal {
     /// Its name.
     pub name: String,
-    /// What came with it, stored by digest.
+    /// Its payload, stored by digest.
     pub payload: Digest,
 }
 
-/// A visit whose effect can be taken back.
+/// A completed visit that a compensation can undo.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Compensation {
     /// The visit of the work.
     pub visit_id: VisitId,
-    /// Where its output lies.
+    /// Where its output is stored, if it has one.
     pub output: Option<Need>,
-    /// The list that it is an item of, where it is one.
+    /// The list of the `foreach`, if the visit is one of its items.
     pub list: Option<Digest>,
 }
 
-/// A visit whose effect was not taken back.
+/// A visit whose effect was not undone: its compensation failed or was given up, or the work was cut off.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotCompensated {
     /// The visit of the work.
@@ -163,7 +164,7 @@ impl Execution {
         &self.workflow
     }
 
-    /// The digest of the definition it keeps.
+    /// The digest of its definition, which stays the same for its whole life.
     pub fn definition(&self) -> Digest {
         self.definition
     }
@@ -178,12 +179,12 @@ impl Execution {
         self.lookup
     }
 
-    /// The digest of its inputs as they stand.
+    /// The digest of its current inputs.
     pub fn inputs(&self) -> Option<Digest> {
         self.inputs
     }
 
-    /// Where it stands.
+    /// Its state.
     pub fn state(&self) -> State {
         self.state
     }
@@ -198,18 +199,18 @@ impl Execution {
         self.completed_at
     }
 
-    /// What keeps it from going on: empty unless it is paused.
+    /// The reasons why it is paused: empty unless it is paused.
     pub fn pauses(&self) -> &[PauseReason] {
         &self.pauses
     }
 
-    /// The names of what keeps it from going on.
+    /// The names of its pause reasons, separated by commas.
     pub(super) fn pause_names(&self) -> String {
         let names: Vec<_> = self.pauses.iter().map(|reason| reason.as_str()).collect();
         names.join(", ")
     }
 
-    /// The reason, as it follows what it is the reason of.
+    /// The reason as a suffix for a message: `: reason`, or nothing.
     pub(super) fn why(&self) -> String {
         let reason = self.reason.as_deref();
         reason.map_or_else(String::new, |reason| format!(": {reason}"))
@@ -220,7 +221,8 @@ impl Execution {
         &self.steps
     }
 
-    /// Takes each of `pending` that says the same in the place of its own step, so that executions share its memory.
+    /// Replaces each of its steps that equals the one at the same place in `pending` by that shared one, so that
+    /// executions of one definition share the memory of steps that were never entered.
     pub fn share_pending(&mut self, pending: &[Arc<StepState>]) {
         for (own, shared) in self.steps.iter_mut().zip(pending) {
             if own == shared {
@@ -229,18 +231,20 @@ impl Execution {
         }
     }
 
-    /// The state to come, where its end began: what is left to do comes first.
+    /// The state that it will end in, if its end began. Compensations, hooks of the workflow and orders to children
+    /// come first.
     pub fn ending(&self) -> Option<State> {
         let failing = self.failing.as_ref().map(|_| State::Failed);
         failing.or(self.ending)
     }
 
-    /// Whether its end began, and is not a good one: that one stays.
+    /// Whether it is ending in another state than `Completed`. That state is then decided: later requests do not
+    /// replace it.
     fn is_ending_badly(&self) -> bool {
         self.ending().is_some_and(|to| to != State::Completed)
     }
 
-    /// The visits whose effects could not be taken back, in the order in which that was found out.
+    /// The visits whose effects were not undone, in the order in which that was found.
     pub fn not_compensated(&self) -> &[NotCompensated] {
         &self.not_compensated
     }
@@ -254,8 +258,8 @@ impl Execution {
             .map(|(at, step)| (at, &**step))
     }
 
-    /// The open visits, in authoring order, each before those of its items; those of the workflow's hooks last, at the
-    /// position behind all steps.
+    /// The open visits, in authoring order, each before the visits of its items. Visits of the workflow's hooks come
+    /// last, with the number of steps as their position.
     pub fn open(&self) -> impl Iterator<Item = (usize, &StepState, &Visit)> {
         let steps = self.steps.iter().chain(&self.whole).enumerate();
         steps
@@ -268,7 +272,7 @@ impl Execution {
             })
     }
 
-    /// The open visits whose wait `wanted` picks, each with what it picks.
+    /// The open visits for whose [`Awaiting`] the closure `wanted` returns a value, each with that value.
     fn awaiting<T>(&self, wanted: impl Fn(&Awaiting) -> Option<T>) -> Vec<(VisitId, T)> {
         let picked = self.open().filter_map(|(_, step, visit)| {
             let picked = wanted(visit.awaiting.as_ref()?)?;
@@ -277,7 +281,7 @@ impl Execution {
         picked.collect()
     }
 
-    /// The visit that is meant, where there is one.
+    /// The visit with this id, with its step and the step's position.
     pub fn visit(&self, visit_id: &VisitId) -> Option<(usize, &StepState, &Visit)> {
         let (at, step) = match &visit_id.step {
             Some(id) => self.step(id)?,
@@ -286,12 +290,12 @@ impl Execution {
         Some((at, step, step.visit_of(visit_id)?))
     }
 
-    /// What memory holds, each value stored by digest.
+    /// The values in memory by name, each stored by digest.
     pub fn memory(&self) -> &BTreeMap<String, Digest> {
         &self.memory
     }
 
-    /// Signals that nothing has waited for yet, oldest first.
+    /// Kept signals, which no step has waited for yet, oldest first.
     pub fn signals(&self) -> &[Signal] {
         &self.signals
     }

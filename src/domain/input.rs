@@ -1,5 +1,5 @@
-//! What a workflow asks to be told at its start: the `inputs` of a manifest. An [`Input`] says what its value
-//! may be; [`Inputs`] judge what a caller gives, all of it at once, and fill in defaults.
+//! The inputs of a workflow (`inputs` of a manifest). An [`Input`] declares what its value may be; [`Inputs`] validate
+//! all values of a caller at once and fill in defaults.
 
 mod default;
 mod output;
@@ -61,19 +61,19 @@ impl InputType {
 pub struct Input {
     /// Its name, by which it is given and referred to.
     pub key: InputName,
-    /// What people call it (`name` in the manifest).
+    /// The label for people (`name` in the manifest).
     #[serde(default, alias = "name", skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// What it is, in a sentence.
+    /// A one-sentence description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Its type, where it declares one.
+    /// The declared type.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<InputType>,
     /// Whether it may be left out although it has no default.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub optional: bool,
-    /// The values that it may have, those in both `enum` and `validate.enum`; any where empty.
+    /// The allowed values: the intersection of `enum` and `validate.enum`. Empty means any value.
     #[serde(default, rename = "enum", skip_serializing_if = "Vec::is_empty")]
     pub one_of: Vec<Value>,
     /// What else its value must satisfy.
@@ -82,25 +82,25 @@ pub struct Input {
     /// Where its value comes from when it is not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<InputDefault>,
-    /// What an empty field shows.
+    /// The placeholder of an empty form field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placeholder: Option<String>,
-    /// A word of help.
+    /// A hint for the person who fills in the value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// What a value may look like.
+    /// An example value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub example: Option<Value>,
-    /// The operation that lists the choices: a catalog and an operation of it.
+    /// The provider: the operation that lists the choices, as a catalog name and an operation name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    /// Which fields of what it lists count.
+    /// The fields of the listed objects that are used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub select: Option<Select>,
-    /// What it is given, by argument.
+    /// The arguments of the provider by name.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub provider_args: Map<String, Value>,
-    /// The same for arguments that `provider_args` does not name.
+    /// Further arguments of the provider. Those in `provider_args` take precedence.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub depends_on: Map<String, Value>,
 }
@@ -108,7 +108,7 @@ pub struct Input {
 /// What a value must satisfy beyond its type. Lengths count Unicode characters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Validate {
-    /// A regular expression that is found in it; anchored only where it says so.
+    /// A regular expression that must match somewhere in the value. It is anchored only if it contains anchors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
     /// The fewest characters.
@@ -132,7 +132,7 @@ impl Validate {
 }
 
 impl Input {
-    /// The type that its value must have: the declared one, else the one that its rules are about.
+    /// The required type of the value: the declared one, else the type that the rules of `validate` apply to.
     pub fn effective_type(&self) -> Option<InputType> {
         let Validate {
             pattern,
@@ -148,7 +148,7 @@ impl Input {
             .or(about_numbers.then_some(InputType::Number))
     }
 
-    /// Whether a start must give it.
+    /// Whether a start must provide the input.
     pub fn is_required(&self) -> bool {
         !self.optional && self.default.is_none()
     }
@@ -159,11 +159,11 @@ impl Input {
 #[serde(from = "Vec<Input>", into = "Vec<Input>")]
 pub struct Inputs {
     list: Vec<Input>,
-    /// What each value is held to, compiled when first asked for.
+    /// The compiled constraints by position, computed on first use.
     compiled: Arc<OnceLock<Vec<Option<Schema>>>>,
 }
 
-/// Equal are two that say the same.
+/// Compares the declarations. The compiled constraints are a function of them.
 impl PartialEq for Inputs {
     fn eq(&self, other: &Self) -> bool {
         self.list == other.list
@@ -191,7 +191,7 @@ impl Inputs {
         self.list.iter()
     }
 
-    /// Whether a start that gives `given` takes a default from what ran before.
+    /// Whether a start with these values needs a default from the history of the workflow.
     pub fn need_history(&self, given: Option<&Value>) -> bool {
         let defaults = self
             .left_open(given)
@@ -200,13 +200,13 @@ impl Inputs {
         sources.any(|from| from == DefaultFrom::History)
     }
 
-    /// The workflows whose last outputs a start that gives `given` takes defaults from.
+    /// The workflows whose latest outputs a start with these values needs as defaults.
     pub fn needed_outputs(&self, given: Option<&Value>) -> Vec<WorkflowName> {
         let outputs = self.left_open(given).filter_map(Input::output_of);
         outputs.map(|output| output.workflow).collect()
     }
 
-    /// The inputs that a start that gives `given` leaves to their defaults.
+    /// The inputs that these values leave to their defaults.
     fn left_open(&self, given: Option<&Value>) -> impl Iterator<Item = &Input> {
         self.list.iter().filter(move |input| {
             let value = given.and_then(|given| given.get(input.key.as_str()));
@@ -214,7 +214,7 @@ impl Inputs {
         })
     }
 
-    /// The one of this name, with its place among them.
+    /// The input with this name, and its position.
     fn find(&self, name: &str) -> Option<(usize, &Input)> {
         let mut all = self.list.iter().enumerate();
         all.find(|(_, input)| input.key.as_str() == name)

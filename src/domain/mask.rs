@@ -1,5 +1,5 @@
-//! Covers secrets: wherever the other side repeats one that it was given, its placeholder stands instead. Encoded ones are
-//! known too: as percent-encoding, in escapes of JSON, as hexadecimal digits and as base64, at any place of a longer text.
+//! Replaces secrets by placeholders where a response repeats them. Encoded forms are recognised too: percent-encoding,
+//! JSON escapes, hexadecimal digits and base64 at any offset of a longer text.
 
 use std::borrow::Cow;
 
@@ -11,11 +11,11 @@ use serde_json::{Map, Value};
 
 use crate::limits;
 
-/// Secrets that must not be seen, with what stands for each.
+/// Secrets with the placeholders that replace them.
 #[derive(Clone, Default)]
 pub struct Mask {
     secrets: Vec<Covered>,
-    /// Whether a place where a repeated secret may begin has this byte.
+    /// For each byte value whether an occurrence of a secret, in any encoding, may begin with it.
     begins: Vec<bool>,
 }
 
@@ -34,12 +34,13 @@ impl std::fmt::Debug for Mask {
 }
 
 impl FromIterator<(String, String)> for Mask {
-    /// Of secrets and their placeholders. Those under [`limits::SECRET_COVERED_BYTES_MIN`] are left out.
+    /// Collects pairs of secrets and placeholders. Secrets shorter than [`limits::SECRET_COVERED_BYTES_MIN`] are
+    /// ignored.
     fn from_iter<I: IntoIterator<Item = (String, String)>>(given: I) -> Self {
         let is_telling = |secret: &str| secret.len() >= limits::SECRET_COVERED_BYTES_MIN;
         let given = given.into_iter().filter(|(secret, _)| is_telling(secret));
         let mut given: Vec<_> = given.collect();
-        // One that holds another goes first.
+        // Longer secrets first, so that a secret that contains another one is replaced as a whole.
         given.sort_by_key(|(secret, _)| std::cmp::Reverse(secret.len()));
         given.dedup_by(|(a, _), (b, _)| a == b);
         let secrets: Vec<_> = given
@@ -65,7 +66,7 @@ impl Covered {
         }
     }
 
-    /// The bytes that a spelling of it begins with: its own, those of escapes, a digit, and those in base64.
+    /// The bytes with which an occurrence may begin: literal, escaped, in hexadecimal digits or in base64.
     fn begins(&self) -> impl Iterator<Item = u8> {
         let first = self.plain[0];
         let space = (first == b' ').then_some(b'+');
@@ -75,7 +76,7 @@ impl Covered {
         spelled.into_iter().chain(space).chain(of_base64)
     }
 
-    /// The length of the repeated secret at the beginning of `text`.
+    /// The length of the occurrence of the secret at the start of `text`, if there is one.
     fn length_in(&self, text: &[u8]) -> Option<usize> {
         let in_base64 = || {
             let mut all = self.base64.iter();
@@ -90,8 +91,8 @@ impl Covered {
     }
 }
 
-/// What is the same in every text that holds `secret` at a place of this remainder by 3, in both alphabets of base64:
-/// without the characters at its edges that its neighbours change.
+/// The base64 forms of `secret` at offset `place` (modulo 3) of a longer text, in both alphabets. Characters at the
+/// edges that depend on neighbouring bytes are left out.
 fn encoded(secret: &[u8], place: usize) -> [Vec<u8>; 2] {
     let text = [&[0; 2][..place], secret].concat();
     let (start, end) = ((place * 8).div_ceil(6), text.len() * 8 / 6);
@@ -99,7 +100,8 @@ fn encoded(secret: &[u8], place: usize) -> [Vec<u8>; 2] {
         .map(|alphabet| alphabet.encode(&text).as_bytes()[start..end].to_vec())
 }
 
-/// How much of `text` spells `secret`, where `read` takes the next character of it: its bytes, and the length it has.
+/// The length of the encoded form of `secret` at the start of `text`. `read` decodes the next character, and returns
+/// its bytes and its encoded length.
 fn length_of(
     secret: &[u8],
     text: &[u8],
@@ -118,7 +120,7 @@ fn length_of(
     Some(at)
 }
 
-/// The bytes of one character, and how many they are.
+/// The bytes of one decoded character, and their number.
 struct Spelled([u8; 4], usize);
 
 impl Spelled {
@@ -127,7 +129,7 @@ impl Spelled {
     }
 }
 
-/// A byte as it is, percent-encoded, or as a string of JSON has it.
+/// Decodes a byte that is literal, percent-encoded or in a JSON escape.
 fn unescaped(text: &[u8], wanted: u8) -> Option<(Spelled, usize)> {
     match *text.first()? {
         b'%' => of_hex(text.get(1..)?, wanted).map(|(byte, length)| (byte, length + 1)),
@@ -137,7 +139,7 @@ fn unescaped(text: &[u8], wanted: u8) -> Option<(Spelled, usize)> {
     }
 }
 
-/// `\n`, `\u0041`…
+/// Decodes a JSON escape: `\n`, `\u0041`…
 fn escaped(text: &[u8]) -> Option<(Spelled, usize)> {
     let byte = match *text.get(1)? {
         b'u' => {
@@ -158,7 +160,7 @@ fn escaped(text: &[u8]) -> Option<(Spelled, usize)> {
     Some((Spelled::byte(byte), 2))
 }
 
-/// Two hexadecimal digits.
+/// Decodes two hexadecimal digits.
 fn of_hex(text: &[u8], _: u8) -> Option<(Spelled, usize)> {
     let digit = |at: usize| char::from(*text.get(at)?).to_digit(16);
     let byte = u8::try_from(digit(0)? * 16 + digit(1)?).ok()?;
@@ -166,12 +168,12 @@ fn of_hex(text: &[u8], _: u8) -> Option<(Spelled, usize)> {
 }
 
 impl Mask {
-    /// Whether there is nothing to cover.
+    /// Whether there are no secrets.
     pub fn is_empty(&self) -> bool {
         self.secrets.is_empty()
     }
 
-    /// The bytes with placeholders; `None` where they repeat no secret.
+    /// The bytes with placeholders in place of secrets; `None` if they contain no secret.
     pub fn bytes(&self, text: &[u8]) -> Option<Vec<u8>> {
         let (mut covered, mut kept, mut at) = (None::<Vec<u8>>, 0, 0);
         while at < text.len() {
@@ -201,7 +203,7 @@ impl Mask {
         found.find_map(|(secret, length)| Some((secret.placeholder.as_str(), length?)))
     }
 
-    /// The text with placeholders.
+    /// The text with placeholders in place of secrets.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match self.bytes(text.as_bytes()) {
             None => Cow::Borrowed(text),
@@ -209,7 +211,7 @@ impl Mask {
         }
     }
 
-    /// Covers every text, key and number of `value`.
+    /// Replaces secrets in every text, key and number of `value`.
     pub fn value(&self, value: &mut Value) {
         match value {
             Value::String(text) => {

@@ -1,5 +1,5 @@
-//! What a step offers to do next: options that its author wrote as `branches`, and calls that its output
-//! suggests. They are advice: the server follows none of them, and records which one was taken.
+//! Options that a step offers for the next call: those that its author declared as `branches`, and calls that its
+//! output suggests. They are advice: the server follows none of them, and records which one was chosen.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,15 +8,15 @@ use serde_json::{Map, Value};
 use super::{document::depth, failure::cut, truncate::length};
 use crate::{error::Violation, limits};
 
-/// The id of going on with the workflow, which may always be chosen.
+/// The id of the option to continue the workflow, which may always be chosen.
 pub const CONTINUE: &str = "continue";
-/// The tool that goes on with the workflow.
+/// The tool that continues the workflow.
 pub const CONTINUE_TOOL: &str = "workflow.next_step";
 /// The priority of an option that the step itself declares.
 pub const STEP_PRIORITY: i32 = 100;
-/// The priority of going on with the workflow.
+/// The priority of the option to continue the workflow.
 pub const CONTINUE_PRIORITY: i32 = 50;
-/// The key of an output that holds what it suggests.
+/// The key of an output that holds its suggestions.
 pub const SUGGESTIONS: &str = "toolCallSuggestions";
 
 /// One call that a client may make next (`nextStepOptions`).
@@ -59,13 +59,13 @@ pub enum OptionSource {
     Continue,
 }
 
-/// What one step offers, as it is stored.
+/// The options of one step, as they are stored.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Offered {
-    /// The options, in order of writing.
+    /// The options, in the order in which they were added.
     #[serde(default)]
     pub options: Vec<StepOption>,
-    /// What could not be offered, and why.
+    /// Options that were left out, with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
 }
@@ -83,7 +83,7 @@ const fn is_true(value: &bool) -> bool {
 }
 
 impl StepOption {
-    /// Going on with the workflow, with this token.
+    /// The option to continue the workflow with this token.
     pub fn going_on(token: &str) -> Self {
         Self {
             id: CONTINUE.to_owned(),
@@ -99,17 +99,18 @@ impl StepOption {
 }
 
 impl Offered {
-    /// What was stored; nothing where it cannot be read.
+    /// Reads stored options; empty if they cannot be read.
     pub fn read(value: &Value) -> Self {
         Self::deserialize(value).unwrap_or_default()
     }
 
-    /// Whether there is nothing to tell.
+    /// Whether it has neither options nor notes on options that were left out.
     pub fn is_empty(&self) -> bool {
         self.options.is_empty() && self.left_out.is_empty()
     }
 
-    /// Adds an option, unless it is too deep, or all of them together become too long; `what` names it for that case.
+    /// Adds an option, or leaves it out if it is nested too deep or all options together become too long. `what` names
+    /// the option in that note.
     pub fn add(&mut self, option: StepOption, what: &str) {
         let bytes = length(&self.options) + length(&option);
         let (most, deepest) = (limits::STEP_OPTIONS_BYTES_MAX, limits::JSON_DEPTH_MAX);
@@ -124,13 +125,13 @@ impl Offered {
         self.leave_out(&why);
     }
 
-    /// Notes what could not be offered, and why.
+    /// Adds a note on an option that was left out, with the reason.
     pub fn leave_out(&mut self, why: &str) {
         self.left_out.push(cut(why, limits::LEFT_OUT_BYTES_MAX));
     }
 }
 
-/// The levels of what is stored around a parameter.
+/// The levels of nesting around a parameter in the stored form.
 const AROUND_PARAMETERS: usize = 4;
 
 /// A call that an output suggests.
@@ -140,22 +141,22 @@ pub struct Suggestion {
     pub tool_name: String,
     /// Its arguments.
     pub parameters: Map<String, Value>,
-    /// When it is meant, in words.
+    /// When to use it, in words.
     pub condition: Option<String>,
-    /// Its place among the options; 0 without one.
+    /// Its priority among the options; 0 if none is given.
     pub priority: i32,
 }
 
-/// An output without what it suggests, and that.
+/// An output separated from its suggestions.
 #[derive(Clone, Debug)]
 pub struct Taken {
-    /// The output as it is kept.
+    /// The output without `toolCallSuggestions`.
     pub output: Value,
     /// The suggestions, or every way in which they are malformed.
     pub suggestions: Result<Vec<Suggestion>, Vec<Violation>>,
 }
 
-/// Takes `toolCallSuggestions` out of an output; `None` where it has none.
+/// Removes `toolCallSuggestions` from an output; `None` if it has none.
 pub fn take(output: &Value) -> Option<Taken> {
     let suggested = output.as_object()?.get(SUGGESTIONS)?;
     let suggestions = read(suggested);
@@ -196,7 +197,7 @@ fn read(suggested: &Value) -> Result<Vec<Suggestion>, Vec<Violation>> {
     }
 }
 
-/// One suggestion. Unknown keys are ignored.
+/// Reads one suggestion, or adds its violations. Unknown keys are ignored.
 fn one(violations: &mut Vec<Violation>, item: &Value, path: &str) -> Option<Suggestion> {
     let Some(map) = item.as_object() else {
         violations.push(wrong(path, "type", "an object with a toolName"));

@@ -1,5 +1,5 @@
-//! The port to operations of other services: a `run` step names a catalog and an operation of it. The engine calls through
-//! [`Operations`]; the catalogs implement it.
+//! The interface to operations of other services: a `run` step names a catalog and one of its operations. The engine
+//! calls them through [`Operations`], which the catalogs implement.
 
 use std::{fmt, future::Future, pin::Pin, time::Duration};
 
@@ -10,25 +10,25 @@ use crate::{
     execution::{Brought, OperationFailure},
 };
 
-/// What a call comes to.
+/// The result of a call.
 pub type Outcome = Result<Brought, OperationFailure>;
 
 /// A future that a `dyn Operations` can return.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// The operations of every catalog that there is.
+/// The operations of all catalogs.
 pub trait Operations: fmt::Debug + Send + Sync {
-    /// Calls one. The future is dropped where the step's time is up or nobody waits for the outcome any more.
+    /// Calls an operation. The future is dropped if the step's time limit passes or its attempt is cancelled.
     ///
     /// # Errors
     /// The class of the failure is what a step's `retry.on` names: `network`, `http_5xx`…
     fn call(&self, call: OperationCall) -> BoxFuture<'_, Outcome>;
 
-    /// Whether doing it twice is doing it once, be it that the other side knows it by its idempotency key. Only then it
-    /// is called again where the process ended in the midst of it. A step may say otherwise.
+    /// Whether the operation is idempotent, possibly because the service recognises its idempotency key. Only then it
+    /// is called again after the process ended during a call. A step may override this.
     fn is_safe(&self, catalog: &str, operation: &str) -> bool;
 
-    /// Whether there is a catalog of this name and it is enabled. A step whose catalog is not there waits for it.
+    /// Whether a catalog of this name exists and is enabled. A step whose catalog is not available waits for it.
     fn has_catalog(&self, catalog: &str) -> bool;
 }
 
@@ -39,43 +39,44 @@ pub struct OperationCall {
     pub catalog: String,
     /// The operation.
     pub operation: String,
-    /// Its arguments: an object, or null where there are none.
+    /// Its arguments: an object, or null if there are none.
     pub with: Value,
     /// Its body.
     pub body: Option<Value>,
-    /// The names of the secrets that stand in both.
+    /// The names of the secrets that its arguments and its body contain.
     pub secrets: Vec<String>,
-    /// Which page of a list is asked for, where all of them are wanted.
+    /// The page of a list to fetch, if the step asks for all pages.
     pub pages: Option<Pages>,
-    /// Whether all that came back is wanted, status and headers too, and not the payload alone.
+    /// Whether the output is the whole response, with status and headers, instead of the payload alone.
     pub whole: bool,
-    /// How long it may take. Whoever calls keeps to it too.
+    /// How long it may take. The caller enforces this limit as well.
     pub timeout: Option<Duration>,
-    /// The same for every attempt of a visit, and of no other. 64 hexadecimal digits.
+    /// The idempotency key: 64 hexadecimal digits, the same for every attempt of a visit and different for any other
+    /// visit.
     pub idempotency_key: String,
-    /// Whether doing it twice is doing it once, where its step says so.
+    /// Whether the operation is idempotent, if the step declares it.
     pub is_idempotent: Option<bool>,
 }
 
-/// A list that comes in pages, each a call of its own.
+/// The position in a paginated list, each page of which is a call of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pages {
-    /// How many are asked for at most; without it [`limits::CALL_PAGES`](crate::limits::CALL_PAGES).
+    /// The maximum number of pages; the default is [`limits::CALL_PAGES`](crate::limits::CALL_PAGES).
     pub max_pages: Option<u32>,
-    /// What the page before said of where this one is ([`Page::next`]); `None` for the first.
+    /// The cursor of this page, from [`Page::next`] of the page before; `None` for the first page.
     ///
     /// [`Page::next`]: crate::execution::Page::next
     pub next: Option<Value>,
 }
 
-/// Without what is sent: secrets stand in it.
+/// Leaves out the arguments and the body, because they contain secrets.
 impl fmt::Debug for OperationCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "OperationCall({} {})", self.catalog, self.operation)
     }
 }
 
-/// No catalog at all.
+/// An implementation without any catalog.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoOperations;
 
@@ -93,7 +94,7 @@ impl Operations for NoOperations {
         false
     }
 
-    /// None will ever come: a step that names one fails at once.
+    /// True, so that steps do not wait for a catalog that will never be added: their calls fail at once.
     fn has_catalog(&self, _: &str) -> bool {
         true
     }

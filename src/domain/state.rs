@@ -1,5 +1,5 @@
-//! The seven states and the changes between them, the statuses of steps, and what the founding documents call both: no
-//! other file says a word of theirs.
+//! The seven states of an execution and the changes between them, the statuses of steps, and the words for both in
+//! other vocabularies. No other file contains those words.
 
 use std::fmt;
 
@@ -7,23 +7,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Code, Error, Result};
 
-/// Where an execution stands.
+/// The state of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// Created, not started; lives only within the commit of a start.
+    /// Created, not started. Exists only inside the transition that starts an execution.
     Idle,
-    /// Steps are open.
+    /// In progress.
     Running,
-    /// Waits for a person.
+    /// Waits until its pause reasons are lifted, usually by a person.
     Paused,
     /// Every step is done.
     Completed,
     /// A required step failed.
     Failed,
-    /// Somebody gave it up.
+    /// Given up on request.
     Abandoned,
-    /// The work took another path.
+    /// The work continues outside of the workflow.
     Diverged,
 }
 
@@ -44,12 +44,12 @@ impl State {
         self.word(Vocabulary::Midex)
     }
 
-    /// What a document calls it.
+    /// The word for the state in a vocabulary.
     pub const fn word(self, vocabulary: Vocabulary) -> &'static str {
         STATES[self as usize].1[vocabulary as usize]
     }
 
-    /// The states that a document calls so. The first is the one to take where there must be one.
+    /// The states that `vocabulary` calls `word`. Callers that need a single state take the first one.
     pub fn of_word(word: &str, vocabulary: Vocabulary) -> impl Iterator<Item = Self> {
         Self::ALL
             .into_iter()
@@ -61,7 +61,7 @@ impl State {
         Self::of_word(name, Vocabulary::Midex).next()
     }
 
-    /// Whether nothing can follow.
+    /// Whether the state is final: an execution never leaves it.
     pub const fn is_final(self) -> bool {
         matches!(
             self,
@@ -69,7 +69,7 @@ impl State {
         )
     }
 
-    /// True for the changes of the state machine: a final state never changes.
+    /// Whether the state machine allows the change to `next`. A final state never changes.
     pub const fn may_become(self, next: Self) -> bool {
         match self {
             Self::Idle => matches!(next, Self::Running),
@@ -94,19 +94,19 @@ impl State {
     }
 }
 
-/// Where a step stands.
+/// The status of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepStatus {
     /// Not entered yet.
     Pending,
-    /// Entered; its token is out.
+    /// Entered; its latest visit is open.
     Running,
     /// Done, with an output.
     Completed,
     /// Ended without an output.
     Failed,
-    /// Passed by, or open when the execution ended.
+    /// Skipped, or voided while it was open.
     Skipped,
 }
 
@@ -130,13 +130,13 @@ impl StepStatus {
         STEPS[self as usize].2
     }
 
-    /// The `success` of the step in the history of a session, which has only steps that were done.
+    /// The `success` of the step in the history of a session; `None` for steps that such a history leaves out.
     pub const fn success(self) -> Option<bool> {
         STEPS[self as usize].3
     }
 }
 
-/// Whose words a state is told in.
+/// The set of words in which states are named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vocabulary {
     /// The words of every tool, resource and command.
@@ -152,8 +152,8 @@ impl Vocabulary {
     pub const ALL: [Self; 3] = [Self::Midex, Self::Run, Self::Session];
 }
 
-/// The word for each state in each vocabulary. Runs have no word for a pause: a paused run is not over. Neither runs nor
-/// sessions tell abandoned from diverged.
+/// The word for each state in each vocabulary. Runs have no word for a pause: a paused run is `running`. Neither runs
+/// nor sessions distinguish abandoned from diverged.
 const STATES: [(State, [&str; 3]); 7] = [
     (State::Idle, ["idle", "pending", "pending"]),
     (State::Running, ["running", "running", "running"]),
@@ -184,7 +184,7 @@ impl fmt::Display for State {
 mod tests {
     use super::{State::*, *};
 
-    /// The states in their order, for each vocabulary: each word of the documents and no other stands there.
+    /// Each vocabulary has exactly these words, and each word maps to exactly these states, in order.
     #[test]
     fn every_state_has_one_word_in_each_document_and_every_word_leads_back() {
         for (at, state) in State::ALL.into_iter().enumerate() {
@@ -194,7 +194,7 @@ mod tests {
                 assert!(meant.any(|one| one == state), "{state}");
             }
             assert_eq!(State::parse(state.as_str()), Some(state));
-            // What is stored and what is shown is one word.
+            // The stored name and the displayed name are the same.
             assert_eq!(serde_json::json!(state), state.as_str());
         }
         let meant = |word, vocabulary| State::of_word(word, vocabulary).collect::<Vec<_>>();

@@ -1,5 +1,5 @@
-//! Telemetry, read off the journal: a pure function of what happened, so it is written
-//! in the same commit as the transition and cannot disagree with it.
+//! Telemetry events, derived from the journal by a pure function of a row. They are written in the same commit as the
+//! transition and cannot disagree with it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -58,13 +58,13 @@ pub struct Telemetry {
     pub event_type: EventType,
     /// The step it is about.
     pub step: Option<StepId>,
-    /// The agent that acts or acted.
+    /// The agent that works or worked on the step.
     pub agent: Option<AgentName>,
-    /// More about it; null where there is nothing more.
+    /// More data about it; null if there is none.
     pub metadata: Value,
 }
 
-/// The telemetry of one transition, in the order of [`EventType`].
+/// The telemetry of one transition, in the order of its events.
 pub fn of(row: &Row) -> Vec<Telemetry> {
     let mut told = Vec::new();
     let workflow = row.events.iter().find_map(|event| match event {
@@ -134,7 +134,8 @@ fn tell(event: &Event, workflow: Option<&str>, told: &mut Vec<Telemetry>) {
             agent,
             artifact,
         } => told.push(tell_artifact(visit_id.step(), agent.as_ref(), artifact)),
-        // The words of people are shown in the status; telemetry tells that the state changed.
+        // These events have no telemetry. The state change that comes with some of them has; reasons that people give
+        // are shown in the status.
         Event::PauseAdded { .. }
         | Event::PauseLifted { .. }
         | Event::ReasonGiven { .. }
@@ -167,8 +168,8 @@ fn tell(event: &Event, workflow: Option<&str>, told: &mut Vec<Telemetry>) {
 }
 
 impl Telemetry {
-    /// Says which item it is about, from 0, and which hook, or that it is about taking an effect back; of the work of a whole
-    /// step nothing.
+    /// Adds to the metadata the number of the item, from 0, and the body if it is a hook or a compensation. Adds
+    /// nothing for the work of a whole step.
     fn of_visit(mut self, visit_id: &VisitId) -> Self {
         if let Some(item) = visit_id.item {
             self.metadata["item"] = json!(item);
@@ -189,7 +190,7 @@ fn tell_artifact(step: &StepId, agent: Option<&AgentName>, artifact: &Artifact) 
     of_step(EventType::ArtifactStored, step, agent, metadata)
 }
 
-/// The token that an event gives to a model.
+/// The telemetry of a token that an event issues to a model.
 fn generated(event: &Event) -> Option<Telemetry> {
     let (visit, _) = event.offered()?;
     Some(token(EventType::TokenGenerated, visit.step()))
@@ -203,7 +204,7 @@ fn token(event_type: EventType, step: &StepId) -> Telemetry {
     of_step(event_type, step, None, json!({ "step_name": step }))
 }
 
-/// What a state is told by besides the transition itself.
+/// The telemetry of entering a state, in addition to that of the transition.
 fn tell_arrival(
     from: State,
     to: State,

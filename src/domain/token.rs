@@ -1,6 +1,7 @@
 //! Continuation tokens: `base64url` of `{execution_id, step_name, issued_at, nonce}`.
 //!
-//! A token proves nothing by itself: it is compared with what the execution holds, in constant time.
+//! A token is not signed: it is valid only if it matches the grant that the execution holds. The comparison takes
+//! constant time.
 
 use std::fmt;
 
@@ -45,17 +46,17 @@ impl fmt::Display for Nonce {
 
 impl fmt::Debug for Nonce {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A nonce is a secret of the execution: logs show that there is one, not which.
+        // A nonce is a secret, so logs do not show it.
         f.write_str("Nonce(..)")
     }
 }
 
-/// What an execution remembers of a token: the two fields that its place does not give.
+/// The part of a token that an execution stores: the two fields that the visit does not determine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
-    /// The secret.
+    /// The secret part of the token.
     pub nonce: Nonce,
-    /// When it was issued; its life is counted from here.
+    /// When it was issued, from which its lifetime is counted.
     pub issued_at: Timestamp,
 }
 
@@ -68,7 +69,7 @@ impl Grant {
         }
     }
 
-    /// Whether `token` is this grant. Takes the same time wherever they differ.
+    /// Whether `token` carries this grant. Takes constant time.
     pub fn matches(&self, token: &Token) -> bool {
         let time = self
             .issued_at
@@ -109,7 +110,7 @@ mod digits {
 }
 
 impl Token {
-    /// The token for `grant` at its place.
+    /// The token for `grant` of a visit of this step.
     pub fn new(execution_id: ExecutionId, step_name: StepId, grant: Grant) -> Self {
         Self {
             execution_id,
@@ -119,7 +120,7 @@ impl Token {
         }
     }
 
-    /// The two fields that its place does not give.
+    /// The grant that the token carries.
     pub fn grant(&self) -> Grant {
         Grant {
             nonce: self.nonce,
@@ -127,13 +128,13 @@ impl Token {
         }
     }
 
-    /// The text that callers carry.
+    /// The text form, which clients hold.
     pub fn encode(&self) -> String {
         BASE64_URL_SAFE_NO_PAD.encode(self.payload())
     }
 
     fn payload(&self) -> Vec<u8> {
-        // Four strings: there is nothing in them that JSON cannot hold.
+        // A token has four string fields, so serialising it cannot fail.
         serde_json::to_vec(self).unwrap_or_default()
     }
 
@@ -153,11 +154,11 @@ impl Token {
         }
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(text).ok()?;
         let token: Self = serde_json::from_slice(&bytes).ok()?;
-        // The decoder takes no second spelling of the same bytes.
+        // The base64 decoder is strict, so only the JSON text is left to compare.
         (token.payload() == bytes).then_some(token)
     }
 
-    /// The refusal of a token issued after `now`, where it is one.
+    /// Refuses a token that was issued after `now`.
     pub fn check_not_from_future(&self, now: Timestamp) -> Result<()> {
         if self.issued_at <= now {
             return Ok(());

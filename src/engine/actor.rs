@@ -1,5 +1,5 @@
-//! The actor of one execution: a mailbox around one state machine. It decides, persists, becomes, and
-//! then replies.
+//! The actor of one execution: a mailbox around one state machine. For each command it decides, commits the transition
+//! to the store, updates its state in memory, and then replies.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -40,9 +40,10 @@ pub(super) struct ActorState {
     shared: Arc<Shared>,
     seen: watch::Sender<Option<Seen>>,
     live: Option<Live>,
-    /// Whether somebody works on every attempt that the execution waits for.
+    /// Whether lost attempts were recovered since the execution was loaded, was last paused, or received
+    /// [`Command::Recover`].
     is_recovered: bool,
-    /// Small values that decisions may ask for again.
+    /// A cache of small values, which later decisions may need again.
     values: Values,
 }
 
@@ -51,14 +52,15 @@ pub(super) struct ActorState {
 struct Live {
     seen: Seen,
     position: Position,
-    /// The last row: repeats of the last call need no read.
+    /// The last row. A repeat of the last call is answered from it without a read.
     last: Option<Arc<Row>>,
 }
 
-/// Whether the actor may go on after an answer.
+/// Whether the actor may continue after an answer.
 enum After {
     GoOn,
-    /// What the disk holds is unknown: the next call wakes a new actor from it.
+    /// The durable state is unknown, or there is none. The actor ends, and the next call starts a new one, which loads
+    /// the execution from the store.
     Stop,
 }
 
@@ -97,7 +99,7 @@ impl Actor for ExecutionActor {
         {
             state.is_recovered = false;
         }
-        // An actor keeps the room of this future for as long as it lives: what is large in it has room of its own.
+        // Each live actor keeps the memory of this future, so the large futures inside it are boxed.
         let (reply, (answer, after)) = match message {
             Message::Start {
                 start,
@@ -111,7 +113,7 @@ impl Actor for ExecutionActor {
             Message::Command { command, reply } => (reply, Box::pin(state.command(&command)).await),
         };
         let has_moved = matches!(&answer, Ok(Answer { row: Some(_), .. }));
-        // Nobody may be waiting any more; the transition stands, and a repeat of the call gets its answer.
+        // Fails if the caller has gone away. The transition stands, and a repeat of the call gets the same answer.
         let _ = reply.send(answer);
         let after = match after {
             After::GoOn => state.recover().await,
@@ -120,8 +122,8 @@ impl Actor for ExecutionActor {
         if matches!(after, After::GoOn) {
             state.plan(is_tick && !has_moved);
         } else {
-            // What waits in the mailbox is answered from the store; then this actor ends, and nobody new
-            // reaches it. Fails only where it is ending already.
+            // Messages that are already in the mailbox are answered from the store, and then the actor ends. `drain`
+            // lets no new message in. It fails only if the actor is already ending.
             state.live = None;
             let _ = myself.drain();
         }
@@ -181,8 +183,8 @@ impl ActorState {
         }
     }
 
-    /// Goes on with what nobody works on any more: the process that did has ended, or the execution was paused
-    /// meanwhile. Whoever was answered just now has had their way first.
+    /// Takes up lost attempts again: the process that ran them has ended, or the execution was paused meanwhile. Runs
+    /// after the reply to the caller has been sent.
     async fn recover(&mut self) -> After {
         let Some(live) = &self.live else {
             return After::GoOn;
@@ -196,7 +198,7 @@ impl ActorState {
             self.is_recovered = false;
             return After::GoOn;
         }
-        // What is begun from here on is worked on.
+        // Attempts that begin from here on are started in this process, so one recovery is enough.
         if mem::replace(&mut self.is_recovered, true) {
             return After::GoOn;
         }
@@ -215,7 +217,7 @@ impl ActorState {
         after
     }
 
-    /// Waits for the children of its attempts again, as the attempts that they are.
+    /// After a restart, re-attaches to child executions whose attempts were in flight, under the same attempt ids.
     async fn attend(
         &self,
         execution: &Execution,
@@ -240,7 +242,8 @@ impl ActorState {
         Ok(())
     }
 
-    /// Says when time will move the execution next. What is due and could not be done is left alone for a while.
+    /// Schedules the next deadline of the execution. If the deadline has passed but its tick changed nothing, it is
+    /// retried later, with backoff.
     fn plan(&self, is_stuck: bool) {
         let Some(live) = &self.live else {
             return;
@@ -268,7 +271,7 @@ impl ActorState {
             Ok(false) => return (Err(not_found(&self.id)), After::Stop),
             Ok(true) => {}
         }
-        // Time passes for it where somebody has what it names.
+        // Timers are not applied while this process lacks an activity that the workflow names.
         let is_tick = matches!(command, Command::Tick);
         let missing = is_tick.then(|| self.missing_capability()).flatten();
         let decided = match missing {
@@ -301,12 +304,12 @@ impl ActorState {
         }
     }
 
-    /// Decides, and looks up what the decision cannot be made without.
+    /// Decides, after looking up the values that the decision needs.
     async fn decide(&mut self, command: &Command) -> Result<(Decision, Live)> {
         let live = self.live()?.clone();
         let mut looked_up = Vec::new();
         let decision = self.decide_with(&mut looked_up, &live, command).await;
-        // What was looked up may be large: it is not kept.
+        // Looked-up values may be large, so they are not cached.
         for digest in looked_up {
             self.values.remove(&digest);
         }
@@ -340,7 +343,8 @@ impl ActorState {
         Ok(Decision::Need(Vec::new()))
     }
 
-    /// Takes the values in. Those that are stored by themselves may be large: `looked_up` says which they are.
+    /// Adds the needed values to `self.values`. Values stored as separate content may be large: their digests are added
+    /// to `looked_up`.
     async fn look_up(&mut self, needs: Vec<Need>, looked_up: &mut Vec<Digest>) -> Result<()> {
         let gone = || Error::internal("a value that the execution names is gone");
         let revisions: BTreeSet<_> = needs.iter().filter_map(|need| need.revision).collect();
@@ -365,7 +369,7 @@ impl ActorState {
         Ok(())
     }
 
-    /// Makes the transition durable, then takes its state, then answers.
+    /// Commits the transition, then updates the state in memory, then starts the effects, and returns the answer.
     async fn persist(
         &mut self,
         transition: Transition,
@@ -391,7 +395,8 @@ impl ActorState {
         let committed = match self.shared.store.commit(commit).await {
             Ok(committed) => committed,
             Err(error) => {
-                // After a conflict nothing of it was stored; else it may have been.
+                // After a conflict nothing of the transition was stored. After any other error it is treated as
+                // possibly stored.
                 if error.code() != Code::RevisionConflict {
                     self.shared.runner.keep_indeterminate(&self.id, effects);
                     let now = self.shared.clock.now();
@@ -429,7 +434,7 @@ impl ActorState {
         (answer, After::GoOn)
     }
 
-    /// Answers as a revision was answered, from the execution as that left it.
+    /// Repeats the answer of an earlier revision, with the execution as it was at that revision.
     async fn replay(&self, revision: u64) -> Result<Answer> {
         let mut seen = self.live()?.seen.clone();
         let row = if seen.execution.revision() == revision {
@@ -451,7 +456,7 @@ impl ActorState {
         })
     }
 
-    /// Its rows with these revisions. The last one is at hand.
+    /// The rows with these revisions. If only the last row is wanted, it comes from memory.
     async fn rows(&self, revisions: BTreeSet<u64>) -> Result<Vec<Arc<Row>>> {
         match &self.live()?.last {
             Some(last) if revisions.iter().eq([&last.revision]) => Ok(vec![last.clone()]),
@@ -462,14 +467,14 @@ impl ActorState {
         }
     }
 
-    /// What its workflow names and this process has not: nothing is begun for it here, and no time passes for it, until a
-    /// process that has it takes it up.
+    /// The name of an activity that the workflow needs and this process lacks. Until a process that has it takes over,
+    /// no attempt is started for the execution and no timer is applied to it.
     fn missing_capability(&self) -> Option<&str> {
         let definition = &self.live.as_ref()?.seen.definition;
         self.shared.runner.executors.missing_capability(definition)
     }
 
-    /// Wakes the execution from the store where it is not live yet; false where there is none.
+    /// Loads the execution from the store unless it is loaded already. Returns false if it does not exist.
     async fn load(&mut self) -> Result<bool> {
         if self.live.is_some() {
             return Ok(true);
@@ -499,7 +504,7 @@ impl ActorState {
         Ok(true)
     }
 
-    /// Says which execution the error is about, and where that stood before.
+    /// Adds to the error which execution it concerns, and the state of that execution before the command.
     fn placed(&self, error: Error) -> Error {
         match &self.live {
             Some(live) => live.seen.execution.placed(error),
@@ -522,12 +527,13 @@ impl ActorState {
     }
 }
 
-/// Decides; where that may take long, on a thread that nobody else is served on, a few at once.
+/// Runs a decision. A long one must not hold up other tasks: it runs in `block_in_place` where the runtime allows it,
+/// and at most [`limits::LONG_DECISIONS_MAX`] run at once.
 async fn aside<T>(shared: &Shared, is_long: bool, decide: impl FnOnce() -> Result<T>) -> Result<T> {
     if !is_long {
         return contained(decide);
     }
-    // Nobody closes it.
+    // The semaphore is never closed, so a permit is always granted.
     let _turn = shared.long_decisions.acquire().await.ok();
     let runtime = tokio::runtime::Handle::current();
     if runtime.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread {
@@ -537,7 +543,7 @@ async fn aside<T>(shared: &Shared, is_long: bool, decide: impl FnOnce() -> Resul
     }
 }
 
-/// A panic in the domain becomes an answer; nothing has changed.
+/// Turns a panic in the domain into an error. The state has not changed.
 fn contained<T>(decide: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(decide)).unwrap_or_else(|panic| {
         let what = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());

@@ -1,4 +1,4 @@
-//! One attempt at what a step of the server's asks for.
+//! Runs one attempt of a server-side step.
 
 use std::{
     any::Any,
@@ -21,7 +21,7 @@ use midex_domain::{
     operation::{OperationCall, Operations, Pages},
 };
 
-/// What the server works with.
+/// What attempts are run with.
 #[derive(Debug)]
 pub(super) struct Executors {
     pub(super) activities: Activities,
@@ -31,14 +31,14 @@ pub(super) struct Executors {
 }
 
 impl Executors {
-    /// An activity that a workflow names and this process has not.
+    /// The name of an activity that a workflow names and this process lacks.
     pub(super) fn missing_capability<'a>(&self, definition: &'a Definition) -> Option<&'a str> {
         let mut names = definition.activities().iter();
         let lacked = names.find(|name| self.activities.get(name).is_none());
         lacked.map(String::as_str)
     }
 
-    /// True for a step that another process is to do: this one stays for no work, or has not the activity.
+    /// Whether another process must run a step: this one is no worker, or lacks the activity.
     pub(super) fn lacks(&self, kind: &StepKind) -> bool {
         !self.is_worker
             || matches!(kind, StepKind::Activity { name, .. } if self.activities.get(name).is_none())
@@ -64,14 +64,15 @@ impl Safety for Executors {
     }
 }
 
-/// Makes the attempt, within its time, and answers whatever happens.
+/// Runs the attempt within its time limit. Every end, including a panic, becomes a result.
 pub(super) async fn run(
     executors: &Executors,
     id: &ExecutionId,
     begin: Begin,
     cancelled: &CancellationToken,
 ) -> AttemptResult {
-    // Whoever went on beside the attempt hears that nobody waits any more, be it that its time is up.
+    // Cancelled when this function ends, so that work which an activity passed to another task learns that the attempt
+    // is over or that its time is up.
     let cancelled = cancelled.child_token();
     let _over = cancelled.clone().drop_guard();
     let limit = begin.timeout;
@@ -96,10 +97,10 @@ pub(super) async fn run(
     covered(outcome, &mask)
 }
 
-/// What an attempt works on, with its secrets in their places.
+/// The input of an attempt, with its secrets filled in.
 struct Filled {
     input: Value,
-    /// Their names.
+    /// The names of the secrets.
     secrets: Vec<String>,
 }
 
@@ -173,12 +174,12 @@ fn no_activity(name: &str) -> OperationFailure {
     OperationFailure::new("not_found", format!("this server has no activity '{name}'"))
 }
 
-/// The same for every attempt of a visit, and of no other.
+/// The idempotency key: the same for every attempt of a visit, and different for every other visit.
 fn key(id: &ExecutionId, visit_id: &VisitId) -> String {
     Digest::of(visit_id.text_in(id).as_bytes()).to_string()
 }
 
-/// A panic is a failure of the attempt, and of nothing else.
+/// Turns a panic into a failure of the attempt.
 async fn contained(work: impl Future<Output = AttemptResult>) -> AttemptResult {
     let mut work = pin!(work);
     poll_fn(move |context| {

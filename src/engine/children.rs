@@ -1,5 +1,5 @@
-//! Children of executions: begun by the attempt of a step, waited for until they have ended, and told what became of
-//! their parent.
+//! Child executions. The attempt of a step starts a child and waits until it has ended. The parent's orders are
+//! delivered to its children.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,10 +29,10 @@ use midex_domain::{
     view,
 };
 
-/// Where the definitions come from that children follow.
+/// Finds the definitions that child executions follow.
 pub trait Workflows: fmt::Debug + Send + Sync {
-    /// What an execution of this workflow would follow now, for an execution that looks it up there; among the workflows of
-    /// this process where `lookup` is `None`.
+    /// The definition that an execution of this workflow would follow now, for an execution that looks it up with
+    /// `lookup`; among the workflows of this process if `None`.
     ///
     /// # Errors
     /// `WORKFLOW_NOT_FOUND`, `WORKFLOW_VALIDATION_FAILED`.
@@ -58,20 +58,20 @@ impl Workflows for NoWorkflows {
     }
 }
 
-/// The end of an attempt's wait for a child.
+/// The result of an attempt's wait for a child.
 pub(super) enum Attended {
     /// The child ended, or could not begin.
     Ended(Outcome),
-    /// The child may not begin before this root of its family was resumed.
+    /// The child may not begin before the root of its family is resumed.
     HeldBack {
         /// The root.
         root: ExecutionId,
     },
-    /// The server stops, or an execution above does not wait for the child any more.
+    /// The server is stopping, or an execution above no longer waits for the child.
     GivenUp,
 }
 
-/// Begins the child of an attempt where it is not there yet, and waits for its end.
+/// Starts the child of an attempt, unless it exists, and waits until it has ended.
 pub(super) async fn attend(
     shared: &Arc<Shared>,
     parent: &ExecutionId,
@@ -106,8 +106,8 @@ fn pause(failures: u32) -> Duration {
     )
 }
 
-/// Tells children what became of their parent, and the parent that they were told, until nothing is left that can be told
-/// now.
+/// Delivers the orders of `parent` to its children, and reports each delivery to the parent, until no order is left
+/// that can be delivered now.
 pub(super) async fn tell(shared: Arc<Shared>, parent: ExecutionId) {
     loop {
         let mut missing = BTreeSet::new();
@@ -126,7 +126,8 @@ pub(super) async fn tell(shared: Arc<Shared>, parent: ExecutionId) {
                 });
             }
             let mut told = telling.join_all().await;
-            // Looked at once more: the child of a visit that is waited for is still to begin.
+            // An order whose child is found missing for the first time is looked at again: the child of a visit that
+            // still waits has yet to begin.
             told.retain(|(order, is_there)| *is_there || !missing.insert(order.child.clone()));
             if !told.is_empty() {
                 let told = told.into_iter().map(|(order, _)| order).collect();
@@ -159,12 +160,12 @@ async fn orders_due(
     }
 }
 
-/// Holds back what `parent` would begin, and pauses the root of its family.
+/// Holds back the children that `parent` would start, and pauses the root of its family.
 pub(super) async fn hold_back(shared: &Arc<Shared>, root: &ExecutionId, parent: &ExecutionId) {
     let descendants = &shared.descendants;
     descendants.hold_back(root, parent);
     let engine = Engine::of(shared.clone());
-    // Looked at again: a resume that came in between does not know of this parent.
+    // Check the root after the parent was registered: a resume before that has not released this parent.
     let is_held =
         async || matches!(engine.execution(root).await, Ok(root) if is_over_budget(&root));
     if is_held().await {
@@ -178,7 +179,7 @@ pub(super) async fn hold_back(shared: &Arc<Shared>, root: &ExecutionId, parent: 
     }
 }
 
-/// Lets these executions begin the children that were held back.
+/// Lets these parents start the children that were held back.
 pub(super) async fn release(shared: Arc<Shared>, parents: BTreeSet<ExecutionId>) {
     for id in parents {
         let alive = Arc::new(shared.runner.alive(&id));
@@ -192,10 +193,10 @@ pub(super) async fn release(shared: Arc<Shared>, parents: BTreeSet<ExecutionId>)
 type Outcome = std::result::Result<Brought, OperationFailure>;
 
 impl Engine {
-    /// What came of the child of an attempt.
+    /// Starts the child of an attempt, unless it exists, waits until it has ended, and returns its outcome.
     ///
     /// # Errors
-    /// What may be tried again: nothing is known of the child then.
+    /// Errors that may be retried: nothing is known of the child then.
     async fn child(
         &self,
         parent: &ExecutionId,
@@ -209,7 +210,7 @@ impl Engine {
             if let Some(came) = self.begin_child(parent, &id, begin, announced).await? {
                 return Ok(came);
             }
-            // What its parent did before it was there.
+            // Deliver the orders that the parent gave before the child existed.
             self.shared.runner.tell(&self.shared, parent);
         }
         announced.end();
@@ -222,8 +223,8 @@ impl Engine {
         self.came_of(&seen).await.map(Attended::Ended)
     }
 
-    /// Starts the child; what becomes of the attempt where it may not begin. A fault of its arguments or of its definition is a
-    /// failure of the attempt.
+    /// Starts the child. Returns the result of the attempt's wait if the child may not begin. A fault of the child's
+    /// arguments or of its definition is a failure of the attempt.
     async fn begin_child(
         &self,
         parent: &ExecutionId,
@@ -271,8 +272,9 @@ impl Engine {
         self.start_below(request, Some(as_parent)).await.map(drop)
     }
 
-    /// Reserves room for the child; what becomes of the attempt where it may not begin. Each execution above must still wait
-    /// for the one below it, else the family is ending; and only so many executions may be open below the root.
+    /// Reserves room for the child. Returns the result of the attempt's wait if the child may not begin: each execution
+    /// above must still wait for the one below it, otherwise the family is ending; and only so many executions may be
+    /// open below the root.
     async fn admit(
         &self,
         mut above: Arc<Execution>,
@@ -314,7 +316,7 @@ impl Engine {
         })
     }
 
-    /// The workflow of this name: as its file has it now, else as it was when the execution that names it started.
+    /// The workflow of this name: from its present file, else as it was when the execution that names it started.
     async fn named(&self, lookup: Option<&Lookup>, name: &str) -> Result<Arc<Definition>> {
         let error = match self.shared.workflows.find(lookup, name).await {
             Ok(definition) => return Ok(definition),
@@ -329,8 +331,8 @@ impl Engine {
         }
     }
 
-    /// What an execution of this definition keeps for look-ups, with the workflows that it names as they are now. One that
-    /// cannot be found now is looked for again when it is to begin.
+    /// The lookup that an execution of this definition keeps, and the present definitions of the workflows that it
+    /// names. A workflow that cannot be found now is looked up again when the child is to begin.
     pub(super) async fn with_named(
         &self,
         definition: &Definition,
@@ -375,7 +377,7 @@ impl Engine {
     }
 }
 
-/// Refuses what can be refused before anything of the child is looked up.
+/// Refuses a child that is too deep or would be given a secret, before anything is looked up for it.
 fn check_begin(as_parent: &Parent, begin: &Begin) -> std::result::Result<(), OperationFailure> {
     if as_parent.depth > limits::CHILD_DEPTH_MAX {
         let most = limits::CHILD_DEPTH_MAX;
@@ -393,7 +395,8 @@ fn check_begin(as_parent: &Parent, begin: &Begin) -> std::result::Result<(), Ope
     Ok(())
 }
 
-/// The refusal of a start as the failure of an attempt. Only the user lifts that a project is not trusted: it is not retried.
+/// Turns the refusal of a start into a failure of the attempt. If the project is not trusted, the failure is not
+/// retryable, because only the user can change that.
 fn refused(error: &Error) -> OperationFailure {
     let project = error.context("project_word").and_then(Value::as_str);
     let trust = project.map(|project| format!("; if you trust it, run `midex trust {project}`"));

@@ -1,5 +1,5 @@
-//! Values that lie in the store by digest, read and parsed once as long as somebody goes on asking for them. What a
-//! digest names never changes, so nothing here is ever out of date.
+//! A cache of values that the store keeps by digest. A value is read and parsed once, as long as it is used again
+//! before it is evicted. The value of a digest never changes, so no entry is ever out of date.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -25,7 +25,7 @@ impl Contents {
         }
     }
 
-    /// The value with this digest; `None` where the store has none.
+    /// The value with this digest; `None` where the store has none, or its content is no JSON.
     pub(super) async fn value(&self, digest: Digest) -> Result<Option<Arc<Value>>> {
         if let Some(value) = self.cached(|cache| cache.get(digest)) {
             return Ok(Some(value));
@@ -46,14 +46,14 @@ impl Contents {
     }
 }
 
-/// What is cache: of all that was asked for, the latest.
+/// The least recently used values are evicted first.
 struct LruCache {
     most: usize,
     bytes: usize,
-    /// How often anything was asked for.
+    /// The number of requests so far, used as a clock.
     asked: u64,
     values: HashMap<Digest, Cached>,
-    /// By when each was asked for last.
+    /// The digests by their last request.
     in_order: BTreeMap<u64, Digest>,
 }
 
@@ -64,7 +64,7 @@ struct Cached {
 }
 
 impl LruCache {
-    /// What each value takes besides its text, so that very small ones are not held without bounds.
+    /// The overhead that is counted for each value, so that the number of very small values is bounded too.
     const BESIDE: usize = 128;
 
     fn new(most: usize) -> Self {
@@ -86,10 +86,10 @@ impl LruCache {
         Some(entry.value.clone())
     }
 
-    /// Holds a value whose text has so many bytes; those that nobody has asked for longest make room.
+    /// Adds a value whose text has this many bytes. Evicts the least recently used values to make room.
     fn keep(&mut self, digest: Digest, value: &Arc<Value>, bytes: usize) {
         let bytes = bytes + Self::BESIDE;
-        // Another may have looked it up meanwhile.
+        // Another task may have looked up the same value meanwhile.
         if bytes > self.most || self.values.contains_key(&digest) {
             return;
         }

@@ -1,4 +1,4 @@
-//! What time brings to executions, awake or asleep: one timer for all of them, which wakes whoever is due.
+//! The deadlines of executions, awake or asleep. One timer serves them all, and wakes each execution that is due.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -19,11 +19,11 @@ use midex_domain::{
     span::backoff,
 };
 
-/// When each execution is to be woken: one entry for each that time will move, by the instant and by its id.
+/// The next deadline of each execution that has one, ordered by instant and id.
 #[derive(Default)]
 pub(super) struct Deadlines {
     entries: Mutex<Schedule>,
-    /// The first one may be another.
+    /// Notified when there is a new earliest deadline.
     changed: Notify,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Deadlines {
 struct Schedule {
     in_order: BTreeSet<(Timestamp, ExecutionId)>,
     of: HashMap<ExecutionId, Timestamp>,
-    /// How often in a row those that could not be moved were tried.
+    /// How many ticks of an execution failed in a row.
     failed: HashMap<ExecutionId, u32>,
 }
 
@@ -65,7 +65,7 @@ impl Deadlines {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Time will move the execution at this instant next; `None` where it will not.
+    /// Sets the next deadline of an execution, or removes it (`None`). Resets the count of its failures.
     pub(super) fn set(&self, id: &ExecutionId, due: Option<Timestamp>) {
         let mut entries = self.entries();
         entries.failed.remove(id);
@@ -80,8 +80,7 @@ impl Deadlines {
         }
     }
 
-    /// The store has it that time will move the execution at this instant, unless somebody else has said that it comes
-    /// earlier.
+    /// Adds a deadline that the store names, unless an earlier one is known.
     fn find(&self, id: &ExecutionId, due: Timestamp) {
         let mut entries = self.entries();
         if entries.of.get(id).is_none_or(|known| due < *known) {
@@ -89,8 +88,8 @@ impl Deadlines {
         }
     }
 
-    /// What the disk holds of it is not known: it is looked at again, for time may have something to do there. Each
-    /// time in a row that comes to pass, it is left alone for longer.
+    /// Schedules another tick for an execution whose durable state is unknown, or whose tick failed or changed nothing.
+    /// The delay grows with each failure in a row.
     pub(super) fn retry_later(&self, id: &ExecutionId, now: Timestamp) {
         let mut entries = self.entries();
         let count = entries.failed.entry(id.clone()).or_default();
@@ -141,8 +140,8 @@ pub(super) async fn serve(shared: Arc<Shared>) {
     }
 }
 
-/// Until the first deadline, or another one is the first. The clock may be set, and the machine may sleep: it is looked
-/// at every now and then.
+/// Waits for the earliest deadline, or until there is an earlier one. The clock may be set and the machine may sleep,
+/// so it waits at most [`limits::CLOCK_LOOK_EVERY`] before it returns to look at the clock.
 #[expect(
     clippy::disallowed_methods,
     reason = "the timer counts from tokio's present"
@@ -162,12 +161,12 @@ async fn next(shared: &Shared) {
 
 async fn tick(shared: &Shared, id: ExecutionId) {
     match shared.send(&id, Origin::Outside, Command::Tick).await {
-        // Its actor has said when it is due next.
+        // The actor has scheduled the next deadline.
         Ok(_) => {}
         Err(error) if is_hopeless(&error) => shared.deadlines.forget(&id),
         Err(error) => {
             tracing::warn!(execution = %id, code = error.code().as_str(), "what is due cannot be done now; it is tried again");
-            // Its actor may have said so too.
+            // The actor may have scheduled a retry already.
             if !shared.deadlines.knows(&id) {
                 shared.deadlines.retry_later(&id, shared.clock.now());
             }
@@ -175,7 +174,7 @@ async fn tick(shared: &Shared, id: ExecutionId) {
     }
 }
 
-/// Whether trying again is of no use: nobody is there, or a person has to see to it, or the server ends.
+/// Whether a retry is of no use: the execution does not exist, a person must act, or the server is stopping.
 fn is_hopeless(error: &Error) -> bool {
     matches!(
         error.code(),
@@ -183,7 +182,7 @@ fn is_hopeless(error: &Error) -> bool {
     )
 }
 
-/// Finds the executions that wait for a catalog, which may be there now: the store has it that they are due.
+/// Schedules the executions that wait for a catalog, which may exist now. The store lists them as due.
 pub(super) async fn look_again(shared: &Shared) -> Result<()> {
     for (id, due) in shared.store.due(shared.clock.now(), usize::MAX).await? {
         shared.deadlines.find(&id, due);
@@ -191,8 +190,8 @@ pub(super) async fn look_again(shared: &Shared) -> Result<()> {
     Ok(())
 }
 
-/// Finds the open executions that time will move, and those whose work was broken off by the end of a process. Nobody
-/// waits for it: whoever is asked for meanwhile says for itself when it is due.
+/// Schedules the open executions that have a deadline, and those whose work was cut off by the end of a process.
+/// Nothing waits for this task: an execution that is called meanwhile schedules its own deadline.
 pub(super) async fn find(shared: Arc<Shared>) {
     let mut failures = 0;
     loop {
@@ -202,7 +201,7 @@ pub(super) async fn find(shared: Arc<Shared>) {
         };
         match found {
             Ok(found) => {
-                // A live one has said so itself, and may have moved since.
+                // A live execution has scheduled its own deadline, and may have moved since the store was read.
                 for (id, due) in found {
                     if shared.directory.seen(&id).is_none() {
                         shared.deadlines.find(&id, due);

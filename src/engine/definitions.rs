@@ -1,4 +1,4 @@
-//! Definitions in use, each decoded once however many executions keep it.
+//! The definitions in use. Each is decoded once, however many executions keep it.
 
 use std::{
     collections::HashMap,
@@ -12,7 +12,7 @@ use midex_domain::{
     execution::StepState,
 };
 
-/// Definitions that some live execution keeps. Holds none of them alive itself.
+/// The definitions of live executions, held as weak references.
 pub(super) struct Definitions {
     store: Arc<dyn Store>,
     known: Mutex<HashMap<Digest, Known>>,
@@ -20,7 +20,7 @@ pub(super) struct Definitions {
 
 struct Known {
     definition: Weak<Definition>,
-    /// Its steps as they are before they are entered: one instance for all its executions.
+    /// The initial states of its steps, shared by all its executions.
     pending: Arc<[Arc<StepState>]>,
 }
 
@@ -62,7 +62,7 @@ impl Definitions {
         definition
     }
 
-    /// Lets steps that were not entered yet share their memory with those of other executions.
+    /// Makes the steps that were not entered yet share their memory with those of other executions.
     pub(super) fn share_pending(&self, execution: &mut Execution) {
         let all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let pending = all

@@ -1,8 +1,8 @@
-//! The executions that are open below each root, which are bounded in number, and the children that parents announced:
+//! Counts the open executions below each root, whose number is bounded, and tracks the children that parents announced:
 //! a reply may name a child before it has begun.
 //!
-//! Invariant: no child is begun before the open executions of the store were counted, so the bound holds after a restart
-//! as well.
+//! Invariant: no child begins before the open executions of the store have been counted, so the bound also holds after
+//! a restart.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet, VecDeque},
@@ -19,7 +19,7 @@ use midex_domain::{
     limits,
 };
 
-/// The families of one engine, each below a root.
+/// The families of one engine. A family is a root and the executions below it.
 pub(super) struct Descendants {
     families: Mutex<Families>,
     counted: OnceCell<()>,
@@ -28,11 +28,12 @@ pub(super) struct Descendants {
 
 #[derive(Default)]
 struct Families {
-    /// By the root.
+    /// Families by their root.
     of: HashMap<ExecutionId, Family>,
-    /// The executions that ended while the store is being counted: a page may still hold them as open.
+    /// The executions that ended while the store is being counted: a page that was read earlier may still list them as
+    /// open.
     ended: Option<HashSet<ExecutionId>>,
-    /// Children whose beginning is under way; a sender is dropped once it has begun, or will not.
+    /// Children that are about to begin. The sender is dropped once the child has begun, or will not begin.
     announced: HashMap<ExecutionId, watch::Sender<()>>,
     /// Why children have not begun, the latest last.
     not_begun: VecDeque<(ExecutionId, Error)>,
@@ -40,14 +41,14 @@ struct Families {
 
 #[derive(Default)]
 struct Family {
-    /// Those that are open or about to begin, each with whether it is durable.
+    /// Executions that are open or about to begin. The value says whether the execution is durable.
     open: HashMap<ExecutionId, bool>,
-    /// The parents that may begin nothing more before the root is resumed.
+    /// Parents that may start no more children before the root is resumed.
     held_back: BTreeSet<ExecutionId>,
 }
 
 impl Families {
-    /// Changes a family, and forgets it once nothing is left of it.
+    /// Changes a family, and removes it once it is empty.
     fn change<T>(&mut self, root: &ExecutionId, change: impl FnOnce(&mut Family) -> T) -> T {
         let family = self.of.entry(root.clone()).or_default();
         let changed = change(family);
@@ -116,8 +117,8 @@ impl Descendants {
         counted.await.copied()
     }
 
-    /// Takes note of where an execution stands durably. Answers the parents below a root whose begins were held back, once
-    /// the root is not over its budget any more.
+    /// Records the durable state of an execution. If it is a root that is not over its budget, returns the parents
+    /// below it whose children were held back.
     pub(super) fn note(&self, execution: &Execution) -> BTreeSet<ExecutionId> {
         let (id, is_final) = (execution.id(), execution.state().is_final());
         let mut families = self.families();
@@ -138,7 +139,7 @@ impl Descendants {
         BTreeSet::new()
     }
 
-    /// Reserves room below the root for a child that was announced; false where as many as may be are open.
+    /// Reserves room below the root for an announced child. Returns false if the maximum number of executions is open.
     pub(super) fn admit(&self, root: &ExecutionId, announced: &mut Announcement) -> bool {
         let is_admitted = self.families().change(root, |family| {
             let has_room = family.open.len() < self.open_max;
@@ -151,14 +152,14 @@ impl Descendants {
         is_admitted
     }
 
-    /// Keeps in mind that the parent is to begin a child as soon as the root is resumed.
+    /// Records that the parent is to start children as soon as the root is resumed.
     pub(super) fn hold_back(&self, root: &ExecutionId, parent: &ExecutionId) {
         let parent = parent.clone();
         self.families()
             .change(root, |family| family.held_back.insert(parent));
     }
 
-    /// Lets readers of the child wait until the announcement is dropped.
+    /// Announces a child. Readers of the child wait until the announcement ends.
     pub(super) fn announce(self: &Arc<Self>, child: ExecutionId) -> Announcement {
         self.families().announced.entry(child.clone()).or_default();
         Announcement {
@@ -168,7 +169,7 @@ impl Descendants {
         }
     }
 
-    /// Says why a child of `parent` has not begun, for those who read it.
+    /// Records why a child of `parent` has not begun, for readers of the child.
     pub(super) fn note_not_begun(&self, child: &ExecutionId, parent: &ExecutionId, why: &str) {
         let message = format!("execution '{child}' has not begun: {why}");
         let error = Error::new(Code::ExecutionNotFound, message)
@@ -184,7 +185,7 @@ impl Descendants {
         all.push_back((child.clone(), error));
     }
 
-    /// Waits until a child that was announced has begun, or will not.
+    /// Waits until an announced child has begun, or will not begin.
     ///
     /// # Errors
     /// Why it has not begun, where that is known; `SERVER_BUSY` where it takes too long.
@@ -211,12 +212,13 @@ impl Descendants {
     }
 }
 
-/// Whether an execution is paused because as many executions are open below it as may be.
+/// Whether an execution is paused because the maximum number of executions is open below it.
 pub(super) fn is_over_budget(root: &Execution) -> bool {
     root.pauses().contains(&PauseReason::Budget)
 }
 
-/// Says that a child is about to begin, and keeps its room below the root, until it is durable or will not begin.
+/// Announces that a child is about to begin, and keeps its room below the root, until the child is durable or will not
+/// begin.
 pub(super) struct Announcement {
     descendants: Arc<Descendants>,
     child: ExecutionId,
@@ -224,7 +226,7 @@ pub(super) struct Announcement {
 }
 
 impl Announcement {
-    /// Ends the waits of readers.
+    /// Ends the waits of readers, and frees the room of a child that has not become durable.
     pub(super) fn end(&mut self) {
         let mut families = self.descendants.families();
         families.announced.remove(&self.child);

@@ -1,4 +1,4 @@
-//! Who is awake: read by every call, written by the supervisor alone.
+//! The live actors. Every call reads the directory, and only the supervisor writes to it.
 
 use std::{
     collections::HashMap,
@@ -42,12 +42,12 @@ impl LiveActor {
         self.used_at.store(now.milliseconds(), Ordering::Relaxed);
     }
 
-    /// When somebody last asked for it.
+    /// When the actor was last asked for.
     pub(super) fn used_at(&self) -> Timestamp {
         Timestamp::from_milliseconds(self.used_at.load(Ordering::Relaxed))
     }
 
-    /// Whether it ever had a state.
+    /// Whether the actor has ever published a state.
     pub(super) fn is_woken(&self) -> bool {
         self.seen.borrow().is_some()
     }
@@ -70,7 +70,7 @@ impl Directory {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The live actor of an execution, noting that it was asked for.
+    /// The live actor of an execution. Records the time of this use.
     pub(super) fn actor(&self, id: &ExecutionId, now: Timestamp) -> Option<ActorRef<Message>> {
         let entries = self.read();
         let entry = entries.get(id)?;
@@ -78,12 +78,12 @@ impl Directory {
         Some(entry.actor.clone())
     }
 
-    /// What the live actor of an execution last made durable.
+    /// The state that the live actor of an execution last made durable.
     pub(super) fn seen(&self, id: &ExecutionId) -> Option<Seen> {
         self.read().get(id)?.seen.borrow().clone()
     }
 
-    /// How many are awake.
+    /// How many actors are awake.
     pub(super) fn len(&self) -> usize {
         self.read().len()
     }
@@ -100,7 +100,7 @@ impl Directory {
             .insert(entry.id.clone(), entry);
     }
 
-    /// Takes out the entry of an execution if it is this actor's.
+    /// Removes the entry of an execution, if it is this actor's.
     pub(super) fn remove(&self, id: &ExecutionId, actor: ActorId) -> Option<LiveActor> {
         let mut entries = self.0.write().unwrap_or_else(PoisonError::into_inner);
         entries

@@ -1,4 +1,4 @@
-//! The way to an execution's actor: that of callers, of outcomes and of time.
+//! Delivers messages to the actors of executions, for callers, outcomes and deadlines.
 
 use ractor::{ActorId, ActorRef, rpc::CallResult};
 
@@ -15,7 +15,7 @@ use midex_domain::{
 };
 
 impl Shared {
-    /// Asks the actor of an execution, waking it if need be.
+    /// Sends a message to the actor of an execution, and awaits the answer. Wakes the execution if need be.
     pub(super) async fn dispatch(
         &self,
         id: &ExecutionId,
@@ -31,7 +31,8 @@ impl Shared {
             }
             let actor = self.actor(id, origin, stale).await?;
             match actor.call(&message, None).await {
-                // It was on its way out already. Nothing was done, so this is no attempt, however many callers there are.
+                // The actor was already ending. Nothing was done, so this does not count as an attempt, however many
+                // callers there are.
                 Err(_) => {
                     stale = Some(actor.get_id());
                     continue;
@@ -40,8 +41,8 @@ impl Shared {
                     last = Some(error);
                 }
                 Ok(CallResult::Success(answer)) => return answer,
-                // The actor died with the outcome unknown. Every message may be sent again: a start, a token and an
-                // outcome answer their repeat as the first time.
+                // The actor died with the outcome unknown. Every message may be sent again: the repeat of a start, a
+                // token or an outcome gets the same answer as the first call.
                 Ok(CallResult::SenderError | CallResult::Timeout) => {}
             }
             stale = Some(actor.get_id());
@@ -56,7 +57,7 @@ impl Shared {
         Err(Error::new(Code::ServerBusy, message).with("execution_id", id.as_str()))
     }
 
-    /// The same with a command.
+    /// Sends a command to the actor of an execution.
     pub(super) async fn send(
         &self,
         id: &ExecutionId,
@@ -119,8 +120,8 @@ mod tests {
         clock::{SeededIds, SystemClock},
     };
 
-    /// An actor that has ended stands in the directory, and its end never becomes known: the call is brought to it as often
-    /// as one may be, does nothing, and gets through as soon as the actor is gone.
+    /// The directory holds an actor that has ended, and its end never becomes known. The call is delivered as often as
+    /// allowed, and does nothing. It succeeds as soon as the actor is removed.
     #[tokio::test]
     async fn a_call_that_meets_nobody_is_told_in_the_end_that_the_server_is_busy() {
         let clock = Arc::new(SystemClock);

@@ -1,4 +1,4 @@
-//! The environment variables that executions may see: those that the program of their own project allowed.
+//! The environment variables that executions may see: those that the program of their project allowed.
 
 use std::{
     collections::BTreeMap,
@@ -12,8 +12,8 @@ pub type Environment = BTreeMap<String, String>;
 
 type ByProject = BTreeMap<String, Arc<Environment>>;
 
-/// What the executions of each project may see of an environment. Several programs share one engine, and none sees what
-/// another one allowed. Cheap to clone.
+/// The environment variables that the executions of each project may see. Several programs share one engine, and none
+/// sees variables that only another one allowed. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Environments {
     everywhere: Arc<Environment>,
@@ -21,7 +21,7 @@ pub struct Environments {
 }
 
 impl Environments {
-    /// What every execution may see of whose project nothing else is said.
+    /// The variables for executions of projects without variables of their own.
     pub fn everywhere(environment: Environment) -> Self {
         Self {
             everywhere: Arc::new(environment),
@@ -29,8 +29,8 @@ impl Environments {
         }
     }
 
-    /// From now on the executions of `project` see this; nothing changes where nothing is allowed. Of more than
-    /// [`limits::ENVIRONMENTS_MAX`] projects one is forgotten.
+    /// Sets the variables that the executions of `project` see from now on. An empty set changes nothing. If there are
+    /// more than [`limits::ENVIRONMENTS_MAX`] projects, another one is forgotten.
     pub fn set(&self, project: &str, environment: Arc<Environment>) {
         if environment.is_empty() {
             return;
@@ -44,7 +44,8 @@ impl Environments {
         }
     }
 
-    /// Whether the executions of `project` see this; where nothing was said of them yet, they do from now on.
+    /// Whether the executions of `project` see exactly these variables. If none were set for the project yet, sets
+    /// them.
     pub fn claim(&self, project: &str, environment: &Arc<Environment>) -> bool {
         let said = self.read().get(project).cloned();
         if said.is_none() {
@@ -53,7 +54,7 @@ impl Environments {
         said.is_none_or(|said| said == *environment)
     }
 
-    /// What an execution of this project sees.
+    /// The variables that an execution of this project sees.
     pub(super) fn of(&self, project: Option<&str>) -> Arc<Environment> {
         let all = self.read();
         let own = project.and_then(|project| all.get(project));
@@ -88,7 +89,7 @@ mod tests {
         assert_eq!(*all.of(Some("a")), one("a"));
         assert_eq!(*all.of(Some("b")), one("everywhere"));
         assert_eq!(*all.of(None), one("everywhere"));
-        // Another window of the project, which allows nothing.
+        // A second program of the same project, which allows no variables.
         all.set("a", Arc::default());
         assert_eq!(*all.of(Some("a")), one("a"));
     }

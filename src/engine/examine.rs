@@ -1,4 +1,4 @@
-//! Looks through what an engine keeps, for `midex doctor`: whether it holds together, and who waits in vain.
+//! Examines the data of an engine, for `midex doctor`: whether it is consistent, and which executions are stuck.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -33,10 +33,10 @@ pub struct Stuck {
 }
 
 impl Engine {
-    /// Examines a portion of what is stored behind `from`.
+    /// Examines a portion of the stored data after `from`.
     ///
     /// # Errors
-    /// `STORE_CORRUPT` where something does not hold together.
+    /// `STORE_CORRUPT` where the data is inconsistent.
     pub async fn examine(&self, from: Reached) -> Result<Examination> {
         let examined = self.shared.store.examine(from).await?;
         let mut stuck = Vec::new();

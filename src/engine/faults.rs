@@ -1,4 +1,4 @@
-//! Executions whose actors keep dying before they have a state.
+//! Executions whose actors keep dying before they publish a state.
 
 use std::{
     collections::HashMap,
@@ -7,8 +7,9 @@ use std::{
 
 use midex_domain::{ExecutionId, limits};
 
-/// How often the actors of an execution died in a row. Past [`limits::WAKE_FAILURES_MAX`] it counts as paused, with
-/// the reason `engine_fault`, until a resume forgives it; so it does again in a new process.
+/// How often in a row the actor of an execution died while it was woken. From [`limits::WAKE_FAILURES_MAX`] on, the
+/// execution counts as paused with the reason `engine_fault`, until a resume resets the count. A new process also
+/// starts at zero.
 #[derive(Default)]
 pub(super) struct Faults(Mutex<HashMap<ExecutionId, u32>>);
 
@@ -17,24 +18,24 @@ impl Faults {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One more.
+    /// Counts one more failed wake.
     pub(super) fn add(&self, id: &ExecutionId) {
         *self.lock().entry(id.clone()).or_default() += 1;
     }
 
-    /// Whether it is not to be woken again.
+    /// Whether the execution must not be woken again.
     pub(super) fn is_faulted(&self, id: &ExecutionId) -> bool {
         self.lock()
             .get(id)
             .is_some_and(|count| *count >= limits::WAKE_FAILURES_MAX)
     }
 
-    /// It was woken: what was before does not count.
+    /// The execution was woken: resets the count of its failures.
     pub(super) fn forget(&self, id: &ExecutionId) {
         self.lock().remove(id);
     }
 
-    /// Whether it was faulted; it is no longer.
+    /// Resets the count of an execution that must not be woken. Returns whether it was one.
     pub(super) fn forgive(&self, id: &ExecutionId) -> bool {
         let faulted = self.is_faulted(id);
         if faulted {

@@ -70,44 +70,45 @@ use midex_domain::{
     view::{self, Advanced, Found, StatusView, Subject},
 };
 
-/// What an engine is made of.
+/// The configuration of an [`Engine`].
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where executions live.
+    /// Where executions are stored.
     pub store: Arc<dyn Store>,
-    /// Where the time comes from.
+    /// The source of the present time.
     pub clock: Arc<dyn Clock>,
-    /// Where randomness comes from.
+    /// The source of randomness for ids and tokens.
     pub ids: Arc<dyn IdSource>,
     /// How long a token lives.
     pub token_ttl: Duration,
-    /// What a person adds to a command that is to reach this engine, after a blank; empty where nothing is needed.
+    /// Flags that a person must add to a command line so that it reaches this engine, with a leading space. Empty if
+    /// none are needed.
     pub command_flags: Arc<str>,
-    /// How long an actor that nobody asks for stays awake.
+    /// How long an actor stays in memory without calls.
     pub idle_max: Duration,
     /// The environment variables that defaults of inputs and expressions may see.
     pub environments: Environments,
-    /// Who listens to executions: they may have begun before there was an engine.
+    /// The notifier of this engine. Listeners may subscribe to it before the engine exists.
     pub notifier: Notifier,
-    /// Cancelled to refuse new calls and to end every wait, be it before there was an engine.
+    /// Cancelled to refuse new calls and to end every wait. It may be cancelled before the engine exists.
     pub stopping: CancellationToken,
-    /// The work of this process that steps may ask for.
+    /// The activities of this process, which steps may name.
     pub activities: Activities,
-    /// The operations of others that steps may ask for.
+    /// The operations of external APIs, which steps may name.
     pub operations: Arc<dyn Operations>,
-    /// Whether this process stays to do the work of the server. If not, attempts are put off, and time moves nothing: a
-    /// process that ends after one call would cut them off.
+    /// Whether this process stays to run the server's work. If not, attempts are put off and no timers run: a process
+    /// that ends after one call would cut them off.
     pub is_worker: bool,
-    /// What steps of the server may be given and nobody may see.
+    /// The secrets that server-side steps may be given. They are never shown.
     pub secrets: Secrets,
-    /// The definitions that children follow.
+    /// Finds the definitions that child executions follow.
     pub workflows: Arc<dyn Workflows>,
     /// How many executions may be open below one root.
     pub descendants_open_max: usize,
 }
 
 impl Options {
-    /// The usual life of tokens and actors, on this store, clock and randomness.
+    /// The default lifetimes and limits, with this store, clock and source of randomness.
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, ids: Arc<dyn IdSource>) -> Self {
         Self {
             store,
@@ -129,29 +130,30 @@ impl Options {
     }
 }
 
-/// What a start asks for.
+/// The parameters of a start.
 #[derive(Clone, Debug)]
 pub struct StartRequest {
     /// The definition that the execution will keep.
     pub definition: Arc<Definition>,
-    /// The id it shall have; a fresh one where `None`.
+    /// The id of the execution. A new one is generated if `None`.
     pub execution_id: Option<ExecutionId>,
     /// The project it is started for.
     pub project: Option<String>,
     /// Its inputs: an object.
     pub inputs: Option<Value>,
-    /// Where it looks up the workflows that its definition names; among the workflows of this process where `None`.
+    /// Where the execution looks up the workflows that its definition names: among the workflows of this process if
+    /// `None`.
     pub lookup: Option<Lookup>,
 }
 
-/// The executions of one store, alive. Cheap to clone.
+/// The live executions of one store. Cheap to clone.
 #[derive(Clone)]
 pub struct Engine {
     shared: Arc<Shared>,
     admission: Arc<Semaphore>,
 }
 
-/// What the engine's actors share.
+/// The state that the engine's actors share.
 pub(crate) struct Shared {
     store: Arc<dyn Store>,
     owner: Owner,
@@ -173,12 +175,12 @@ pub(crate) struct Shared {
     deadlines: Deadlines,
     descendants: Arc<Descendants>,
     long_decisions: Semaphore,
-    /// Set as soon as it is there: it shares this too.
+    /// Set once the supervisor has been spawned, because the supervisor itself holds this struct.
     supervisor: OnceLock<ActorRef<SupervisorMessage>>,
 }
 
 impl Shared {
-    /// What decisions may look at besides the execution.
+    /// The facts that decisions may read besides the execution.
     fn facts<'a>(
         &'a self,
         definition: &'a Definition,
@@ -249,7 +251,7 @@ impl Engine {
             .map_err(|error| {
                 Error::internal(format!("the supervisor could not be started: {error}"))
             })?;
-        // Set here alone, and nobody had it before.
+        // This is the only place that sets it, so `set` cannot fail.
         let _ = shared.supervisor.set(supervisor);
         if options.is_worker {
             tokio::spawn(deadlines::serve(shared.clone()));
@@ -271,7 +273,7 @@ impl Engine {
         self.start_below(request, None).await
     }
 
-    /// The same for a child of another execution.
+    /// Starts an execution, as a child if `parent` is given.
     async fn start_below(&self, request: StartRequest, parent: Option<Parent>) -> Result<Advanced> {
         let StartRequest {
             definition,
@@ -304,12 +306,13 @@ impl Engine {
             reply,
         };
         let answer = match self.call(&id, message).await {
-            // It may have been stored. Tried again under the same id it is answered as the first time; the
-            // origin, who may not know the id, could only start another.
+            // The start may have been stored. A second call under the same id gets the answer of the first. The caller
+            // may not know the id, and could only start another execution.
             Err(error) if error.code() == Code::StoreUnavailable => self.call(&id, message).await,
             answer => answer,
         };
-        // An id that the origin does not know names nothing, unless something may have come of it.
+        // The id is named in the error if the caller gave it, or if the execution may exist. Otherwise it refers to
+        // nothing.
         let named = |error: Error| {
             let known = given || error.code() == Code::StoreUnavailable;
             if known {
@@ -347,7 +350,7 @@ impl Engine {
             submission: Arc::new(submission),
         };
         match self.send(id, command).await {
-            // The order of refusals: a token from the future is that first, and of nobody second.
+            // Refusals have an order: a token from the future is refused as such, even if its execution does not exist.
             Err(error) if error.code() == Code::ExecutionNotFound => {
                 let future = token.check_not_from_future(self.shared.clock.now());
                 future?;
@@ -357,15 +360,15 @@ impl Engine {
         }
     }
 
-    /// Moves an execution, and answers with where it stands then. A signal that nothing waits for is kept until something
-    /// does; a person's answer to a gate is noted while somebody keeps the execution paused, and takes effect with the
-    /// resume.
+    /// Applies a command to an execution, and returns its status afterwards. A signal that no step waits for is kept
+    /// until one does. A person's answer to a gate is noted while the execution is paused on request, and takes effect
+    /// at the resume.
     ///
     /// # Errors
-    /// `EXECUTION_NOT_FOUND`, `EXECUTION_FINISHED`, `LIMIT_EXCEEDED`, and those of the command: `STATE_TRANSITION_REFUSED`
-    /// where the seven states do not allow a change, `EXECUTION_PAUSED` where something else than a resume lifts the
-    /// pause, `GATE_NOT_OPEN`, `GATE_CHANGED` where the person was shown something else than what is asked,
-    /// `OUTCOME_KNOWN` where nobody needs to know, `STEP_OUTPUT_INVALID`.
+    /// `EXECUTION_NOT_FOUND`, `EXECUTION_FINISHED`, `LIMIT_EXCEEDED`, and those of the command:
+    /// `STATE_TRANSITION_REFUSED` where the seven states do not allow a change, `EXECUTION_PAUSED` where a resume does
+    /// not lift the pause, `GATE_NOT_OPEN`, `GATE_CHANGED` where the gate changed after it was shown to the person,
+    /// `OUTCOME_KNOWN` where no outcome is missing, `STEP_OUTPUT_INVALID`.
     pub async fn command(
         &self,
         id: &ExecutionId,
@@ -393,7 +396,8 @@ impl Engine {
         self.call(id, message).await
     }
 
-    /// Tries once more to wake what could not be woken; its status where that was all that kept it from going on.
+    /// Tries again to wake an execution that could not be woken. Returns its status if it is not paused for another
+    /// reason, else `None`: the resume must then still be sent.
     async fn wake(&self, id: &ExecutionId) -> Result<Option<StatusView>> {
         let seen = self.send(id, Command::RenewTokens).await?.seen;
         if seen.execution.pauses().is_empty() {
@@ -402,10 +406,11 @@ impl Engine {
         Ok(None)
     }
 
-    /// Lets what waits for a catalog look for it again. Whoever changes what catalogs there are calls it.
+    /// Makes executions that wait for a catalog look for it again. Must be called after the set of catalogs has
+    /// changed.
     ///
     /// # Errors
-    /// Those of the store; nothing is lost then, for a start looks too.
+    /// Those of the store. Nothing is lost then, because the next start of an engine looks as well.
     pub async fn look_for_catalogs(&self) -> Result<()> {
         deadlines::look_again(&self.shared).await
     }
@@ -415,13 +420,14 @@ impl Engine {
         self.shared.directory.len()
     }
 
-    /// Refuses new calls and ends every wait, so that whoever waits is still answered; the rest is [`Engine::stop`].
+    /// Refuses new calls and ends every wait, so that waiting callers still get an answer. [`Engine::stop`] does the
+    /// rest.
     pub fn begin_stop(&self) {
         self.shared.stopping.cancel();
     }
 
-    /// Refuses new calls, lets what the server does itself come to its end for a while and every actor finish what it was
-    /// asked, and closes the store. A second stop does nothing more.
+    /// Refuses new calls, waits a limited time for the server's own work, lets every actor answer its queued messages,
+    /// and closes the store. A second stop does nothing more.
     pub async fn stop(&self) -> Result<()> {
         self.begin_stop();
         if !self.shared.stopped.swap(true, Ordering::AcqRel) {
@@ -466,7 +472,8 @@ impl Engine {
             .await
     }
 
-    /// Counts a refused call in telemetry. An output that its schema refuses is counted by its execution.
+    /// Records a refused call in telemetry, unless its error is retryable. An output that its schema refuses is counted
+    /// by its execution instead.
     fn note(&self, token: Option<&Token>, error: &Error) {
         if error.code().retryable() || error.code() == Code::StepOutputInvalid {
             return;
@@ -485,8 +492,8 @@ impl Engine {
     }
 }
 
-/// Where the machine's clock has been set back since, time goes on from the last thing that the store knows: what is due
-/// is not delayed by as much.
+/// If the machine's clock was set back, by at most [`limits::CLOCK_JUMP_MAX`], time continues from the latest entry of
+/// the store, so that deadlines are not delayed by the difference.
 async fn go_on(store: &dyn Store, clock: &dyn Clock) {
     let last = TelemetryQuery {
         limit: 1,
@@ -508,7 +515,8 @@ async fn go_on(store: &dyn Store, clock: &dyn Clock) {
     clock.advance_to(told);
 }
 
-/// A refusal in telemetry's words: why somebody paused an execution is shown in its status alone.
+/// The text of a refusal for telemetry. The reason of a pause is left out, because only the execution's status shows
+/// it.
 fn refusal_words(error: &Error) -> &str {
     match error.code() {
         Code::ExecutionPaused => "the execution is paused",
@@ -516,7 +524,7 @@ fn refusal_words(error: &Error) -> &str {
     }
 }
 
-/// The refusal of a call that names no execution.
+/// The refusal of a call whose execution does not exist.
 pub(crate) fn not_found(id: &ExecutionId) -> Error {
     Error::new(
         Code::ExecutionNotFound,
@@ -529,7 +537,7 @@ fn no_row() -> Error {
     Error::internal("a transition was answered without its row")
 }
 
-/// `SERVER_STOPPING`: what a call gets once the server shuts down.
+/// `SERVER_STOPPING`: the error of a call once the server shuts down.
 pub fn stopping() -> Error {
     Error::new(Code::ServerStopping, "the server is shutting down")
 }

@@ -1,4 +1,4 @@
-//! What actors are asked and what they answer.
+//! The messages and answers of the execution actors.
 
 use std::sync::Arc;
 
@@ -11,21 +11,21 @@ use midex_domain::{
     execution::{Start, Values},
 };
 
-/// Who asks.
+/// Where a message comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// Somebody outside, or time: refused once the server is stopping.
+    /// A call from outside, or a deadline. Refused once the server is stopping.
     Outside,
-    /// Whoever was doing something for an execution: heard until the actors are sent away.
+    /// A report of the runner. Accepted until all actors are being stopped.
     Runner,
 }
 
-/// A domain error is an answer; it never ends the actor.
+/// A domain error is an answer, and never ends the actor.
 pub(super) type Reply = RpcReplyPort<Result<Answer>>;
 
-/// What an execution's actor is asked.
+/// A message to an execution's actor.
 pub(super) enum Message {
-    /// Begin the execution, or answer as the first time.
+    /// Start the execution, or repeat the answer of its start.
     Start {
         start: Start,
         definition: Arc<Definition>,
@@ -33,7 +33,7 @@ pub(super) enum Message {
         named: Vec<Arc<Definition>>,
         reply: Reply,
     },
-    /// Move it.
+    /// Apply a command to the execution.
     Command { command: Command, reply: Reply },
 }
 
@@ -49,13 +49,13 @@ impl Message {
     }
 }
 
-/// What it answers.
+/// The answer of an execution's actor.
 pub(super) struct Answer {
-    /// The execution as it stands.
+    /// The execution after the transition that answers the call.
     pub(super) seen: Seen,
-    /// The transition that answers the call; `None` where nothing was to be done.
+    /// The row of the transition that answers the call. `None` if nothing changed.
     pub(super) row: Option<Arc<Row>>,
-    /// Small values that the transition made: the reply shows them, and need not look them up.
+    /// Small values that the transition made, so that the reply can show them without a lookup.
     pub(super) made: Values,
     /// Whether that transition was made by an earlier, equal call.
     pub(super) replayed: bool,

@@ -1,8 +1,8 @@
-//! Who listens to executions, whether they are awake or not: to one of them, or to all.
+//! Subscriptions to the transitions of executions, awake or asleep: of one execution, or of all.
 //!
-//! A move costs those who listen to it, and nobody else. What a listener hears of is noted under the names it gave,
-//! each once however often it moved, until the listener takes it: whoever is slow holds up nobody and holds no more
-//! than its own names.
+//! A transition costs work only for the listeners of its execution. A listener gives each of its topics a name. A
+//! transition marks the names of its topics, and a marked name stays in the listener's queue, once, until the listener
+//! takes it. So a slow listener holds up no other one, and its queue is bounded by the number of its names.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -14,10 +14,10 @@ use tokio::sync::Notify;
 
 use midex_domain::ExecutionId;
 
-/// What a listener calls the thing it listens to.
+/// The name that a listener gives to one of its topics.
 pub type Name = Arc<str>;
 
-/// What may move.
+/// What a listener can subscribe to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Topic {
     /// One execution.
@@ -26,7 +26,7 @@ pub enum Topic {
     Executions,
 }
 
-/// Moves as they become durable, to whoever listens. Holds nothing of executions nobody listens to. Cheap to clone.
+/// Publishes durable transitions to listeners. Keeps no entry for an execution without listeners. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Notifier(Arc<Mutex<Subscriptions>>);
 
@@ -37,10 +37,10 @@ struct Subscriptions {
     last: u64,
 }
 
-/// Listeners by their number.
+/// Subscriptions by the number of their listener.
 type Subscribers = HashMap<u64, Subscription>;
 
-/// A listener, and what it calls what it listens to here.
+/// A listener's subscription to one topic, under one or more names.
 struct Subscription {
     pending: Arc<Pending>,
     names: HashSet<Name>,
@@ -57,7 +57,7 @@ impl Notifier {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Somebody who listens to nothing yet.
+    /// A new listener, without subscriptions.
     pub fn listener(&self) -> Listener {
         let mut subscriptions = self.lock();
         subscriptions.last += 1;
@@ -68,7 +68,7 @@ impl Notifier {
         }
     }
 
-    /// The execution has moved, and the disk knows.
+    /// Marks the listeners of an execution, after a transition of it became durable.
     pub(super) fn notify(&self, id: &ExecutionId) {
         let subscriptions = self.lock();
         let of_one = subscriptions.one.get(id).into_iter();
@@ -78,7 +78,7 @@ impl Notifier {
         }
     }
 
-    /// How many executions somebody listens to.
+    /// How many executions have listeners.
     #[cfg(test)]
     fn len(&self) -> usize {
         self.lock().one.len()
@@ -109,7 +109,7 @@ impl Subscriptions {
     }
 }
 
-/// What one listener has not taken yet.
+/// The names of one listener, and which of them are marked.
 #[derive(Default)]
 struct Pending {
     state: Mutex<State>,
@@ -119,7 +119,7 @@ struct Pending {
 #[derive(Default)]
 struct State {
     names: HashMap<Name, Heard>,
-    /// The names that were heard of, the one that waits longest first; each is there once.
+    /// The marked names, the longest waiting first. Each name is in the queue at most once.
     queue: VecDeque<Name>,
 }
 
@@ -149,7 +149,7 @@ impl Pending {
     }
 }
 
-/// Somebody who listens, under names of its own. It hears of nothing once it is dropped.
+/// A subscriber that names its topics. Dropping it ends its subscriptions.
 pub struct Listener {
     number: u64,
     notifier: Notifier,
@@ -163,8 +163,8 @@ impl fmt::Debug for Listener {
 }
 
 impl Listener {
-    /// Listens to `topic` from now on, or to what [`Listener::mark`] tells where it is `None`, under this name.
-    /// False where it has the name already: then nothing changes.
+    /// Subscribes to `topic` under this name, from now on. Without a topic, only [`Listener::mark`] marks the name.
+    /// Returns false, and changes nothing, if the listener has the name already.
     pub fn add(&self, name: &Name, topic: Option<Topic>) -> bool {
         let mut subscriptions = self.notifier.lock();
         let mut state = self.pending.lock();
@@ -187,8 +187,7 @@ impl Listener {
         true
     }
 
-    /// Listens no more to what it gave this name; what it has not taken of it is forgotten. False where it has no
-    /// such name.
+    /// Removes this name with its subscription and its mark. Returns false if the listener has no such name.
     pub fn remove(&self, name: &str) -> bool {
         let mut subscriptions = self.notifier.lock();
         let mut state = self.pending.lock();
@@ -204,32 +203,32 @@ impl Listener {
         true
     }
 
-    /// Hears of these names, as if what they stand for had moved.
+    /// Marks these names, as if their topics had moved. Names that the listener does not have are ignored.
     pub fn mark<'a>(&self, names: impl IntoIterator<Item = &'a Name>) {
         self.pending.mark(names);
     }
 
-    /// Whether it has this name.
+    /// Whether the listener has this name.
     pub fn has(&self, name: &str) -> bool {
         self.pending.lock().names.contains_key(name)
     }
 
-    /// How many names it has.
+    /// How many names the listener has.
     pub fn len(&self) -> usize {
         self.pending.lock().names.len()
     }
 
-    /// Whether it listens to nothing.
+    /// Whether the listener has no names.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether [`Listener::take`] has something.
+    /// Whether a name is marked, so that [`Listener::take`] returns one.
     pub fn has_heard(&self) -> bool {
         !self.pending.lock().queue.is_empty()
     }
 
-    /// The name that it heard of and that has waited longest. From now on it hears of it anew.
+    /// Takes the marked name that has waited longest. From now on it can be marked again.
     pub fn take(&self) -> Option<Name> {
         let mut state = self.pending.lock();
         let name = state.queue.pop_front()?;
@@ -239,10 +238,10 @@ impl Listener {
         Some(name)
     }
 
-    /// Waits until there is something to take. Only one may wait at a time.
+    /// Waits until a name is marked. Only one task may wait at a time.
     pub async fn heard(&self) {
         while !self.has_heard() {
-            // What is told between the look and the wait is kept by the notifier.
+            // A mark between the check and this wait is not lost: `Notify` stores its permit.
             self.pending.wake.notified().await;
         }
     }

@@ -1,5 +1,5 @@
-//! What is read of executions. A live one answers from memory, a sleeping one from the store, and nobody is
-//! woken for it (save where an expired token is to be replaced).
+//! Reads of executions. A live execution is answered from memory, a sleeping one from the store. No read wakes an
+//! actor, except to replace an expired token.
 
 use std::{
     cell::RefCell,
@@ -26,12 +26,12 @@ use midex_domain::{
 };
 
 impl Engine {
-    /// What to do now. Renews tokens that have expired; else it wakes nobody.
+    /// The current step of an execution. Wakes the execution only to replace expired tokens.
     pub async fn current_step(&self, id: &ExecutionId) -> Result<CurrentStep> {
         self.current_step_for(id, Reader::Model).await
     }
 
-    /// The same in words for this reader. For a person who looks nothing is renewed.
+    /// The current step, in the wording for this reader. For [`Reader::Person`] no token is replaced.
     pub async fn current_step_for(&self, id: &ExecutionId, reader: Reader) -> Result<CurrentStep> {
         let seen = match reader {
             Reader::Person => self.see(id).await?,
@@ -44,7 +44,7 @@ impl Engine {
         self.view(&seen, None, view).await
     }
 
-    /// What its last transition answers, with every other step that is open.
+    /// The answer to the execution's last transition, with every other open step.
     pub async fn standing(&self, id: &ExecutionId) -> Result<Advanced> {
         let seen = self.see(id).await?;
         let row = self.row(id, seen.execution.revision()).await?;
@@ -65,12 +65,12 @@ impl Engine {
         Ok(seen)
     }
 
-    /// Where the execution stands. Wakes nobody.
+    /// The status of the execution. Wakes no actor.
     pub async fn status(&self, id: &ExecutionId) -> Result<StatusView> {
         self.status_of(&self.see(id).await?).await
     }
 
-    /// The graph of the definition that the execution keeps, with where each step stands. Wakes nobody.
+    /// The graph of the definition that the execution keeps, with the state of each step. Wakes no actor.
     pub async fn graph(&self, id: &ExecutionId) -> Result<GraphView> {
         let seen = self.see(id).await?;
         self.view(&seen, None, GraphView::of_execution).await
@@ -79,7 +79,7 @@ impl Engine {
     pub(super) async fn status_of(&self, seen: &Seen) -> Result<StatusView> {
         let state = seen.execution.state();
         let mut status = self.view(seen, None, view::status).await?;
-        // An attempt may have failed before its child began.
+        // An attempt may have failed before its child began. Such a child does not exist, and is left out.
         let awaited: BTreeSet<_> = seen.execution.awaited_children().collect();
         let mut children = Vec::new();
         for child in std::mem::take(&mut status.children) {
@@ -90,22 +90,22 @@ impl Engine {
         }
         status.children = children;
         if self.shared.faults.is_faulted(seen.execution.id()) && !state.is_final() {
-            // What cannot be woken cannot be moved either: this pause is known to this process alone.
+            // An execution that cannot be woken cannot be moved. This pause is not durable: only this process knows it.
             status.state = State::Paused.as_str().into();
             status.pause_reasons.push(PauseReason::EngineFault);
         }
         Ok(status)
     }
 
-    /// Where the execution stands as soon as its revision is past `since_revision` (its present one where
-    /// `None`), or after `timeout` (at most [`limits::WAIT_MAX`]). One that has ended answers at once.
+    /// Waits until the revision of the execution is past `since_revision` (its present revision if `None`), at most
+    /// `timeout` and [`limits::WAIT_MAX`], and returns the status. Returns at once if the execution has ended.
     pub async fn wait(
         &self,
         id: &ExecutionId,
         since_revision: Option<u64>,
         timeout: Duration,
     ) -> Result<StatusView> {
-        // Listening begins before the first look, so that no change falls between them.
+        // Subscribe before the first read, so that no change between the two is missed.
         let listener = self.shared.notifier.listener();
         listener.add(&id.as_str().into(), Some(Topic::Execution(id.clone())));
         let seen = self.see(id).await?;
@@ -118,7 +118,7 @@ impl Engine {
         self.status(id).await
     }
 
-    /// Answers once the execution that `listener` listens to stands past `since`, or has ended.
+    /// Returns once the execution that `listener` is subscribed to is past revision `since`, or has ended.
     async fn past(&self, mut seen: Seen, since: u64, listener: &Listener) -> Result<()> {
         while seen.execution.revision() <= since && !seen.execution.state().is_final() {
             listener.heard().await;
@@ -128,8 +128,8 @@ impl Engine {
         Ok(())
     }
 
-    /// A page of executions, the one that moved last first. At most [`limits::LIST_LIMIT_MAX`]; a page may hold fewer
-    /// than asked for although more follow.
+    /// A page of executions, the most recently moved first. It has at most [`limits::LIST_LIMIT_MAX`] entries, and may
+    /// have fewer than `query.limit` although more follow.
     pub async fn list(&self, query: ListQuery) -> Result<Listing> {
         let limit = query.limit.clamp(1, limits::LIST_LIMIT_MAX);
         let page = self.shared.store.list(ListQuery { limit, ..query }).await?;
@@ -143,7 +143,8 @@ impl Engine {
         })
     }
 
-    /// The only execution of a project (of all where `None`) that is open.
+    /// The open execution of a project (of all projects if `None`), if there is exactly one. Executions that wait for
+    /// their children do not count.
     pub async fn only_open(&self, project: Option<String>) -> Result<Option<ExecutionId>> {
         let query = ListQuery {
             open_only: true,
@@ -157,8 +158,8 @@ impl Engine {
         Ok(only.filter(|_| here.next().is_none()))
     }
 
-    /// What was going on: the open executions of a project (of all where `None`), in as much text as a model that
-    /// lost its place can use. Expired tokens are replaced.
+    /// The open executions of a project (of all projects if `None`), in a form short enough for a model that lost its
+    /// context. Replaces expired tokens.
     pub async fn resumed(&self, project: Option<String>) -> Result<Resumed> {
         let query = ListQuery {
             open_only: true,
@@ -167,14 +168,14 @@ impl Engine {
             ..ListQuery::default()
         };
         let mut open = self.shared.store.list(query).await?.executions;
-        // What is to be done stands in the children.
+        // Leave out executions that wait for their children: the work to be done is in the children.
         open.retain(|(_, one)| !one.waits_for_children());
         let mut told = Vec::new();
-        // The one that moved last is renewed last: a renewal is a move, and must not change their order.
+        // The most recently moved execution is renewed last: a renewal is a transition, and must not change the order.
         for (_, execution) in open.iter().take(limits::RESUME_EXECUTIONS_MAX).rev() {
             match self.to_resume(execution.id()).await {
                 Ok(open) => told.extend(open),
-                // One that cannot be read must not keep the others from being told.
+                // An execution that cannot be read must not hide the others.
                 Err(error) => {
                     tracing::warn!(execution = %execution.id(), code = error.code().as_str(), "an open execution cannot be told of");
                 }
@@ -184,7 +185,7 @@ impl Engine {
         Ok(Resumed::of(told, open.len()))
     }
 
-    /// `None` where it has ended meanwhile.
+    /// The view of one open execution. `None` if it has ended meanwhile.
     async fn to_resume(&self, id: &ExecutionId) -> Result<Option<OpenExecution>> {
         let seen = self.see_renewed(id).await?;
         if seen.execution.state().is_final() {
@@ -193,8 +194,8 @@ impl Engine {
         self.view(&seen, None, view::open_execution).await.map(Some)
     }
 
-    /// Where defaults of the inputs of a new execution come from. What ran before is looked for only where a default
-    /// needs it.
+    /// The sources of the defaults for the inputs of a new execution. Earlier executions are read only if a default
+    /// needs them.
     pub async fn defaults(
         &self,
         workflow: &Workflow,
@@ -220,8 +221,8 @@ impl Engine {
         })
     }
 
-    /// What the project's execution of a workflow that was completed last came to; one that is too large to be shown
-    /// whole counts as none.
+    /// The final output of the project's most recently completed execution of a workflow. `None` if it is too large to
+    /// be shown whole.
     async fn last_output(
         &self,
         workflow: &WorkflowName,
@@ -244,7 +245,7 @@ impl Engine {
             .filter(|_| !status.final_output_truncated))
     }
 
-    /// The inputs of the project's execution of this workflow that moved last.
+    /// The inputs of the project's most recently moved execution of this workflow. Empty if there is none.
     async fn inputs_before(
         &self,
         workflow: &Workflow,
@@ -268,8 +269,8 @@ impl Engine {
         }
     }
 
-    /// The artifacts of an execution, or of one of its steps, without their content, and the references among
-    /// them. Wakes nobody.
+    /// The artifacts of an execution, or of one of its steps, including references, without their content. Wakes no
+    /// actor.
     ///
     /// # Errors
     /// `EXECUTION_NOT_FOUND`; `RESOURCE_NOT_FOUND` where the workflow has no such step.
@@ -291,8 +292,9 @@ impl Engine {
         Ok(found.into_iter().map(|(view, _)| view).collect())
     }
 
-    /// A part of an artifact's content: `which` is its id, or its name (of several the latest). A reference has
-    /// none. At most `limit` bytes (and [`limits::ARTIFACT_SHOWN_BYTES_MAX`]) from byte `offset` on.
+    /// A part of an artifact's content. `which` is the id of the artifact, or its name (the latest counts if several
+    /// have it). A reference has no content. Returns at most `limit` bytes (and [`limits::ARTIFACT_SHOWN_BYTES_MAX`])
+    /// from byte `offset` on.
     ///
     /// # Errors
     /// `EXECUTION_NOT_FOUND`; `RESOURCE_NOT_FOUND` where there is no such artifact, or it is a reference.
@@ -337,7 +339,7 @@ impl Engine {
         Ok(view::content(view, &content, offset, limit))
     }
 
-    /// Every visit of every step, with outputs. Wakes nobody.
+    /// Every visit of every step, with outputs. Wakes no actor.
     pub async fn history(&self, id: &ExecutionId) -> Result<Vec<HistoryRow>> {
         let rows = self.rows(id).await?;
         let contents = self.contents(&rows).await?;
@@ -346,7 +348,7 @@ impl Engine {
         }))
     }
 
-    /// The latest telemetry, oldest first.
+    /// The latest telemetry events, oldest first.
     ///
     /// # Errors
     /// `EXECUTION_NOT_FOUND` where an execution is asked for that does not exist.
@@ -374,8 +376,7 @@ impl Engine {
         Ok(events.split_off(events.len().saturating_sub(limit)))
     }
 
-    /// The execution as last made durable, with its definition. A live one answers from memory, a sleeping
-    /// one from the store.
+    /// The execution as last made durable, with its definition: from memory if it is live, else from the store.
     pub async fn see(&self, id: &ExecutionId) -> Result<Seen> {
         if let Some(seen) = self.shared.directory.seen(id) {
             return Ok(seen);
@@ -388,12 +389,13 @@ impl Engine {
         })
     }
 
-    /// The execution as last made durable. One that its parent announced is waited for.
+    /// The execution as last made durable. If its parent has announced it, waits until it has begun.
     pub(super) async fn execution(&self, id: &ExecutionId) -> Result<Arc<Execution>> {
         if let Some(found) = self.found(id).await? {
             return Ok(found);
         }
-        // The parent may not have been woken since the store was opened: the count finds what it announced.
+        // The parent may not have been woken since the store was opened. `count` finds the children that such parents
+        // announced.
         let descendants = &self.shared.descendants;
         descendants.count(&*self.shared.store).await?;
         descendants.begun(id).await?;
@@ -423,7 +425,8 @@ impl Engine {
         self.shared.store.history(id).await
     }
 
-    /// What `view` shows of an execution: made again as long as it asks for something that was not looked up.
+    /// Renders `view` of an execution, and repeats that, at most [`limits::LOOKUPS_MAX`] times, as long as `view` wants
+    /// values that have not been looked up.
     pub(super) async fn view<T>(
         &self,
         seen: &Seen,
@@ -433,7 +436,7 @@ impl Engine {
         self.view_with(Found::default(), seen, row, view).await
     }
 
-    /// The same where something was found before.
+    /// Like `view`, with values that were found before.
     pub(super) async fn view_with<T>(
         &self,
         mut found: Found,
@@ -470,7 +473,7 @@ impl Engine {
         if wanted.outputs.is_empty() {
             return Ok(());
         }
-        // One walk back through the journal finds them all: steps may have ended together, or long ago.
+        // One walk back through the journal finds all outputs: the steps may have ended in one row, or long ago.
         let decided = |asked: &Asked| Some(view::decided(execution, asked.position)?.revision);
         let revisions: BTreeSet<_> = wanted.outputs.iter().filter_map(decided).collect();
         let rows = self.shared.store.rows(execution.id(), revisions).await?;
@@ -482,7 +485,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What a step decided, out of the `row` that it ended in.
+    /// The output of a step, taken from the `row` in which the step ended.
     async fn output(
         &self,
         execution: &Execution,
@@ -503,8 +506,8 @@ impl Engine {
         }
     }
 
-    /// Nothing of an output that is stored by itself is kept but what can be shown: there may be many, and each may be
-    /// large.
+    /// Shortens an output that is stored as separate content, and keeps only the shortened form: there may be many such
+    /// outputs, and each may be large.
     async fn stored_output(
         &self,
         payload: &Payload,
@@ -521,7 +524,8 @@ impl Engine {
         shortened.map_err(|error| Error::internal("shortening an output panicked").because(error))
     }
 
-    /// The outputs that lie outside the rows, each once, as long as there is room to show them.
+    /// The outputs that are stored outside of the rows, as long as their total stays within
+    /// [`limits::HISTORY_OUTPUT_BYTES_MAX`].
     async fn contents(&self, rows: &[Row]) -> Result<HashMap<Digest, Value>> {
         let mut contents = HashMap::new();
         let mut room = limits::HISTORY_OUTPUT_BYTES_MAX;
@@ -539,7 +543,8 @@ impl Engine {
     }
 }
 
-/// The output of a completed visit, or what it offers, that is not in its row.
+/// The payload of an event that is stored outside of its row: the output of a completed visit, or the options that a
+/// step offers.
 fn outside(event: &Event) -> Option<&Payload> {
     let payload = match event {
         Event::OptionsOffered { options, .. } => options,

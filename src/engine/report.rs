@@ -1,4 +1,4 @@
-//! What came of something, told to the execution that it is about.
+//! Reports to executions, for example of an attempt's outcome, with retries.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use midex_domain::{
     span::backoff,
 };
 
-/// Tells the execution until it has taken it in: what came of an attempt is not lost while the process lives. False where there
-/// is none.
+/// Sends `command` until the execution has accepted it, so that no outcome is lost while the process lives. Returns
+/// false if the execution does not exist.
 pub(super) async fn report(shared: &Shared, id: &ExecutionId, mut command: Command) -> bool {
     let (mut failures, mut faults) = (0, 0);
     loop {
@@ -37,7 +37,7 @@ pub(super) async fn report(shared: &Shared, id: &ExecutionId, mut command: Comma
     }
 }
 
-/// An outcome that the execution cannot take in is a failure of the attempt.
+/// Replaces an outcome that the execution repeatedly fails to accept by a failure of the attempt.
 fn poisonous(command: Command, error: &Error) -> Command {
     match command {
         Command::Outcome {

@@ -1,5 +1,5 @@
-//! What the server does itself: outside of the actors, which never wait for it. What comes of an attempt goes to the
-//! execution's actor as any call does.
+//! Runs the attempts of server-side steps outside of the actors, so that an actor never waits for one. The outcome of
+//! an attempt reaches the execution's actor as a command.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -22,26 +22,28 @@ use midex_domain::{
     limits,
 };
 
-/// Works on attempts, and breaks them off.
+/// Runs each attempt as a task, and cancels attempts.
 pub(super) struct Runner {
-    /// What it works with.
+    /// The activities, operations and secrets that attempts use.
     pub(super) executors: Executors,
     work: Mutex<HashMap<ExecutionId, InFlight>>,
-    /// Attempts past it wait in order.
+    /// Limits how many attempts run at once. Further attempts wait in FIFO order.
     room: Arc<Semaphore>,
     tasks: TaskTracker,
-    /// Cancelled to break off whatever is in work.
+    /// Parent of every attempt's token. Cancelled at shutdown, after the grace period.
     end: CancellationToken,
 }
 
-/// What is done for one execution.
+/// The tasks in flight for one execution.
 #[derive(Default)]
 struct InFlight {
-    /// Attempts in work, until what came of them is recorded.
+    /// Attempts in flight, each until its outcome is recorded.
     attempts: HashMap<AttemptId, CancellationToken>,
-    /// Attempts of a transition of which nobody knows whether it is durable. None of them was begun.
+    /// Attempts of a transition whose commit failed, so that it is unknown whether the transition is durable. None of
+    /// them was started.
     indeterminate: Vec<Begin>,
-    /// Who carries out its orders: one after the other, or a child would hear of a resume before the pause.
+    /// Whether a task delivers the orders of this execution to its children. Only one task does so at a time: otherwise
+    /// a child could receive a resume before the pause that precedes it.
     telling: Telling,
 }
 
@@ -49,9 +51,9 @@ struct InFlight {
 enum Telling {
     #[default]
     Nobody,
-    /// A task.
+    /// A task is delivering orders.
     Somebody,
-    /// A task, which is to look once more.
+    /// A task is delivering orders, and must check for new ones before it ends.
     Again,
 }
 
@@ -76,7 +78,7 @@ impl Runner {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is in work for an execution.
+    /// The ids of the attempts in flight for an execution.
     pub(super) fn alive(&self, id: &ExecutionId) -> BTreeSet<AttemptId> {
         let work = self.work();
         let attempts = work
@@ -86,11 +88,12 @@ impl Runner {
         attempts.cloned().collect()
     }
 
-    /// Keeps what a transition would have begun, until it is known whether that is durable.
+    /// Keeps the attempts that a transition would have started, until it is known whether the transition is durable.
     pub(super) fn keep_indeterminate(&self, id: &ExecutionId, effects: Vec<Effect>) {
         let begins = effects.into_iter().filter_map(|effect| match effect {
             Effect::Begin(begin) => Some(*begin),
-            // Orders stand in the execution: whoever loads it next sends them.
+            // Orders are part of the execution's state, and loading the execution sends them. On loading, `reconcile`
+            // cancels attempts that are no longer awaited.
             Effect::Cancel(_) | Effect::Order(_) => None,
         });
         let begins: Vec<_> = begins.collect();
@@ -99,7 +102,8 @@ impl Runner {
         }
     }
 
-    /// It is known now what is waited for: breaks off the rest, and begins what was in doubt.
+    /// Called once an execution has been loaded from the store, so that `awaited` is certain. Cancels attempts in
+    /// flight that are not awaited, and starts the indeterminate attempts that are.
     pub(super) fn reconcile(shared: &Arc<Shared>, id: &ExecutionId, awaited: &BTreeSet<AttemptId>) {
         let indeterminate = {
             let mut all = shared.runner.work();
@@ -126,17 +130,18 @@ impl Runner {
         }
     }
 
-    /// Begins or breaks off.
+    /// Carries out an effect: starts an attempt, cancels one, or delivers orders.
     pub(super) fn take(shared: &Arc<Shared>, id: &ExecutionId, effect: Effect) {
         match effect {
             Effect::Begin(begin) => Self::begin(shared, id, *begin),
             Effect::Cancel(attempt_id) => shared.runner.cancel(id, &attempt_id),
-            // It stands in the execution.
+            // The order itself is part of the execution's state.
             Effect::Order(_) => shared.runner.tell(shared, id),
         }
     }
 
-    /// Has the orders of an execution carried out.
+    /// Starts a task that delivers the orders of an execution to its children. If one is running, it checks for new
+    /// orders before it ends.
     pub(super) fn tell(&self, shared: &Arc<Shared>, id: &ExecutionId) {
         let mut all = self.work();
         let work = all.entry(id.clone()).or_default();
@@ -149,7 +154,8 @@ impl Runner {
         }
     }
 
-    /// Nothing is left that can be told now; false where it is to be looked at once more.
+    /// Marks the delivery of orders as finished and returns true. Returns false if `tell` was called meanwhile: the
+    /// task must then check for new orders.
     pub(super) fn end_telling(&self, id: &ExecutionId) -> bool {
         let mut all = self.work();
         let Some(work) = all.get_mut(id) else {
@@ -167,7 +173,7 @@ impl Runner {
         is_over
     }
 
-    /// Lets these executions begin the children that were held back.
+    /// Lets these parents start the children that were held back while their root was over its budget.
     pub(super) fn release(shared: &Arc<Shared>, parents: BTreeSet<ExecutionId>) {
         if !parents.is_empty() {
             let released = children::release(shared.clone(), parents);
@@ -177,7 +183,7 @@ impl Runner {
 
     fn begin(shared: &Arc<Shared>, id: &ExecutionId, begin: Begin) {
         let runner = &shared.runner;
-        // Before the reply that names the child leaves.
+        // Announce the child before the reply that names it is sent.
         let announced = begin.workflow().map(|_| {
             let child = begin.attempt_id.child(id);
             shared.descendants.announce(child)
@@ -206,7 +212,8 @@ impl Runner {
         cancelled
     }
 
-    /// Lets what is in work come to its end for a while, and then breaks it off. Nothing new begins any more.
+    /// Waits for the tasks in flight, at most [`limits::ATTEMPTS_GRACE`], and then cancels them. Attempts that still
+    /// wait for a permit are put off, because the server is stopping.
     pub(super) async fn stop(&self) {
         self.tasks.close();
         let ended = tokio::time::timeout(limits::ATTEMPTS_GRACE, self.tasks.wait()).await;
@@ -215,13 +222,13 @@ impl Runner {
                 "some operations were still at work at the end; what may be done twice is begun again at the next start"
             );
             self.end.cancel();
-            // They end at their next await; one that has none is not waited for.
+            // A cancelled task ends at its next await. A task that never awaits is not waited for any longer.
             let _ = tokio::time::timeout(limits::ATTEMPTS_GRACE, self.tasks.wait()).await;
         }
     }
 }
 
-/// One attempt, from its place in the queue until what came of it is recorded.
+/// Runs one attempt, from its wait for a permit until its outcome is recorded.
 async fn work(
     shared: Arc<Shared>,
     id: ExecutionId,
@@ -258,20 +265,20 @@ async fn attempt_and_report(
                 report(shared, id, command).await;
             }
             Attended::HeldBack { root } => {
-                // Removed first: a resume begins again only attempts that are not in work.
+                // Remove the attempt first: a resume starts only attempts that are not in flight.
                 shared.runner.remove(id, &attempt_id);
                 children::hold_back(shared, &root, id).await;
             }
             Attended::GivenUp => {}
         }
-        // What was to be told to a child that never began.
+        // Settle the orders that are still pending, for example for a child that never started.
         shared.runner.tell(shared, id);
         return;
     }
     let runner = &shared.runner;
     let room = tokio::select! {
         biased;
-        // Somebody else has it.
+        // This process does not run such steps, so another process must.
         () = std::future::ready(()), if runner.executors.lacks(&begin.kind) => None,
         () = shared.stopping.cancelled() => None,
         room = runner.room.acquire() => room.ok(),

@@ -1,4 +1,4 @@
-//! Secrets: known by name to everybody, and by value to attempts alone.
+//! Secrets. Their names are public, and only attempts get their values.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -10,10 +10,10 @@ use midex_domain::{
     expression::{Rendered, SecretPlace, placeholder},
 };
 
-/// What an attempt comes to.
+/// The result of an attempt.
 pub(super) type AttemptResult = Result<Brought, OperationFailure>;
 
-/// Secrets by name. Cheap to clone, and shown without their values.
+/// Secrets by name. Cheap to clone. `Debug` shows only the names.
 #[derive(Clone, Default)]
 pub struct Secrets {
     values: Arc<BTreeMap<String, String>>,
@@ -37,13 +37,14 @@ impl fmt::Debug for Secrets {
 }
 
 impl Secrets {
-    /// Their names, in order.
+    /// The names of the secrets, in order.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// What a step works on with its secrets in their places, and what must not be seen of them. The cover of a secret that came
-    /// in as data, from memory or an output, is refused: it would be sent in place of the secret.
+    /// The input of a step with its secrets filled in, and the mask that hides them in its outcome. Fails if the
+    /// placeholder of a secret came in as data, from memory or an output: the placeholder would be sent in place of the
+    /// secret.
     pub(super) fn fill(&self, input: &Rendered) -> Result<(Value, Mask), OperationFailure> {
         let sent = ["with", "body"].map(|part| input.value[part].to_string());
         let is_data = |name: &&String| {
@@ -72,7 +73,7 @@ fn missing(name: &str) -> OperationFailure {
         .coded(FailureCode::SecretMissing)
 }
 
-/// What must not be seen of the secrets that an attempt was given.
+/// The mask of the secrets that an attempt was given.
 fn mask(secrets: &Secrets, places: &[SecretPlace]) -> Mask {
     let given = places.iter().filter_map(|place| {
         let value = secrets.values.get(&place.name)?;
@@ -81,7 +82,7 @@ fn mask(secrets: &Secrets, places: &[SecretPlace]) -> Mask {
     given.collect()
 }
 
-/// The outcome with placeholders where it repeats a secret.
+/// Replaces secrets in the outcome with their placeholders.
 pub(super) fn covered(outcome: AttemptResult, mask: &Mask) -> AttemptResult {
     if mask.is_empty() {
         return outcome;

@@ -1,5 +1,5 @@
-//! The supervisor: spawns one actor per execution, links it, and knows when it ends. It does no IO,
-//! and no two actors of one execution are ever alive at once.
+//! The supervisor spawns one actor per execution, links to it, and learns when it ends. It does no IO. No two actors of
+//! one execution are ever alive at once.
 
 use std::{collections::HashMap, mem, sync::Arc};
 
@@ -21,18 +21,18 @@ use midex_domain::{
 
 type Waiter = RpcReplyPort<Result<ActorRef<Message>>>;
 
-/// What the supervisor is asked.
+/// The messages of the supervisor.
 pub(super) enum SupervisorMessage {
-    /// The actor of an execution, spawned if need be. `stale` is one that did not answer.
+    /// Return the actor of an execution, spawned if need be. `stale` is an actor that did not answer.
     Wake {
         id: ExecutionId,
         origin: Origin,
         stale: Option<ActorId>,
         reply: Waiter,
     },
-    /// Send away whoever is idle.
+    /// Stop the actors that are idle.
     Sweep,
-    /// Send everybody away; answered when the last one has gone.
+    /// Stop all actors. Answered once the last one has ended.
     Drain(RpcReplyPort<()>),
 }
 
@@ -43,12 +43,12 @@ pub(super) struct SupervisorState {
     shared: Arc<Shared>,
     /// Every actor that has not ended yet.
     actors: HashMap<ActorId, LiveActor>,
-    /// Who is on the way out, and who waits for a successor.
+    /// Executions whose actor is ending, with the callers that wait for its successor.
     leaving: HashMap<ExecutionId, Vec<Waiter>>,
     drained: Vec<RpcReplyPort<()>>,
-    /// Whether everybody is being sent away.
+    /// Whether all actors are being stopped.
     draining: bool,
-    /// Whether a sweep is on its way. None is while nobody is awake.
+    /// Whether the timer of the next sweep runs. No timer runs while no actor is awake.
     sweeping: bool,
 }
 
@@ -97,7 +97,7 @@ impl Actor for Supervisor {
         Ok(())
     }
 
-    // The default stops the supervisor when any child ends.
+    // Overridden because the default stops the supervisor when any child ends.
     async fn handle_supervisor_evt(
         &self,
         myself: ActorRef<SupervisorMessage>,
@@ -108,7 +108,8 @@ impl Actor for Supervisor {
             SupervisionEvent::ActorTerminated(who, ..) => {
                 state.ended(&myself, who.get_id(), false).await;
             }
-            // A panic's words may hold what was sent; its place is in the log already.
+            // The message of a panic may contain a caller's data, so it is not logged. The place of the panic is in the
+            // log already.
             SupervisionEvent::ActorFailed(who, _) => {
                 state.ended(&myself, who.get_id(), true).await;
             }
@@ -119,8 +120,8 @@ impl Actor for Supervisor {
 }
 
 impl SupervisorState {
-    /// Whether anybody is woken for this origin: until the server stops, and for what came of the work of executions
-    /// until everybody is sent away.
+    /// Whether actors are woken for this origin: for outside calls until the server stops, for the runner's reports
+    /// until all actors are being stopped.
     fn is_heard(&self, origin: Origin) -> bool {
         match origin {
             Origin::Outside => !self.shared.stopping.is_cancelled(),
@@ -135,7 +136,7 @@ impl SupervisorState {
         stale: Option<ActorId>,
         reply: Waiter,
     ) {
-        // Whoever did not answer is ending, or made to: its successor waits until it is gone.
+        // An actor that did not answer is ending, or is made to end here. Its successor waits until it has ended.
         if let Some(stale) = stale
             && self.actors.contains_key(&stale)
         {
@@ -181,7 +182,8 @@ impl SupervisorState {
         Ok(actor)
     }
 
-    /// Out of the directory first, so that nobody new finds it; then it finishes what it was asked.
+    /// Removes the actor from the directory first, so that no new caller finds it. The actor then handles its queued
+    /// messages and ends.
     fn send_away(&mut self, id: &ExecutionId, actor: ActorId) {
         if let Some(entry) = self.shared.directory.remove(id, actor) {
             self.leaving.entry(id.clone()).or_default();
@@ -190,7 +192,7 @@ impl SupervisorState {
         }
     }
 
-    /// Arms the next sweep. The timer is made here, not in its task: it counts from now.
+    /// Arms the next sweep. The timer is created here, not in its task, so that it counts from now.
     fn plan_sweep(&mut self, myself: &ActorRef<SupervisorMessage>) {
         let (pause, myself) = (tokio::time::sleep(limits::IDLE_SWEEP_EVERY), myself.clone());
         self.sweeping = true;
@@ -238,7 +240,8 @@ impl SupervisorState {
             return;
         };
         let id = entry.id.clone();
-        // One that came as far as a state was woken: what ended it later is that call's fault.
+        // An actor that published a state was woken successfully: the call that ended it later is at fault, not the
+        // wake.
         self.shared.directory.remove(&id, actor);
         let woken = entry.is_woken();
         if failed {
@@ -268,7 +271,7 @@ impl SupervisorState {
     }
 }
 
-/// Nobody may be waiting any more: a origin that gave up needs no answer.
+/// Sends a reply. A caller that has gone away needs none, so the error is ignored.
 fn answer<T>(reply: RpcReplyPort<T>, value: T)
 where
     T: Send + 'static,

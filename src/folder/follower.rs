@@ -1,4 +1,4 @@
-//! Following files: a thread that looks at them again and again.
+//! A thread that polls files for changes.
 
 use std::{
     sync::{
@@ -10,15 +10,15 @@ use std::{
 
 use midex_domain::limits;
 
-/// Looks every [`limits::DEFINITIONS_LOOK_EVERY`], from [`Follower::begin`] on until it is dropped.
+/// Polls every [`limits::DEFINITIONS_LOOK_EVERY`], from [`Follower::begin`] until it is dropped.
 #[derive(Debug, Default)]
 pub struct Follower {
-    /// Open as long as the thread has a purpose.
+    /// Dropping the sender ends the thread.
     followed: OnceLock<mpsc::Sender<()>>,
 }
 
 impl Follower {
-    /// Begins to look, in a thread of this name. Whoever has begun does not begin again.
+    /// Starts a thread of this name, which calls `look` periodically. If it runs already, this has no effect.
     pub fn begin(&self, name: &str, look: impl Fn() + Send + 'static) {
         self.followed.get_or_init(|| {
             let (followed, ended) = mpsc::channel();

@@ -1,7 +1,8 @@
 //! A directory handle for midex (internal: no semver promise).
 //!
-//! A directory that is held open, in which a file appears whole or not at all. What takes the directory's name meanwhile,
-//! a link for example, changes nothing: everything is done relative to what was opened, and no link in it is followed.
+//! An open directory handle, through which files are written atomically: a reader sees the old file or the new one,
+//! never a part of it. Every operation is relative to the open descriptor, so replacing the path by another directory
+//! or a symlink has no effect. No symlink below the directory is followed.
 
 mod follower;
 mod regular;
@@ -36,22 +37,22 @@ pub use self::{
 };
 use midex_domain::limits;
 
-/// What to do with an existing file.
+/// What to do if a file of the name exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
-    /// It stays, and nothing is written.
+    /// Keep it: the write fails with `AlreadyExists`.
     Keep,
-    /// It is replaced.
+    /// Replace it atomically.
     Replace,
 }
 
-/// The name of the file that a writer locks. Readers of definitions pass over hidden files.
+/// The lock file of a directory. It is hidden, so that readers of definitions skip it.
 const LOCK: &str = ".midex.lock";
-/// The first part of the name of a file that is not whole yet, and the last.
+/// Prefix and suffix of the name of a temporary file, which is renamed once it is complete.
 const UNFINISHED: (&str, &str) = (".midex-", ".tmp");
 
-/// Tells whether a file is another one, or has other content, than when its stamp was taken: each write moves the second
-/// time, which nobody can set back.
+/// Identity and version of a file: device and inode, size, and change time (ctime). If two stamps differ, the file
+/// was replaced or changed: every write moves the ctime, which no program can set back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     file: (u64, u64),
@@ -59,11 +60,11 @@ pub struct Stamp {
     changed: (i64, i64),
 }
 
-/// Longer than a tick of the clock that stamps files.
+/// Longer than the granularity of the timestamps of a file system.
 const TICK_MAX: Duration = Duration::from_millis(100);
 
 impl Stamp {
-    /// That of the file with these properties.
+    /// The stamp of the file with this metadata.
     pub fn of(metadata: &Metadata) -> Self {
         Self {
             file: (metadata.dev(), metadata.ino()),
@@ -72,8 +73,8 @@ impl Stamp {
         }
     }
 
-    /// The same where the file was last changed so long before `now` that a later change must move it: the clock of a file
-    /// system has ticks.
+    /// The stamp, if the file last changed more than `TICK_MAX` before `now`. A more recent stamp must not be cached:
+    /// timestamps have a granularity, so a later write within the same tick would leave the stamp unchanged.
     pub fn settled(metadata: &Metadata, now: SystemTime) -> Option<Self> {
         let stamp = Self::of(metadata);
         let now = now.duration_since(SystemTime::UNIX_EPOCH).ok()?;
@@ -85,22 +86,23 @@ impl Stamp {
         (changed + TICK_MAX < now).then_some(stamp)
     }
 
-    /// Which file it is.
+    /// Device and inode.
     pub const fn file(&self) -> (u64, u64) {
         self.file
     }
 }
 
-/// A directory, held open.
+/// An open directory.
 #[derive(Debug)]
 pub struct Folder(OwnedFd);
 
-/// The right to write into a directory: of all processes one has it. It ends with this.
+/// The exclusive write lock of a directory, across processes. Dropping it releases the lock.
 #[derive(Debug)]
 pub struct WriteLock(File);
 
 impl Drop for WriteLock {
-    /// Lets go at once: a process that was just forked holds a copy of the file until it begins its own program.
+    /// Unlocks explicitly. Closing the file is not enough: a child process that was forked but has not called `exec`
+    /// yet holds a copy of the descriptor, and with it the lock.
     fn drop(&mut self) {
         let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
     }
@@ -112,10 +114,10 @@ impl From<OwnedFd> for Folder {
     }
 }
 
-/// Resolves the links of a path whose last parts need not exist yet.
+/// Resolves the symlinks of a path whose last components need not exist yet.
 ///
 /// # Errors
-/// A link is dangling, or `..` follows a part that does not exist.
+/// A symlink is dangling, or `..` follows a component that does not exist.
 pub fn real_path(path: &Path) -> io::Result<PathBuf> {
     match fs::canonicalize(path) {
         Err(error)
@@ -138,11 +140,13 @@ pub fn real_path(path: &Path) -> io::Result<PathBuf> {
 }
 
 impl Folder {
-    /// Opens a directory of a project, which is made if need be. No link leads out of the project: where the path leads is
-    /// worked out first, and then each part of that is opened as no link.
+    /// Opens a directory inside of a project, and creates it and its parents if needed. The result cannot be outside
+    /// of the project: symlinks in the path are resolved first, and each component of the resolved path is then
+    /// opened without following symlinks.
     ///
     /// # Errors
-    /// `PermissionDenied`, saying where it leads, where that is not in the project.
+    /// `PermissionDenied` if the path resolves to a directory outside of the project; the message names that
+    /// directory.
     pub fn open_in(project: &Path, path: &Path) -> io::Result<Self> {
         let (root, real) = (fs::canonicalize(project)?, real_path(path)?);
         let Ok(below) = real.strip_prefix(&root) else {
@@ -160,24 +164,24 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Opens a directory; links on the way to it are followed.
+    /// Opens a directory. Symlinks in the path are followed.
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Self(rustix::fs::open(path, flags, Mode::empty())?))
     }
 
-    /// Removes what killed writers left unfinished in a directory, where that can be opened.
+    /// Removes the temporary files that killed writers left in a directory. Does nothing if it cannot be opened.
     pub fn tidy(path: &Path) {
         if let Ok(folder) = Self::open(path) {
             folder.remove_unfinished();
         }
     }
 
-    /// Waits until no other process writes here, [`limits::WRITE_LOCK_TRIES_MAX`] looks at most. What a killed writer left
-    /// unfinished is removed.
+    /// Acquires the write lock of the directory. While another process holds it, tries again, at most
+    /// [`limits::WRITE_LOCK_TRIES_MAX`] times. Then removes the temporary files that killed writers left.
     ///
     /// # Errors
-    /// `WouldBlock` where another one has the lock for longer.
+    /// `WouldBlock` if another process still holds the lock after that.
     pub fn lock(&self) -> io::Result<WriteLock> {
         for _ in 0..limits::WRITE_LOCK_TRIES_MAX {
             let flags = OFlags::RDONLY | OFlags::CREATE;
@@ -185,7 +189,8 @@ impl Folder {
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Err(Errno::WOULDBLOCK) => pause(),
                 Err(error) => return Err(error.into()),
-                // Whoever removed the file meanwhile may have let another one lock a new file of that name.
+                // Another process may have removed the lock file before this `flock`, and a third one may have locked
+                // a new file of that name. So the lock is valid only if the locked file still has the name.
                 Ok(()) if self.names(OsStr::new(LOCK), &file.metadata()?) => {
                     self.remove_unfinished();
                     return Ok(WriteLock(file));
@@ -196,10 +201,11 @@ impl Folder {
         Err(io::ErrorKind::WouldBlock.into())
     }
 
-    /// The file of this name as far as `max` bytes and one beyond, with what is known of it; `None` where there is none.
+    /// Reads a file and its metadata: at most `max + 1` bytes, so that the caller can detect a larger file. `None` if
+    /// there is no file of this name.
     ///
     /// # Errors
-    /// Also where it is a link, or anything else than a file.
+    /// Also fails if the entry is a symlink or not a regular file.
     pub fn read(&self, name: &OsStr, max: u64) -> io::Result<Option<(Vec<u8>, Metadata)>> {
         let file: File = match self.at(name, OFlags::RDONLY | OFlags::NONBLOCK) {
             Ok(opened) => opened.into(),
@@ -213,8 +219,8 @@ impl Folder {
         Ok(Some((read_within(file, max)?, metadata)))
     }
 
-    /// Writes a file: all of `bytes` are on disk before they have the name. The file keeps the owner and the rights of the
-    /// one that it takes the place `of`.
+    /// Writes a file atomically: `bytes` are synced to a temporary file, which is then renamed. The new file gets the
+    /// owner and the permissions of the file `of` that it replaces.
     pub fn write(
         &self,
         name: &OsStr,
@@ -240,10 +246,10 @@ impl Folder {
         written
     }
 
-    /// Gives a file another name.
+    /// Renames a file.
     ///
     /// # Errors
-    /// `AlreadyExists` where another file has it.
+    /// `AlreadyExists` if another file has the new name.
     pub fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         self.rename_to_free(from, to)?;
         self.sync();
@@ -260,7 +266,8 @@ impl Folder {
     fn rename_to_free(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         let (dir, free) = (&self.0, RenameFlags::NOREPLACE);
         match rustix::fs::renameat_with(dir, from, dir, to, free) {
-            // Not every file system can: there an empty file keeps the name until the other one takes its place.
+            // Fallback for file systems without `RENAME_NOREPLACE`: reserve the name with an empty file (`O_EXCL`),
+            // then rename over it.
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
                 self.create(to)?;
                 Ok(rustix::fs::renameat(dir, from, dir, to)?)
@@ -269,7 +276,7 @@ impl Folder {
         }
     }
 
-    /// A new file that is not whole yet: beside its place, so that taking that is one step.
+    /// Creates a temporary file in this directory, so that one rename gives it its final name.
     fn unfinished(&self) -> io::Result<(OsString, File)> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         loop {
@@ -277,7 +284,7 @@ impl Folder {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let name = OsString::from(format!("{first}{}-{number}{last}", process::id()));
             match self.create(&name) {
-                // A killed process had the same number.
+                // The file is a leftover of a killed process that had the same process id: try the next number.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 created => return Ok((name, created?)),
             }
@@ -291,7 +298,7 @@ impl Folder {
 
     fn at(&self, name: &OsStr, flags: OFlags) -> io::Result<OwnedFd> {
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        // As a new file of any program: the umask takes from it.
+        // The default mode of new files. The umask clears bits of it.
         Ok(rustix::fs::openat(
             &self.0,
             name,
@@ -300,7 +307,7 @@ impl Folder {
         )?)
     }
 
-    /// Whether the file that these are the properties of has this name.
+    /// Whether the entry `name` still is the file with this metadata, by its inode.
     fn names(&self, name: &OsStr, file: &Metadata) -> bool {
         let named = rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW);
         named.is_ok_and(|named| named.st_ino == file.ino())
@@ -315,13 +322,14 @@ impl Folder {
         }
     }
 
-    /// Some file systems sync no directories: the file is in its place all the same.
+    /// Syncs the directory, so that a rename survives a crash. Errors are ignored: some file systems cannot sync
+    /// directories, and the rename is complete anyway.
     fn sync(&self) {
         let _ = rustix::fs::fsync(self.0.as_fd());
     }
 }
 
-/// Whether it is an unfinished file of a process that is no more.
+/// Whether it is the temporary file of a process that no longer exists.
 fn is_forsaken(name: &OsStr) -> bool {
     let (first, last) = UNFINISHED;
     let writer = || {
@@ -331,7 +339,8 @@ fn is_forsaken(name: &OsStr) -> bool {
     writer().is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(Errno::SRCH))
 }
 
-/// Where the file belongs to another user, who ran this as root, it still does.
+/// Copies owner, group and permissions of the replaced file, so that a file that root rewrites still belongs to its
+/// user. A failing `chown` is ignored.
 fn be_like(file: &File, before: &Metadata) -> io::Result<()> {
     let _ = fchown(file, Some(before.uid()), Some(before.gid()));
     file.set_permissions(before.permissions())
@@ -353,7 +362,7 @@ mod tests {
     fn a_stamp_settles_once_a_later_change_must_move_it() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let metadata = file.path().metadata().unwrap();
-        // A new file was changed when it was written.
+        // The ctime of a new file is its mtime.
         let changed = metadata.modified().unwrap();
         let settled = |later| Stamp::settled(&metadata, changed + later);
         assert_eq!(settled(Duration::ZERO), None);

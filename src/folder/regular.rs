@@ -1,5 +1,5 @@
-//! Reads files that a client, a project or a user names: regular files alone, within a size and a time. What else may have
-//! such a name, a pipe for example, is refused once it is open, and nothing is waited for.
+//! Reads files that a client, a project or a user names: regular files only, with limits on size and time. Anything
+//! else of such a name, for example a pipe, is opened without blocking and then refused.
 
 use std::{
     fs::{self, File, Metadata},
@@ -13,12 +13,12 @@ use rustix::fs::{Mode, OFlags};
 
 use midex_domain::limits;
 
-/// Opens a regular file for reading; links are followed.
+/// Opens a regular file for reading. Symlinks are followed.
 ///
 /// # Errors
-/// `InvalidInput` where it is anything else.
+/// `InvalidInput` if it is not a regular file.
 pub fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
-    // A pipe is opened at once, whether it has a writer or not.
+    // With `NONBLOCK`, opening a pipe returns at once, whether it has a writer or not.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file: File = rustix::fs::open(path, flags, Mode::empty())?.into();
     let metadata = file.metadata()?;
@@ -31,7 +31,7 @@ pub fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
     }
 }
 
-/// Reads a regular file as far as `max` bytes and one beyond.
+/// Reads at most `max + 1` bytes of a regular file, so that the caller can detect a larger one.
 ///
 /// # Errors
 /// As [`open_regular`] and [`read_within`].
@@ -40,10 +40,11 @@ pub fn read_regular(path: &Path, max: u64) -> io::Result<(Vec<u8>, Metadata)> {
     Ok((read_within(file, max)?, metadata))
 }
 
-/// Reads an open file as far as `max` bytes and one beyond: a file may grow while it is read.
+/// Reads at most `max + 1` bytes of an open file. The limit applies to the bytes read, not to the size in the
+/// metadata, because a file may grow while it is read.
 ///
 /// # Errors
-/// `TimedOut` where that takes longer than [`limits::FILE_READ_WITHIN`].
+/// `TimedOut` if reading takes longer than [`limits::FILE_READ_WITHIN`].
 #[expect(
     clippy::disallowed_methods,
     reason = "the time that a file system takes is that of the machine's own clock"
@@ -60,7 +61,7 @@ pub fn read_within(file: File, max: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What an entry of a directory is, where it is no regular file.
+/// Describes the type of a directory entry that is not a regular file; `None` for a regular file.
 pub fn kind_of_other(kind: fs::FileType) -> Option<&'static str> {
     Some(match () {
         () if kind.is_file() => return None,

@@ -1,4 +1,4 @@
-//! Which requests are let in, by their heads alone.
+//! Access control by the head of a request.
 
 use std::net::SocketAddr;
 
@@ -7,7 +7,8 @@ use http::{HeaderMap, Request, header};
 use super::{BearerToken, Host, origin::Names};
 use midex_domain::error::{Code, Error, Result};
 
-/// Headers of which a request has one. Of two, a proxy before this server may have looked at the other one.
+/// Headers that may occur only once. If one occurs twice, a proxy in front of this server may have checked the other
+/// value.
 const SINGLE: &[&str] = &[
     "host",
     "origin",
@@ -17,7 +18,8 @@ const SINGLE: &[&str] = &[
     "transfer-encoding",
 ];
 
-/// Whom a server lets in: those who call it by one of its names, from no foreign page, with its token if it has one.
+/// The access rules of a server: a request must name one of its hosts, come from none but its own pages, and carry
+/// its token if it has one.
 #[derive(Debug)]
 pub struct Access {
     token: Option<BearerToken>,
@@ -25,17 +27,16 @@ pub struct Access {
 }
 
 impl Access {
-    /// That of a server which listens on `address`.
+    /// The rules of a server that listens on `address`.
     pub fn new(address: SocketAddr, hosts: Vec<Host>, token: Option<BearerToken>) -> Self {
         let names = Names::new(address, hosts);
         Self { token, names }
     }
 
-    /// Checks the head of a request before its body is read; `single` are more headers that may not be doubled.
+    /// Checks the head of a request before its body is read. `single` lists further headers that may occur only once.
     ///
     /// # Errors
-    /// `REQUEST_INVALID` for a header that comes twice, `UNAUTHORIZED` without the token, `FORBIDDEN` as
-    /// `Names::check`.
+    /// `REQUEST_INVALID` for a repeated header, `UNAUTHORIZED` without the token, `FORBIDDEN` as `Names::check`.
     pub fn check<T>(&self, request: &Request<T>, single: &[&'static str]) -> Result<()> {
         check_single(request.headers(), single)?;
         if let Some(token) = &self.token {

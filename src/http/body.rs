@@ -1,5 +1,5 @@
-//! Bodies: what clients send, read whole and bounded, and what they are sent, with what is held until they have
-//! taken it.
+//! HTTP bodies. Request bodies are read whole, up to a limit. Reply bodies count against the byte budget until the
+//! client has received them.
 
 use std::{
     convert::Infallible,
@@ -25,19 +25,21 @@ use midex_domain::{
     limits,
 };
 
-/// What a client sent.
+/// A request body that was read.
 #[derive(Debug)]
 pub enum Sent {
-    /// All of it, and its share of what may be under way.
+    /// The whole body, and its share of the byte budget.
     Whole(Bytes, Share),
-    /// More than a body may hold: its beginning.
+    /// The body exceeds the limit. This is its beginning, [`limits::FRAME_ID_WITHIN_BYTES`] at most.
     Oversized(Bytes),
 }
 
-/// Reads a body. What exceeds the limit is read on and dropped for a while, so that its sender hears the answer.
+/// Reads a request body. The rest of an oversized body is read and discarded, up to
+/// [`limits::HTTP_DROPPED_BYTES_MAX`], so that the client can read the reply.
 ///
 /// # Errors
-/// `SERVER_BUSY` where there is no room for it; `REQUEST_INVALID` where it ends early or takes too long.
+/// `SERVER_BUSY` if the byte budget has no room; `REQUEST_INVALID` if the body ends early or takes longer than
+/// [`limits::HTTP_BODY_MAX`].
 pub async fn read(
     body: impl Body<Data: Buf, Error: Display>,
     room: &Room,
@@ -68,7 +70,7 @@ async fn gather(
     let mut gathered = Vec::new();
     let mut dropped = 0;
     while let Some(frame) = body.frame().await {
-        // The words of the failure may quote the peer; the log has no use for them.
+        // The error text may quote the client, so it is not passed on.
         let frame =
             frame.map_err(|_| Error::new(Code::RequestInvalid, "the body ended before its end"))?;
         let Ok(mut data) = frame.into_data() else {
@@ -129,8 +131,8 @@ impl Body for Until {
     }
 }
 
-/// The body of a reply to a request in `work`, which counts until its client has taken it. What is `held` is let go
-/// before that, once the reply is told to the end.
+/// Wraps the body of a reply to the request `work`. The body counts against the byte budget until the client has
+/// received it. `held` is dropped earlier: once the body has been produced completely.
 pub fn holding<T: Send + Sync + Unpin + 'static>(
     body: Reply,
     held: T,
@@ -145,7 +147,7 @@ pub fn holding<T: Send + Sync + Unpin + 'static>(
         held: Some(held),
         leaving: Some((Some(work), room.count(whole, &connection))),
         connection,
-        // The size of a stream is not known before it is told: it is counted piece by piece.
+        // The size of a stream is not known in advance, so each of its frames is counted as it is produced.
         pieces: exact.is_none().then(|| room.clone()),
     }
     .boxed()
@@ -223,7 +225,7 @@ mod tests {
         }
     }
 
-    /// A body of what comes through a channel.
+    /// A body whose frames come through a channel.
     struct Pieces(mpsc::Receiver<Result<Bytes, &'static str>>);
 
     impl Body for Pieces {
@@ -293,7 +295,7 @@ mod tests {
         send.send(piece()).await.expect("it reads");
         send.send(piece()).await.expect("it reads");
         send.send(piece()).await.expect("it reads");
-        // The third can be sent only once the second has been looked at.
+        // The channel holds one piece, so the third `send` returns only after the second piece was received.
         assert_eq!(room.budget.taken(Kind::Bytes), 0);
         drop(send);
         match reading.await.expect("no panic") {

@@ -1,5 +1,5 @@
-//! What all HTTP clients together may have in work: calls, streams, and bytes of what they send and have not
-//! taken.
+//! Limits on what all HTTP clients together may use: calls, event streams, and bytes of requests and replies in
+//! memory.
 
 use std::sync::{
     Arc,
@@ -13,7 +13,7 @@ use midex_domain::{
     limits,
 };
 
-/// What is taken of each limit.
+/// The current use of each limit.
 #[derive(Debug)]
 pub struct Budget {
     bytes_max: usize,
@@ -23,14 +23,14 @@ pub struct Budget {
     freed: Notify,
 }
 
-/// Which limit a share is taken of.
+/// The limit that a share counts against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Calls in work, at most [`limits::HTTP_CALLS_MAX`].
+    /// Calls in progress, at most [`limits::HTTP_CALLS_MAX`].
     Calls,
-    /// Open streams of events.
+    /// Open event streams, at most [`limits::HTTP_STREAMS_MAX`].
     Streams,
-    /// Bytes of requests and replies that are held in memory.
+    /// Bytes of requests and replies in memory, at most the number given to [`Budget::new`].
     Bytes,
 }
 
@@ -44,7 +44,7 @@ impl Kind {
     }
 }
 
-/// A share of a limit, given back when it is dropped.
+/// A share of a limit. Dropping it releases the share.
 #[derive(Debug)]
 pub struct Share {
     budget: Arc<Budget>,
@@ -59,7 +59,7 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// With room for so many bytes.
+    /// A budget of `bytes_max` bytes. The other limits are constants.
     pub fn new(bytes_max: usize) -> Self {
         Self {
             bytes_max,
@@ -86,10 +86,10 @@ impl Budget {
         }
     }
 
-    /// Takes a share.
+    /// Acquires a share.
     ///
     /// # Errors
-    /// `SERVER_BUSY` where less than that is left.
+    /// `SERVER_BUSY` if less than `amount` is left.
     pub fn take(self: &Arc<Self>, kind: Kind, amount: usize) -> Result<Share> {
         let max = self.max(kind);
         let fits = |taken: usize| taken.checked_add(amount).filter(|sum| *sum <= max);
@@ -107,7 +107,7 @@ impl Budget {
         })
     }
 
-    /// Counts what is there already, limit or not.
+    /// Counts an amount that is in use already, even if that exceeds the limit.
     pub(crate) fn count(self: &Arc<Self>, kind: Kind, amount: usize) -> Share {
         self.of(kind).fetch_add(amount, Ordering::AcqRel);
         Share {
@@ -117,7 +117,7 @@ impl Budget {
         }
     }
 
-    /// Waits until no call is in work.
+    /// Waits until no call is in progress.
     pub(crate) async fn idle(&self) {
         loop {
             let freed = self.freed.notified();
@@ -130,24 +130,24 @@ impl Budget {
         }
     }
 
-    /// Done once something is given back, from when it is enabled on.
+    /// A future that completes when a share is released after the future was enabled.
     pub(crate) fn freed(&self) -> Notified<'_> {
         self.freed.notified()
     }
 
-    /// What is taken of a limit.
+    /// The current use of a limit.
     pub(crate) fn taken(&self, kind: Kind) -> usize {
         self.of(kind).load(Ordering::Acquire)
     }
 
-    /// Whether more is counted than there may be.
+    /// Whether the use of a limit exceeds it.
     pub(crate) fn is_over(&self, kind: Kind) -> bool {
         self.taken(kind) > self.max(kind)
     }
 }
 
 impl Share {
-    /// Takes more of the same.
+    /// Enlarges the share by `amount`.
     ///
     /// # Errors
     /// As [`Budget::take`].
@@ -157,7 +157,7 @@ impl Share {
         Ok(())
     }
 
-    /// Gives all of it back.
+    /// Releases the whole share.
     pub(crate) fn release(&mut self) {
         let amount = std::mem::take(&mut self.amount);
         self.budget

@@ -1,5 +1,6 @@
-//! The connections of all HTTP clients, and which of them keep the server waiting: one that sends nothing, sends
-//! a body bit by bit, or takes no reply. Where there is no room for another, the one that has waited longest goes.
+//! The registry of HTTP connections. It tracks which clients keep the server waiting: they send nothing, send a body
+//! slowly, or do not read a reply. If there is no room for a new connection, the one that has kept the server waiting
+//! longest is cut.
 
 use std::{
     collections::HashMap,
@@ -21,20 +22,20 @@ use tokio_util::sync::CancellationToken;
 use super::budget::Share;
 use midex_domain::limits;
 
-/// Every connection, by number.
+/// All open connections, by number.
 #[derive(Debug)]
 pub struct Connections {
     open: Mutex<HashMap<u64, Arc<Connection>>>,
-    /// How many there may be.
+    /// The maximum number of open connections.
     max: usize,
-    /// Connections that were refused since the last look.
+    /// How many connections were refused since the last sweep.
     refused: AtomicU64,
-    /// Orders what happens; also the next number.
+    /// A logical clock that orders events. Connections also take their numbers from it.
     moments: Arc<AtomicU64>,
-    /// How often [`Connections::sweep`] has looked.
+    /// How many times [`Connections::sweep`] was called.
     sweeps: Arc<AtomicU64>,
     left: Notify,
-    /// How many have not let go of their files yet, those that were cut included.
+    /// How many connections still have their files open, those that were cut included.
     present: AtomicUsize,
 }
 
@@ -42,7 +43,7 @@ pub struct Connections {
 #[derive(Debug)]
 pub struct Connection {
     number: u64,
-    /// Cancelled to end it at once.
+    /// Cancelled to close the connection at once.
     cut: CancellationToken,
     state: Mutex<State>,
     moments: Arc<AtomicU64>,
@@ -51,43 +52,44 @@ pub struct Connection {
 
 #[derive(Debug)]
 struct State {
-    /// Requests that were read to the end and whose replies were not written to the end.
+    /// Requests that were read completely and whose replies are not completely written.
     working: usize,
-    /// Since when it has had none of those.
+    /// When `working` last became 0, on the logical clock.
     idle_since: u64,
-    /// The body of a request that is coming.
+    /// The request body that is being received.
     receiving: Option<IncomingBody>,
-    /// Since when it takes nothing of what is to be written, and the sweeps until then.
+    /// When the client stopped reading what the server writes: on the logical clock, and as a number of sweeps.
     stalled: Option<(u64, u64)>,
-    /// Replies, and pieces of them, that are on their way to the client.
+    /// Replies, and frames of replies, that hyper has but has not completely written.
     leaving: Vec<Leaving>,
 }
 
-/// A body that is coming.
+/// A request body that is being received.
 #[derive(Clone, Copy, Debug)]
 struct IncomingBody {
     since: u64,
-    /// What has come of it.
+    /// Bytes received so far.
     bytes: usize,
-    /// Whether it waits for room, and so for the server.
+    /// Whether reading is paused until the byte budget has room, so that the client waits for the server.
     is_held_up: bool,
 }
 
-/// What a reply or a piece of one holds until it is written: hyper has all of it long before.
+/// The guards that a reply, or a frame of one, holds until it is written. The body cannot hold them, because hyper
+/// takes all of it long before.
 pub(crate) type Leaving = (Option<Work>, Share);
 
-/// Who may have to make room.
+/// Which connections may be cut to make room.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Evictable {
-    /// Every client that keeps the server waiting, be it that it says nothing.
+    /// All that keep the server waiting, idle ones included.
     AllThatWait,
-    /// Those that hold bytes meanwhile: of a body that comes slowly, or of a reply that they do not take. The one
-    /// with this number is spared: it asks for the room.
+    /// Those that hold bytes of the budget while the server waits: of a body that they send slowly, or of a reply
+    /// that they do not read. The connection with this number is exempt, because it needs the room.
     ThoseWithBytes(u64),
 }
 
 impl Connections {
-    /// With room for so many.
+    /// A registry of at most `max` connections.
     pub fn new(max: usize) -> Self {
         Self {
             open: Mutex::default(),
@@ -104,7 +106,7 @@ impl Connections {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets another connection in; `None` where there is no room and none that could be made.
+    /// Registers a new connection. `None` if the registry is full and no connection may be cut.
     pub(crate) fn enter(&self) -> Option<Arc<Connection>> {
         let full = self.open().len() >= self.max;
         if full && !self.make_room(Evictable::AllThatWait) {
@@ -130,7 +132,7 @@ impl Connections {
         Some(connection)
     }
 
-    /// The connection has ended.
+    /// Removes a connection that has ended, and releases what its replies hold.
     pub(crate) fn leave(&self, connection: &Connection) {
         self.open().remove(&connection.number);
         self.present.fetch_sub(1, Ordering::Relaxed);
@@ -138,7 +140,7 @@ impl Connections {
         self.left.notify_waiters();
     }
 
-    /// Cuts the connection that has kept the server waiting longest; false where none does.
+    /// Cuts the connection that has kept the server waiting longest. Returns false if no connection does.
     pub(crate) fn make_room(&self, among: Evictable) -> bool {
         let mut open = self.open();
         let waiting = open
@@ -153,9 +155,10 @@ impl Connections {
         true
     }
 
-    /// Cuts whoever takes nothing for too long. To be called once a second.
+    /// Cuts the connections whose clients have read nothing for [`limits::HTTP_STALL_MAX`]. Must be called once a
+    /// second, because it counts sweeps instead of measuring time.
     pub(crate) fn sweep(&self) {
-        // One line for all of them: whoever knocks ten thousand times does not fill the log.
+        // One line for all refused connections, so that a flood of them does not fill the log.
         let refused = self.refused.swap(0, Ordering::Relaxed);
         if refused > 0 {
             tracing::warn!(refused, "connections were refused: too many are in use");
@@ -172,26 +175,27 @@ impl Connections {
         });
     }
 
-    /// Ends those whose requests have not come to their end: they will not be answered any more.
+    /// Cuts the connections whose request bodies are incomplete: when the server stops, they are not answered.
     pub(crate) fn cut_receiving(&self) {
         let open = self.open();
         let coming = open.values().filter(|connection| connection.is_receiving());
         coming.for_each(|connection| connection.cut.cancel());
     }
 
-    /// Ends all of them at once.
+    /// Cuts all connections.
     pub(crate) fn cut_all(&self) {
         self.open()
             .values()
             .for_each(|connection| connection.cut.cancel());
     }
 
-    /// Waits until none is left.
+    /// Waits until no connection is registered.
     pub(crate) async fn empty(&self) {
         self.once(|| self.open().is_empty()).await;
     }
 
-    /// Waits until no more than a few of those that were cut still have to let go of their files.
+    /// Waits while too many connections are present: at least the maximum plus [`limits::HTTP_CUT_MAX`], counting
+    /// those that were cut and still have their files open.
     pub(crate) async fn settled(&self) {
         let most = self.max + limits::HTTP_CUT_MAX;
         self.once(|| self.present.load(Ordering::Relaxed) < most)
@@ -216,7 +220,8 @@ impl Connection {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Since when the server waits for the client; `None` where the client waits for the server.
+    /// Since when the server waits for the client, on the logical clock. `None` if the client waits for the server,
+    /// or if `among` excludes the connection.
     fn waits_since(&self, among: Evictable) -> Option<u64> {
         let state = self.state();
         let stalled = state.stalled.map(|(since, _)| since);
@@ -235,19 +240,19 @@ impl Connection {
         }
     }
 
-    /// Whether the body of a request is coming.
+    /// Whether a request body is being received.
     fn is_receiving(&self) -> bool {
         self.state().receiving.is_some()
     }
 
-    /// So many bytes of the body have come.
+    /// Counts bytes of the body that were received.
     pub(crate) fn received(&self, bytes: usize) {
         if let Some(coming) = &mut self.state().receiving {
             coming.bytes += bytes;
         }
     }
 
-    /// Whether the body waits for room.
+    /// Records whether the body waits for room in the byte budget.
     pub(crate) fn hold_up(&self, is_held_up: bool) {
         let now = self.moments.fetch_add(1, Ordering::Relaxed);
         if let Some(coming) = &mut self.state().receiving {
@@ -255,7 +260,7 @@ impl Connection {
         }
     }
 
-    /// Its number.
+    /// The number of the connection in the registry.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
@@ -265,18 +270,18 @@ impl Connection {
         Some(now.saturating_sub(since))
     }
 
-    /// Cancelled once it must end.
+    /// The token whose cancellation closes the connection.
     pub(crate) fn cut(&self) -> &CancellationToken {
         &self.cut
     }
 
-    /// A request has been read to its end. Until the guard is dropped, the client waits for the server.
+    /// Records that a request was read completely. Until the guard is dropped, the client waits for the server.
     pub fn work(self: &Arc<Self>) -> Work {
         self.state().working += 1;
         Work(self.clone())
     }
 
-    /// The body of a request comes. Until the guard is dropped, the server waits for it.
+    /// Records that a request body is being received. Until the guard is dropped, the server waits for the client.
     pub(crate) fn receive(self: &Arc<Self>) -> Receiving {
         let now = self.moments.fetch_add(1, Ordering::Relaxed);
         self.state().receiving = Some(IncomingBody {
@@ -287,14 +292,14 @@ impl Connection {
         Receiving(self.clone())
     }
 
-    /// Keeps what a reply holds until everything that was given to the connection so far is written.
+    /// Keeps the guards of a reply until everything that was given to the connection so far is written.
     pub(crate) fn hold(&self, leaving: Leaving) {
         self.state().leaving.push(leaving);
     }
 
-    /// Everything that was given to the connection is written.
+    /// Records that everything that was given to the connection is written, and releases the guards of its replies.
     fn written(&self) {
-        // Dropped without the lock: the end of work takes it.
+        // Dropped after the lock is released, because dropping a `Work` acquires the lock again.
         let written = std::mem::take(&mut self.state().leaving);
         drop(written);
     }
@@ -310,12 +315,12 @@ impl Connection {
     }
 }
 
-/// A request in work.
+/// A request in progress.
 #[derive(Debug)]
 pub struct Work(Arc<Connection>);
 
 impl Work {
-    /// The connection it came by.
+    /// The connection of the request.
     pub(crate) fn connection(&self) -> &Arc<Connection> {
         &self.0
     }
@@ -331,7 +336,7 @@ impl Drop for Work {
     }
 }
 
-/// A body that comes.
+/// The guard of a request body that is being received.
 #[derive(Debug)]
 pub(crate) struct Receiving(Arc<Connection>);
 
@@ -341,7 +346,7 @@ impl Drop for Receiving {
     }
 }
 
-/// A stream that notes whether its client takes what is written.
+/// A stream that records whether the client reads what the server writes.
 #[derive(Debug)]
 pub(crate) struct Watched<S> {
     pub(crate) stream: S,
@@ -383,7 +388,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         self.stream.is_write_vectored()
     }
 
-    /// hyper flushes once it has written all it had, and not before.
+    /// hyper flushes only after it has written all it has. So a completed flush means that all replies are written.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
         if flushed.is_ready() {
@@ -410,7 +415,7 @@ mod tests {
         let first = connections.enter().expect("room");
         let second = connections.enter().expect("room");
         let third = connections.enter().expect("room");
-        // The first has worked since, so it has been idle for a shorter time.
+        // The first connection had a request in the meantime, so it has been idle for a shorter time than the second.
         drop(first.work());
         let busy = third.work();
         assert!(make_room());

@@ -1,7 +1,7 @@
 //! HTTP for midex (internal: no semver promise).
 //!
-//! HTTP/1 on a listener: connections, bodies, who is let in, and how much of everything there may be at once. What
-//! the requests ask for is a [`Service`]'s business. `http` and `hyper` are named here and in `mcp`.
+//! An HTTP/1 server on a listener: connections, bodies, access control, and limits on what all clients together may
+//! use. A [`Service`] handles the requests. Only this crate and `mcp` use `http` and `hyper`.
 
 pub mod access;
 pub mod body;
@@ -35,21 +35,24 @@ use midex_domain::{
     limits,
 };
 
-/// Who is let in.
+/// Access control and limits of a server.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What every request must carry; `None` lets everybody in who can connect.
+    /// The bearer token that every request must carry; `None` admits every client that can connect.
     pub token: Option<BearerToken>,
-    /// Names by which requests may call this server, besides those of the loopback and the address it listens on.
+    /// Additional host names of this server, besides the loopback names and the address it listens on.
     pub hosts: Vec<Host>,
-    /// Connections at once; [`limits::HTTP_CONNECTIONS_MAX`], or fewer where the process may not open so many files.
+    /// The maximum number of open connections: [`limits::HTTP_CONNECTIONS_MAX`], or less if the process may not open
+    /// so many files.
     pub connections_max: usize,
-    /// Bytes of calls in work and of replies not taken; [`limits::HTTP_BYTES_MAX`].
+    /// The maximum number of bytes of calls in progress and of replies that clients have not received yet; by default
+    /// [`limits::HTTP_BYTES_MAX`].
     pub bytes_max: usize,
-    /// Whether handlers answer calls of tools without a session directly. For handlers that send their client nothing
-    /// else during a call, unless it asks for progress, and whose tools take no parameters out of headers.
+    /// Whether the handler answers tool calls outside of a session directly, without a service for each request.
+    /// Requires a handler that sends its client nothing else during a call, except progress that the client asked
+    /// for, and whose tools take no parameters from headers.
     pub direct_calls: bool,
-    /// Randomness, for correlation ids.
+    /// The source of randomness for correlation ids.
     pub ids: Arc<dyn IdSource>,
 }
 
@@ -66,9 +69,9 @@ impl Default for Options {
     }
 }
 
-/// What answers the requests of a server.
+/// Handles the requests of a server.
 pub trait Service: Send + Sync + 'static {
-    /// The room that its requests and replies take.
+    /// The byte budget and the connections, which all requests and replies share.
     fn room(&self) -> &Room;
 
     /// Answers one request.
@@ -78,18 +81,18 @@ pub trait Service: Send + Sync + 'static {
         connection: &Arc<Connection>,
     ) -> impl Future<Output = Response<Reply>> + Send;
 
-    /// Ends the replies that would go on for ever: the server stops.
+    /// Ends the replies that have no end otherwise, such as event streams. Called when the server stops.
     fn end_streams(&self);
 
-    /// Gives up what nobody uses. Called once a second.
+    /// Frees what is no longer used, such as idle sessions. Called every [`limits::HTTP_SWEEP_EVERY`].
     fn sweep(&self) -> impl Future<Output = ()> + Send;
 }
 
-/// Serves whoever connects until `stop` is cancelled. Calls in work are answered first, then streams end, each within
-/// its time.
+/// Serves connections until `stop` is cancelled. Then calls in progress are answered, and after that open streams
+/// end. Each of these two phases takes at most [`limits::HTTP_GRACE`].
 ///
 /// # Errors
-/// `INTERNAL` where what looks after the clients panicked.
+/// `INTERNAL` if the sweep task panicked.
 pub async fn serve(
     listener: TcpListener,
     service: impl Service,
@@ -104,7 +107,8 @@ pub async fn serve(
     let outcome = tokio::select! {
         () = stop.cancelled() => Ok(()),
         () = accept(&server, &listener) => Ok(()),
-        // It ends for nothing but a panic; without it nobody would be cut any more.
+        // The sweep task ends only by a panic. Without it, stalled connections would never be cut, so the server
+        // stops.
         _ = &mut caretaker => Err(Error::internal("HTTP is served no more: looking after its clients panicked")),
     };
     drop(listener);
@@ -115,7 +119,7 @@ pub async fn serve(
 
 struct Server<S> {
     service: S,
-    /// No connection takes another request.
+    /// Cancelled when the server stops: connections then accept no further requests.
     closing: CancellationToken,
     clients: TaskTracker,
 }
@@ -142,10 +146,11 @@ async fn accept<S: Service>(server: &Arc<Server<S>>, listener: &TcpListener) {
         match listener.accept().await {
             Ok((stream, _)) => {
                 let_in(server, stream);
-                // Whoever knocks faster than the cut ones leave waits outside: files may be few.
+                // Connections that were cut to make room may still hold their files. Accepts no further connection
+                // until most of them are closed, because the process may run out of file descriptors.
                 server.connections().settled().await;
             }
-            // Out of file descriptors, say.
+            // For example, the process is out of file descriptors.
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be taken");
                 server.connections().make_room(Evictable::AllThatWait);
@@ -155,7 +160,7 @@ async fn accept<S: Service>(server: &Arc<Server<S>>, listener: &TcpListener) {
     }
 }
 
-/// Leaves when it is dropped, so after a panic too.
+/// Removes the connection from the registry on drop, and so after a panic too.
 struct ConnectionGuard<S: Service>(Arc<Server<S>>, Arc<Connection>);
 
 impl<S: Service> Drop for ConnectionGuard<S> {
@@ -168,7 +173,7 @@ fn let_in<S: Service>(server: &Arc<Server<S>>, stream: TcpStream) {
     let Some(connection) = server.connections().enter() else {
         return;
     };
-    // Without it every answer in several pieces waits for the other side's acknowledgement, some 40 ms.
+    // With Nagle's algorithm, a reply of several writes would wait for the client's acknowledgement, for about 40 ms.
     let _ = stream.set_nodelay(true);
     let guard = ConnectionGuard(server.clone(), connection);
     server
@@ -210,7 +215,8 @@ async fn attend<S: Service>(
 
 async fn sweep<S: Service>(server: Arc<Server<S>>) {
     let mut every = tokio::time::interval(limits::HTTP_SWEEP_EVERY);
-    // A process that was halted looks once when it goes on: its clients have not had the time that has passed.
+    // After the process was suspended, sweep once instead of catching up: the clients did not have the time that has
+    // passed.
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         every.tick().await;

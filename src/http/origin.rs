@@ -1,5 +1,5 @@
-//! By which name a request calls the server, and from which page it comes. A page elsewhere whose name is made to
-//! lead to this machine is told apart by the one, a page in the user's own browser by the other.
+//! Checks of the headers `Host` and `Origin`. The check of `Host` stops DNS rebinding, where the name of a foreign
+//! page resolves to this machine. The check of `Origin` stops foreign pages in the user's own browser.
 
 use std::net::{Ipv6Addr, SocketAddr};
 
@@ -7,14 +7,14 @@ use http::{HeaderMap, Uri, header, uri::Authority};
 
 use midex_domain::error::{Code, Error, Result};
 
-/// A name by which requests may call the server: in small letters, an address of version 6 without brackets.
+/// A host name by which requests may address the server: in lower case, and an IPv6 address without brackets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host(String);
 
 impl std::str::FromStr for Host {
     type Err = String;
 
-    /// Takes a name without scheme and port.
+    /// Parses a host name without scheme and port.
     fn from_str(text: &str) -> Result<Self, String> {
         let host = bare(text);
         let is_name = || Authority::try_from(host.as_str()).is_ok_and(|name| name.host() == host);
@@ -25,17 +25,18 @@ impl std::str::FromStr for Host {
     }
 }
 
-/// The names that are let in.
+/// The accepted host names.
 #[derive(Debug)]
 pub(super) struct Names {
     own: Vec<Host>,
-    /// Those that the server was told of: there may be another server before it.
+    /// Additional names from the configuration, for example the name of a reverse proxy in front of this server.
     others: Vec<Host>,
     port: u16,
 }
 
 impl Names {
-    /// Those of the loopback and `address`, with whose pages at `port` may call; and `others`, all of whose pages may.
+    /// Accepts the loopback names and `address`, and their pages over `http` at `port`. Also accepts `others`, and
+    /// their pages over `http` or `https` at any port.
     pub(super) fn new(address: SocketAddr, others: Vec<Host>) -> Self {
         let own = ["localhost", "127.0.0.1", "::1"]
             .map(str::to_owned)
@@ -47,10 +48,10 @@ impl Names {
         }
     }
 
-    /// Lets a request in by its target and its headers.
+    /// Checks the target and the headers of a request.
     ///
     /// # Errors
-    /// `FORBIDDEN` where it calls the server by another name, or comes from a page of another one.
+    /// `FORBIDDEN` if the request addresses another host, or comes from a page of a foreign origin.
     pub(super) fn check(&self, target: &Uri, headers: &HeaderMap) -> Result<()> {
         let host = authority(headers.get(header::HOST).map(http::HeaderValue::as_bytes));
         let is_ours = |host: &Authority| is_among(&self.own, host) || is_among(&self.others, host);
@@ -58,7 +59,8 @@ impl Names {
             let message = "the Host header names another server than this one";
             return Err(Error::new(Code::Forbidden, message));
         }
-        // A target with a host in it, as proxies are sent it: a server goes by that one.
+        // A target in absolute form, as clients send it to proxies, takes precedence over the Host header. So the two
+        // must agree.
         let named = target.authority();
         if named.is_some_and(|named| host.is_none_or(|host| !is_same(named, &host))) {
             let message = "the target of the request names another server than the Host header";
@@ -90,7 +92,8 @@ fn is_among(hosts: &[Host], authority: &Authority) -> bool {
     hosts.iter().any(|host| host.0 == named)
 }
 
-/// Whether both name one server; a port that is left out is that of `http`. A user's name makes it another.
+/// Whether both name the same host and port, where the default port is 80. A target with user information never
+/// matches.
 fn is_same(named: &Authority, host: &Authority) -> bool {
     let port = |authority: &Authority| authority.port_u16().unwrap_or(80);
     !named.as_str().contains('@')
@@ -100,7 +103,7 @@ fn is_same(named: &Authority, host: &Authority) -> bool {
 
 fn authority(text: Option<&[u8]>) -> Option<Authority> {
     let authority = Authority::try_from(text?).ok()?;
-    // A user's name before it is no part of a Host or an Origin.
+    // Host and Origin headers have no user information.
     (!authority.as_str().contains('@')).then_some(authority)
 }
 

@@ -1,4 +1,4 @@
-//! Requests that are refused before anybody looks at what they ask for.
+//! Refusals of HTTP requests, before their content is processed.
 
 use std::convert::Infallible;
 
@@ -11,13 +11,13 @@ use midex_domain::error::{Code, Error};
 /// The body of a reply.
 pub type Reply = BoxBody<Bytes, Infallible>;
 
-/// Why a request is refused, and the status that says so. What serves the requests writes the body.
+/// Why a request is refused, and the status code of the reply. The service that refuses it encodes the body.
 #[derive(Debug)]
 pub struct Refusal {
     pub(crate) status: StatusCode,
-    /// What the body of the reply says.
+    /// The error that the body of the reply reports.
     pub error: Error,
-    /// For the header `Allow`, where the status is 405.
+    /// The value of the header `Allow`, which a reply with status 405 has.
     allowed: &'static str,
 }
 
@@ -37,7 +37,7 @@ impl From<Error> for Refusal {
 }
 
 impl Refusal {
-    /// With another status than the code's own.
+    /// A refusal with another status code than the one that the error code implies.
     pub fn new(status: StatusCode, error: Error) -> Self {
         Self {
             status,
@@ -46,14 +46,14 @@ impl Refusal {
         }
     }
 
-    /// Names the only methods that are allowed.
+    /// Sets the methods that the header `Allow` lists.
     #[must_use]
     pub fn allowing(mut self, allowed: &'static str) -> Self {
         self.allowed = allowed;
         self
     }
 
-    /// The response with this body of JSON, and the header that the status asks for.
+    /// The response with this JSON body, and with the header that its status code requires.
     pub fn response(&self, body: Vec<u8>) -> Response<Reply> {
         let mut response = json(self.status, body);
         let (name, value) = match self.status {
@@ -68,7 +68,7 @@ impl Refusal {
     }
 }
 
-/// A response with a body of JSON.
+/// A response with a JSON body.
 pub fn json(status: StatusCode, body: Vec<u8>) -> Response<Reply> {
     let mut response = Response::new(Full::from(body).boxed());
     *response.status_mut() = status;

@@ -1,5 +1,5 @@
-//! Room for what clients send and are sent: where there is none, whoever holds some of it and keeps the server
-//! waiting longest makes some.
+//! Memory for requests and replies. If the byte budget is exhausted, the connection that holds a part of it and has
+//! kept the server waiting longest is cut.
 
 use std::sync::Arc;
 
@@ -9,20 +9,21 @@ use super::{
 };
 use midex_domain::{error::Result, limits};
 
-/// The budget, and those who may have to give some of it back.
+/// The byte budget, and the connections that may be cut to free a part of it.
 #[derive(Clone, Debug)]
 pub struct Room {
-    /// The limits, and what is taken of them.
+    /// The limits and their current use.
     pub budget: Arc<Budget>,
-    /// The connections that may have to give some of it back.
+    /// The connections that hold shares of the budget.
     pub connections: Arc<Connections>,
 }
 
 impl Room {
-    /// Takes so many bytes more for what this connection sends, and waits for room where there is none.
+    /// Enlarges `share` by `amount` for a body that this connection sends. If the budget has no room, waits up to
+    /// [`limits::HTTP_ROOM_MAX`].
     ///
     /// # Errors
-    /// `SERVER_BUSY` where there is none in time.
+    /// `SERVER_BUSY` if no room was freed in time.
     pub(crate) async fn grow(
         &self,
         share: &mut Share,
@@ -30,7 +31,8 @@ impl Room {
         connection: &Connection,
     ) -> Result<()> {
         if share.grow(amount).is_err() {
-            // It waits for the server meanwhile, as others do: none of them goes for another.
+            // A client whose body waits for room waits for the server. So connections that wait for room do not cut
+            // each other.
             connection.hold_up(true);
             let waited = self.wait_to_grow(share, amount, connection);
             let waited = tokio::time::timeout(limits::HTTP_ROOM_MAX, waited).await;
@@ -47,20 +49,20 @@ impl Room {
         loop {
             let freed = self.budget.freed();
             tokio::pin!(freed);
-            // Enabled before the look, so that what is given back in between is not missed.
+            // Enabled before the check, so that a release in between is not missed.
             freed.as_mut().enable();
             if share.grow(amount).is_ok() {
                 return;
             }
-            // What is cut gives back what it had in a moment; who has only just been given a reply may turn out to
-            // take none of it.
+            // A connection that was cut releases its share only a moment later, and a client that has only just been
+            // sent a reply may turn out not to read it. So the loop checks again soon.
             self.make(connection);
             let _ = tokio::time::timeout(limits::HTTP_ROOM_LOOK_EVERY, freed).await;
         }
     }
 
-    /// Counts so many bytes that this connection is to be sent. They are there already; past the limit somebody else
-    /// goes for them.
+    /// Counts `amount` bytes of a reply to this connection. They are in memory already, so they count even past the
+    /// limit. Past the limit another connection is cut.
     pub(crate) fn count(&self, amount: usize, connection: &Connection) -> Share {
         let share = self.budget.count(Kind::Bytes, amount);
         if self.budget.is_over(Kind::Bytes) {

@@ -1,4 +1,4 @@
-//! The bearer token that lets clients in.
+//! The bearer token that clients must present.
 
 use std::{io::Read, os::unix::fs::PermissionsExt, path::Path};
 
@@ -11,7 +11,7 @@ use midex_domain::{
 };
 use midex_folder::open_regular;
 
-/// A bearer token. Only its digest is kept.
+/// A bearer token. Only its SHA-256 digest is kept.
 #[derive(Clone)]
 pub struct BearerToken([u8; 32]);
 
@@ -25,7 +25,7 @@ impl BearerToken {
     /// Takes a token: visible ASCII, [`limits::BEARER_TOKEN_BYTES_MIN`] to [`limits::BEARER_TOKEN_BYTES_MAX`] bytes.
     ///
     /// # Errors
-    /// `USAGE_INVALID` where it is not that.
+    /// `USAGE_INVALID` if the text has another length or other characters.
     pub fn new(text: &str) -> Result<Self> {
         let sizes = limits::BEARER_TOKEN_BYTES_MIN..=limits::BEARER_TOKEN_BYTES_MAX;
         if !sizes.contains(&text.len()) || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -39,10 +39,11 @@ impl BearerToken {
         Ok(Self(Sha256::digest(text).into()))
     }
 
-    /// Reads the token from a file that nobody else may read; white space around it does not count.
+    /// Reads the token from a file that only its owner may access. Surrounding white space is ignored.
     ///
     /// # Errors
-    /// `FILE_UNUSABLE` where it cannot be read or others may read it; `USAGE_INVALID` as [`BearerToken::new`].
+    /// `FILE_UNUSABLE` if the file cannot be read, or if group or others have permissions on it; `USAGE_INVALID` as
+    /// [`BearerToken::new`].
     pub fn read(path: &Path) -> Result<Self> {
         let shown = path.display().to_string();
         let unusable = |what: &str| {
@@ -54,7 +55,7 @@ impl BearerToken {
                 .because(error)
         })?;
         let unreadable = |error| unusable("cannot be read").because(error);
-        // Of the file that was opened, whatever the path leads to by now.
+        // The metadata is that of the open file, so replacing the path in the meantime has no effect.
         if metadata.permissions().mode() & 0o077 != 0 {
             return Err(unusable("can be read by others, so its token is no secret")
                 .with_action("Run `chmod 600 {path}`"));
@@ -76,7 +77,8 @@ impl BearerToken {
         })
     }
 
-    /// Whether a header says `Bearer` and this token. Takes the same time whatever the token is.
+    /// Whether an `Authorization` header carries this bearer token. The comparison takes constant time, so that its
+    /// duration reveals nothing about the token.
     pub(super) fn admits(&self, authorization: Option<&str>) -> bool {
         let given = authorization.and_then(|value| value.split_once(' '));
         let Some((_, token)) = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))

@@ -1,5 +1,5 @@
-//! Answers: what a use case gives, as MCP has it. Errors have one payload wherever they appear; a refused tool call also
-//! carries `success: false` and `error`.
+//! Converts results and errors of use cases to MCP. Every error has the same payload everywhere. A refused tool call
+//! also has `success: false` and `error`.
 
 use rmcp::model::{CallToolResult, ErrorCode, ErrorData};
 use serde_json::{Map, Value, json};
@@ -9,8 +9,8 @@ use midex_domain::{
     error::{Category, Code, Error},
 };
 
-/// A tool's refusal: a result that says `isError`, as the protocol asks of tool failures. `named` is the execution that
-/// its arguments name.
+/// The result of a refused tool call, marked with `isError` as the protocol requires. `named` is the execution that its
+/// arguments name.
 pub(super) fn refusal(
     error: &Error,
     named: Option<String>,
@@ -21,7 +21,8 @@ pub(super) fn refusal(
     let mut body = Map::new();
     body.insert("success".into(), json!(false));
     let could_look = !error.code().retryable() && error.code().category() != Category::Internal;
-    // Empty and `failed` where there is no such execution. Where the server could not look, the state is unknown.
+    // If the execution does not exist, the id is empty and the state is `failed`. If the server could not look it up,
+    // both are left out.
     let has_state = ["workflow.start", "workflow.next_step"].contains(&tool);
     let named = named.filter(|_| !could_look).map(|id| json!(id));
     let id = error.context("execution_id").cloned().or(named);
@@ -35,11 +36,11 @@ pub(super) fn refusal(
     CallToolResult::structured_error(Value::Object(body))
 }
 
-/// A fault of a request that is no tool call: a JSON-RPC error with the payload as its data.
+/// The error of a request that is not a tool call: a JSON-RPC error with the payload as its data.
 pub(super) fn fault(error: &Error, what: &str, ids: &dyn IdSource) -> ErrorData {
     let mut payload = logged(error, what, ids);
     if let Some(uri) = error.context("uri") {
-        // Where the protocol has the address of a resource that there is not.
+        // The field that the protocol defines for the address of a missing resource.
         payload.insert("uri".into(), uri.clone());
     }
     let data = Some(Value::Object(payload));
@@ -61,12 +62,12 @@ pub(super) fn fault(error: &Error, what: &str, ids: &dyn IdSource) -> ErrorData 
     }
 }
 
-/// An error of the protocol with the payload that every error of midex has, where it came without.
+/// Adds the midex payload to a protocol error that lacks it.
 pub(super) fn completed(mut error: ErrorData, ids: &dyn IdSource) -> ErrorData {
     if error.data.is_none() {
         let code = match error.code {
             ErrorCode::METHOD_NOT_FOUND => Code::MethodNotFound,
-            // rmcp has the same number for what a request says of itself.
+            // rmcp also uses this code for invalid request metadata.
             ErrorCode::INVALID_PARAMS if !error.message.contains("_meta") => Code::ParamsInvalid,
             _ => Code::RequestInvalid,
         };
@@ -81,11 +82,12 @@ pub(super) fn completed(mut error: ErrorData, ids: &dyn IdSource) -> ErrorData {
     error
 }
 
-/// What to do where a request does not say which protocol it speaks, or says two things.
+/// The advice for a request that names no protocol version, or contradictory ones.
 const AT_ODDS: &str = "Correct the request: its headers and its `_meta` name one protocol version, and Mcp-Method and \
                        Mcp-Name say what the body says";
 
-/// The payload, logged under its correlation id. The log names codes and causes, never what was sent.
+/// The error payload, after logging it under its correlation id. The log contains codes and causes, but never request
+/// content.
 fn logged(error: &Error, what: &str, ids: &dyn IdSource) -> Map<String, Value> {
     let correlation_id = format!("{:016x}", ids.random() >> 64);
     let code = error.code().as_str();
@@ -100,7 +102,7 @@ fn logged(error: &Error, what: &str, ids: &dyn IdSource) -> Map<String, Value> {
             error.message()
         );
     } else if is_of_strangers(error.code()) {
-        // Whoever can connect can have these by the thousand.
+        // Log at debug level, since any client that can connect can cause these in large numbers.
         tracing::debug!(correlation_id, code, what, cause, "a request was refused");
     } else {
         tracing::info!(correlation_id, code, what, cause, "a call was refused");
@@ -108,7 +110,7 @@ fn logged(error: &Error, what: &str, ids: &dyn IdSource) -> Map<String, Value> {
     error.payload(&correlation_id)
 }
 
-/// Whether it refuses what has not come so far as to be a call.
+/// Whether the error refuses input that is not a valid call.
 fn is_of_strangers(code: Code) -> bool {
     matches!(
         code,
@@ -121,8 +123,7 @@ fn is_of_strangers(code: Code) -> bool {
     )
 }
 
-/// Why, for the log. What a task says when it panics may hold what was sent, and what a parser says does hold what it
-/// did not understand.
+/// The cause, for the log. Leaves out panic messages and JSON parser messages, since they may contain request content.
 fn cause(error: &Error) -> Option<String> {
     let cause = std::error::Error::source(error)?;
     if cause.is::<tokio::task::JoinError>() {

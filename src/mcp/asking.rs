@@ -1,6 +1,7 @@
-//! Asking the user through the client, where it can: for inputs that a step misses, and for approvals. Since 2026-07-28 a
-//! call answers with what it needs and is sent again with the answers; before, the client is asked while the call lasts.
-//! Either way an answer counts for the question it was given to, by the key under which that was asked.
+//! Asks the user through the client (MCP elicitation), for missing inputs of a step and for approvals. Since protocol
+//! version 2026-07-28, the call returns the question, and the client repeats the call with the answer. In earlier
+//! versions, the client is asked while the call is in progress. In both cases an answer is matched to its question by a
+//! key.
 
 mod confirm;
 
@@ -31,7 +32,7 @@ use midex_domain::{
 };
 use midex_server::app::App;
 
-/// What came of a call: its answer, or what is needed for one.
+/// The outcome of a call: its answer, or a request for input from the user.
 pub(super) enum Asked {
     Answered(Box<Result<Advanced>>),
     Needs(Box<CallToolResponse>),
@@ -39,16 +40,16 @@ pub(super) enum Asked {
 
 /// A question to the user.
 struct Question {
-    /// Which question it is: another one has another key.
+    /// Identifies the question. A different question has a different key.
     key: String,
     message: String,
-    /// Of a form: an object of plain values.
+    /// The JSON Schema of the form: an object with primitive values.
     schema: Value,
     about: About,
 }
 
 enum About {
-    /// The inputs that the step with this token asks for.
+    /// The inputs that the step with this token needs.
     Inputs { token: String },
     Gate {
         execution: ExecutionId,
@@ -56,34 +57,35 @@ enum About {
     },
 }
 
-/// What the user said.
+/// The user's reaction to a question.
 enum ElicitationResult {
-    /// The form, filled in.
+    /// The user submitted this form.
     Accepted(Value),
-    /// Nothing: the question was declined, or put aside.
+    /// The user declined the question, or dismissed it.
     NotAccepted { is_declined: bool },
     /// The client could not show the question.
     Unavailable,
-    /// The question is on its way.
+    /// The question was returned to the client, which repeats the call with the answer.
     Pending(Box<CallToolResponse>),
 }
 
-/// A call that may have the user asked.
+/// A tool call during which the user may be asked.
 #[derive(Clone)]
 pub(super) struct Call<'a> {
     pub(super) app: &'a App,
     pub(super) context: &'a RequestContext<RoleServer>,
-    /// The tool and its arguments, in short: what is sent back with the answers belongs to the same call. Empty where
-    /// nothing can be: no client is asked, and it sent nothing back.
+    /// A digest of the tool and its arguments. It shows that answers belong to the same call. Empty if it is not
+    /// needed: the client cannot ask, and sent no request state.
     digest: String,
     responses: InputResponses,
-    /// The execution that the call was about, where it was sent before.
+    /// The execution that this call already started or changed, if the client repeats the call with an answer.
     begun: Option<ExecutionId>,
-    /// Whether answers came with it that belong to no call that is known.
+    /// Whether the client sent answers without the matching request state.
     is_astray: bool,
 }
 
-/// What a client sends back with its answers. It is worth no more than the execution's id, which any client may name.
+/// The request state that a client returns with its answers. It grants no more access than the execution id, which any
+/// client may name.
 #[derive(Debug, Serialize, Deserialize)]
 struct RequestState {
     execution_id: ExecutionId,
@@ -119,10 +121,11 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Where the execution stands, where this call was sent before and did then what it does: it is not done twice.
+    /// If the client repeats this call with an answer, the current state of its execution. The work of the call is then
+    /// not done again.
     pub(super) async fn begun(&self) -> Option<Result<Advanced>> {
         if self.is_astray {
-            // Done anew, a start would make another execution.
+            // Refuse: doing the work again could start a second execution.
             let message = "inputResponses came without the requestState that belongs to this call";
             return Some(Err(Error::new(Code::RequestStateMissing, message)));
         }
@@ -130,7 +133,8 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Asks the user whatever the answer of a call waits for, as far as the client can, and answers with what follows.
+/// Asks the user for everything that the execution of a call waits for, if the client can ask. Returns the updated
+/// answer.
 pub(super) async fn asked(mut call: Call<'_>, mut answer: Result<Advanced>) -> Asked {
     let about = call.begun.clone().or_else(|| execution_of(&answer));
     let Some(id) = about.filter(|_| can_ask(call.context)) else {
@@ -145,7 +149,7 @@ pub(super) async fn asked(mut call: Call<'_>, mut answer: Result<Advanced>) -> A
     let mut wanted = step_of(&answer).map(str::to_owned);
     let (mut has_asked, mut left_open) = (call.begun.is_some(), None);
     for _ in 0..limits::QUESTIONS_PER_CALL_MAX {
-        // That nobody could be asked is no reason to hide what the call did.
+        // If the question cannot be read, still return the answer of the call.
         let Ok(Some(question)) = question(call.app, &id, wanted.as_deref()).await else {
             break;
         };
@@ -162,17 +166,17 @@ pub(super) async fn asked(mut call: Call<'_>, mut answer: Result<Advanced>) -> A
         };
         match take(call.app, call.context, &question, form).await {
             Ok(()) => wanted = None,
-            // The user is asked again, and told why.
+            // Ask again. The form then shows why the answer was refused.
             Err(error) if error.code() == Code::StepOutputInvalid => {}
-            // Somebody else was faster, or the execution stands still: the answer is what holds now.
+            // Another client answered first, or the execution is paused: return the current state.
             Err(error) => {
                 tracing::debug!(%error, "what the user answered was not taken");
                 break;
             }
         }
     }
-    // Where nobody was asked a call that is repeated gets the answer that it got. A refusal stands as long as nobody has
-    // moved the execution.
+    // If the user was not asked, keep the answer of the call, so that a repeated call gets the same one. If the user
+    // was asked, return the current state. A refusal is kept unless the execution has moved since.
     if has_asked
         && let Ok(now) = call.app.standing(&id).await
         && (answer.is_ok() || now.revision != before)
@@ -186,7 +190,7 @@ pub(super) async fn asked(mut call: Call<'_>, mut answer: Result<Advanced>) -> A
 }
 
 impl Call<'_> {
-    /// Puts a question to the user, or finds the answer that was sent with the call.
+    /// Asks the user a question, or takes the answer that was sent with the call.
     async fn put(&mut self, id: &ExecutionId, question: &Question) -> ElicitationResult {
         if let Some(response) = self.responses.remove(&question.key) {
             return elicitation_result(serde_json::from_value(response).ok());
@@ -207,21 +211,21 @@ impl Call<'_> {
     }
 }
 
-/// The step that alone the user may answer, where the call was refused for that.
+/// The step that only the user may answer, if the call was refused for that reason.
 fn step_of(answer: &Result<Advanced>) -> Option<&str> {
     let error = answer.as_ref().err()?;
     error.context("step_id")?.as_str()
 }
 
-/// Whether the client can show the user a form.
+/// Whether the client can show forms to the user.
 fn can_ask(context: &RequestContext<RoleServer>) -> bool {
     let capabilities = context.client_capabilities();
     let elicitation = capabilities.and_then(|capabilities| capabilities.elicitation);
-    // Early clients say nothing of the kinds there are, and mean forms.
+    // Clients of early protocol versions list no kinds of elicitation. They support forms.
     elicitation.is_some_and(|kinds| kinds.form.is_some() || kinds.url.is_none())
 }
 
-/// The execution whose user may have to be asked after such an answer.
+/// The execution whose user may need to be asked after this answer.
 fn execution_of(answer: &Result<Advanced>) -> Option<ExecutionId> {
     let id = match answer {
         Ok(reply) => {
@@ -238,8 +242,8 @@ fn execution_of(answer: &Result<Advanced>) -> Option<ExecutionId> {
     ExecutionId::parse(id?).ok()
 }
 
-/// What the execution asks the user now: for the inputs of a step, `wanted` where one is, or for an approval where it waits
-/// for nothing else.
+/// The question that the execution has for the user now: the inputs of a step (the step `wanted`, if given), or an
+/// approval if it is paused only for that.
 async fn question(app: &App, id: &ExecutionId, wanted: Option<&str>) -> Result<Option<Question>> {
     let status = app.status(id).await?;
     if status.state != "running" {
@@ -254,7 +258,7 @@ async fn question(app: &App, id: &ExecutionId, wanted: Option<&str>) -> Result<O
 }
 
 fn for_gates(id: &ExecutionId, status: &StatusView) -> Option<Question> {
-    // What a person paused goes on when that person says so.
+    // If a person paused the execution, do not ask: only a resume continues it.
     let mut reasons = status.pause_reasons.iter();
     let may_ask = reasons.all(|reason| reason.is_of_what_is_open());
     let mut waits = status.waits.iter().filter(|_| may_ask);
@@ -286,7 +290,8 @@ fn for_gate(id: &ExecutionId, wait: &WaitView) -> Option<Question> {
     })
 }
 
-/// The form for inputs that are missing; `None` where the author wants none, or where one of them fits into no form.
+/// The form for missing inputs. `None` if the author asks for them in another way, or if one of them cannot be a form
+/// field.
 fn for_inputs(id: &ExecutionId, step: &ReadyStep) -> Option<Question> {
     let input = step.step.input.as_ref()?;
     if input["via"] == "guidance" || input["from"].is_string() {
@@ -321,7 +326,7 @@ fn for_inputs(id: &ExecutionId, step: &ReadyStep) -> Option<Question> {
     })
 }
 
-/// One input as a field of a form, which holds plain values alone.
+/// The form field for one input. Forms can only have primitive values.
 fn field(property: &Value) -> Option<Value> {
     let schema = &property["schema"];
     let mut field = Map::new();
@@ -334,7 +339,7 @@ fn field(property: &Value) -> Option<Value> {
         (_, Some(_)) => return None,
         (kind, None) => kind.unwrap_or("string"),
     };
-    // What a form cannot say the server checks all the same.
+    // Constraints that a form cannot express are still checked by the server.
     let fits: fn(&Value) -> bool = match kind {
         "string" => |bound| {
             bound
@@ -370,8 +375,8 @@ fn field(property: &Value) -> Option<Value> {
     Some(Value::Object(field))
 }
 
-/// Asks with a form of this key, message and schema, and waits for the answer as long as the call lasts; or says what the
-/// call needs.
+/// Sends a form with this key, message and schema to the client. Waits for the answer while the call lasts, or returns
+/// the request for input, depending on the protocol version.
 async fn ask(
     app: &App,
     context: &RequestContext<RoleServer>,
@@ -412,7 +417,7 @@ async fn elicit(
         let withdrawal = CancelledNotificationParam::new(Some(asked.id.clone()), None);
         tokio::select! {
             answer = asked.await_response() => answer,
-            // Nobody waits for the answer any more, which the client is told.
+            // The call was cancelled, so withdraw the question.
             () = context.ct.cancelled() => {
                 context.peer.notify_cancelled(withdrawal).await?;
                 Err(ServiceError::Cancelled { reason: None })
@@ -442,7 +447,7 @@ fn elicitation_result(answer: Option<ElicitResult>) -> ElicitationResult {
     }
 }
 
-/// Hands in what the user said.
+/// Submits the user's answer to the execution.
 async fn take(
     app: &App,
     context: &RequestContext<RoleServer>,
@@ -458,7 +463,7 @@ async fn take(
     }
 }
 
-/// The answer to a gate that a form holds.
+/// Reads a gate decision from a form.
 fn decided(
     context: &RequestContext<RoleServer>,
     wait: &WaitView,
@@ -488,7 +493,7 @@ fn decided(
     })
 }
 
-/// Whoever sits at the client: it does not say more.
+/// A name for the user. The protocol identifies only the client.
 fn user_of(context: &RequestContext<RoleServer>) -> String {
     let client = context.client_info();
     let name = client.map_or_else(|| "a client".to_owned(), |client| client.name);
@@ -497,7 +502,7 @@ fn user_of(context: &RequestContext<RoleServer>) -> String {
 }
 
 impl Question {
-    /// What is told where the user did not answer.
+    /// A sentence for the reply if the user did not answer.
     const fn left_open(&self, is_declined: bool) -> &'static str {
         match (&self.about, is_declined) {
             (About::Gate { .. }, true) => "The user declined; the gate stays open.",

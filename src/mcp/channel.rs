@@ -1,21 +1,21 @@
-//! Whether what a client did not ask for reaches it.
+//! Tracks whether unsolicited notifications can reach a client.
 
 use http::request::Parts;
 use rmcp::model::Extensions;
 use tokio::sync::watch;
 
-/// Whether a notification reaches the client now. Over a pair of streams it always does; a session over HTTP must
-/// have a stream open for it, and what is sent meanwhile is lost sooner or later.
+/// Whether a notification can reach the client now. Over a pair of streams it always can. An HTTP session must have a
+/// stream open for it; notifications sent without one are eventually lost.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NotificationChannel(Option<watch::Receiver<usize>>);
 
 impl NotificationChannel {
-    /// For a client that has as many streams open as `streams` says.
+    /// For a client whose number of open streams is `streams`.
     pub(super) fn through(streams: watch::Receiver<usize>) -> Self {
         Self(Some(streams))
     }
 
-    /// That of the client whose message carries these extensions.
+    /// The channel of the client whose message has these extensions.
     pub(super) fn of(extensions: &Extensions) -> Self {
         let parts = extensions.get::<Parts>();
         parts
@@ -24,7 +24,7 @@ impl NotificationChannel {
             .unwrap_or_default()
     }
 
-    /// Waits until a notification reaches the client; false where it never will again.
+    /// Waits until a notification can reach the client. Returns false if the session has ended, so that none ever will.
     pub(super) async fn open(&mut self) -> bool {
         match &mut self.0 {
             Some(streams) => streams.wait_for(|open| *open > 0).await.is_ok(),

@@ -1,4 +1,4 @@
-//! An MCP client: what `demo` acts with, and every command that looks at executions.
+//! An MCP client, used by `demo` and by every command that reads executions.
 
 use std::process::Stdio;
 
@@ -21,7 +21,7 @@ use midex_domain::{
     limits,
 };
 
-/// A client of a server: of one that it started, or of one it was connected to.
+/// A client of a server that it started itself, or that it connected to.
 #[derive(Debug)]
 pub struct Client {
     session: RunningService<RoleClient, ()>,
@@ -29,7 +29,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Starts a server and shakes hands with it.
+    /// Starts a server process and performs the MCP handshake.
     pub async fn start(mut command: Command) -> Result<Self> {
         command
             .stdin(Stdio::piped())
@@ -47,10 +47,10 @@ impl Client {
         })
     }
 
-    /// Shakes hands with the server at the other end of the two streams.
+    /// Performs the handshake with the server at the other end of the two streams.
     ///
     /// # Errors
-    /// `SERVER_STOPPING` where it goes away meanwhile.
+    /// `SERVER_STOPPING` if the connection closes during the handshake.
     pub async fn connect(
         input: impl AsyncRead + Send + Unpin + 'static,
         output: impl AsyncWrite + Send + Unpin + 'static,
@@ -67,11 +67,11 @@ impl Client {
         })
     }
 
-    /// Calls a tool and answers with its structured content.
+    /// Calls a tool and returns its structured content.
     ///
     /// # Errors
-    /// What the tool refused with; `SERVER_STOPPING` where the server went away, `STORE_BUSY` where its process is stopped:
-    /// whether the call was done is not known.
+    /// The error that the tool returned; `SERVER_STOPPING` if the connection closed, and `STORE_BUSY` if the server
+    /// process is suspended. In both cases it is unknown whether the call was done.
     pub async fn call(&self, tool: &'static str, arguments: Value) -> Result<Value> {
         let Value::Object(arguments) = arguments else {
             return Err(Error::internal("arguments must be an object"));
@@ -86,7 +86,7 @@ impl Client {
         }
     }
 
-    /// Reads a resource that holds JSON.
+    /// Reads a resource with JSON content.
     ///
     /// # Errors
     /// As [`Client::call`].
@@ -106,7 +106,8 @@ impl Client {
             .map_err(|error| failed(&format!("{uri} is not JSON"), error))
     }
 
-    /// Waits for an answer for as long as the server lives: a call may take minutes, so a silent server is pinged.
+    /// Waits for an answer while the server responds to pings. There is no timeout otherwise, since a call may take
+    /// minutes.
     async fn answered<T>(
         &self,
         what: &str,
@@ -123,7 +124,7 @@ impl Client {
         }
     }
 
-    /// Waits until the server does not answer a ping: its process is stopped.
+    /// Waits until the server fails to answer a ping, which means that its process is suspended.
     async fn stopped(&self) {
         let mut answers = true;
         while answers {
@@ -135,7 +136,7 @@ impl Client {
         }
     }
 
-    /// Ends the server as a crash would: at once, with nothing said to it.
+    /// Kills the server process, as in a crash.
     pub async fn kill_server(mut self) -> Result<()> {
         match &mut self.server {
             Some(server) => server
@@ -146,7 +147,7 @@ impl Client {
         }
     }
 
-    /// Says good-bye; a server that it started ends.
+    /// Closes the session, and waits for a server that it started to exit.
     pub async fn stop(self) -> Result<()> {
         let ended = self.session.cancel().await;
         ended.map_err(|error| failed("the session did not end", error))?;
@@ -164,7 +165,7 @@ impl Client {
     }
 }
 
-/// The refusal of a request: the server's own words where it gave them.
+/// The error for a failed request. Uses the server's error payload if there is one.
 fn refused(what: &str, error: ServiceError) -> Error {
     if let ServiceError::McpError(fault) = &error
         && let Some(Value::Object(payload)) = &fault.data

@@ -1,8 +1,8 @@
-//! The control socket: the door of the process that owns a data directory, for the commands of the same user and for the
-//! relays of other servers. Behind a first line that says who calls, it speaks MCP as everywhere else.
+//! The control socket of the process that owns a data directory. Commands of the same user and relays of other servers
+//! connect to it. A client first sends a line (the preamble) that identifies it; after that, the connection speaks MCP.
 //!
-//! Whoever owns the store owns the socket beside it. A socket that nobody listens on is one of a process that was
-//! killed.
+//! The process that owns the store also owns the socket next to it. A socket without a listener was left behind by a
+//! process that was killed.
 
 mod places;
 mod preamble;
@@ -35,7 +35,7 @@ use midex_domain::{
 };
 use midex_server::app::{self, App};
 
-/// What the owner of a directory tells the callers at its door, and what they may ask of it.
+/// The control socket of the owner of a directory: how the owner greets its clients, and what it grants them.
 #[derive(Clone, Debug)]
 pub struct Door {
     app: App,
@@ -44,7 +44,7 @@ pub struct Door {
 }
 
 impl Door {
-    /// The door of this midex.
+    /// The control socket of this app.
     pub fn new(app: App) -> Self {
         Self {
             app,
@@ -53,7 +53,7 @@ impl Door {
         }
     }
 
-    /// Of a process that serves HTTP here, and so owns the directory for as long as it lives.
+    /// Marks a process that serves HTTP at this address. It keeps the directory for as long as it runs.
     #[must_use]
     pub fn serving_http(self, address: SocketAddr) -> Self {
         Self {
@@ -62,7 +62,7 @@ impl Door {
         }
     }
 
-    /// Cancels the token where a process that serves HTTP asks to own the directory.
+    /// Cancels the token if a process that serves HTTP asks for the directory.
     #[must_use]
     pub fn handing_over(self, hand_over: CancellationToken) -> Self {
         Self {
@@ -71,8 +71,8 @@ impl Door {
         }
     }
 
-    /// Opens once the store is open, and serves all callers until `stop` is cancelled. Without it commands find the store
-    /// busy; the server itself goes on.
+    /// Binds the socket once the store is open, and serves all clients until `stop` is cancelled. If the socket cannot
+    /// be bound, commands get `STORE_BUSY`, but the server itself keeps running.
     pub async fn listen(self, stop: CancellationToken) {
         tokio::select! {
             () = self.app.opened() => {}
@@ -84,7 +84,7 @@ impl Door {
             tokio::select! {
                 () = open.accept(&listener) => {}
                 () = stop.cancelled() => {}
-                // The directory is handed over: the socket accepts no further connection.
+                // The directory is being handed over, so accept no further connections.
                 () = open.door.app.stopping().cancelled() => {}
                 () = open.door.replaced(&place, bound) => {
                     tracing::warn!("the control socket was removed or replaced; it is made again");
@@ -97,8 +97,8 @@ impl Door {
         open.leave().await;
     }
 
-    /// Waits until the socket that was bound lies there no more, while the directory is still this process's: one that was
-    /// moved, or put there since, is not.
+    /// Waits until the bound socket was removed or replaced while this process still owns the directory. A directory
+    /// that was moved away or replaced is not this process's any more.
     async fn replaced(&self, place: &SocketPath, bound: Identity) {
         let data_dir = &self.app.config().data_dir;
         while place.is_bound(bound) || app::holder(data_dir) != Some(std::process::id()) {
@@ -106,7 +106,7 @@ impl Door {
         }
     }
 
-    /// Binds the socket; where that fails, again and again.
+    /// Binds the socket, and retries until that succeeds.
     async fn bound(&self) -> (SocketPath, UnixListener, Identity) {
         let data_dir = &self.app.config().data_dir;
         let mut has_failed = false;
@@ -126,7 +126,7 @@ impl Door {
     }
 }
 
-/// A door that is open, and the callers that came in.
+/// A bound control socket, with its clients.
 struct Open {
     door: Door,
     since_ms: i64,
@@ -161,7 +161,7 @@ impl Open {
                         }
                     });
                 }
-                // Out of file descriptors, say: others may go in the meantime.
+                // For example, if file descriptors ran out. Other clients may disconnect in the meantime.
                 Err(error) => {
                     tracing::warn!(%error, "a client of the control socket could not be let in");
                     tokio::time::sleep(limits::STORE_RETRY_EVERY).await;
@@ -170,7 +170,7 @@ impl Open {
         }
     }
 
-    /// What the callers wait for is answered; those that have not gone by then are hung up on.
+    /// Finishes the pending requests of the clients, then disconnects those that are still connected.
     async fn leave(&self) {
         self.door.app.begin_stop();
         self.clients.close();
@@ -187,7 +187,7 @@ impl Open {
         let mut input = BufReader::new(input);
         let said = caller.hear(read_line(&mut input));
         let said = tokio::time::timeout(limits::CONTROL_PREAMBLE_MAX, said);
-        // At the end nobody waits for one that says nothing.
+        // During a shutdown, do not wait for the preamble.
         let said = self.door.app.stopping().run_until_cancelled(said).await;
         let said = said.and_then(|said| said.ok().flatten());
         let said = said.ok_or_else(|| refused("the caller did not say who it is"))??;
@@ -202,7 +202,7 @@ impl Open {
         greeted.map_err(|_| refused("the caller takes no greeting"))??;
         let preamble = preamble?;
         if preamble.http.is_some() {
-            // It came for the directory alone.
+            // This client only asked for the directory.
             self.door
                 .hand_over
                 .iter()
@@ -210,7 +210,7 @@ impl Open {
             return Ok(());
         }
         let server = self.server(&preamble);
-        // At the end it reads no further: what it has not read is asked of the next owner.
+        // During a shutdown, read nothing more: the client sends unread requests to the next owner.
         let end = self.door.app.stopping().clone();
         let transport = LineTransport::until(input, output, end);
         serve(server, transport, self.hang_up.child_token()).await
@@ -251,11 +251,11 @@ impl Open {
         let (config, environment) = preamble.config(app.config());
         let app = app.for_caller(&config, environment);
         let app = if preamble.role == Role::Relay {
-            // Those of a command are not followed before somebody asks for it.
+            // The definitions of a command are watched only once it subscribes to one.
             app.definitions().watch();
             app
         } else {
-            // Whoever gives a command is the user.
+            // A command acts for the user.
             app.of_user()
         };
         Server::new(Arc::new(app)).with_profile(preamble.profile())
@@ -291,23 +291,23 @@ fn busy(data_dir: &Path) -> Error {
     Error::new(Code::StoreBusy, message).with("data_dir", directory)
 }
 
-/// A connection to the owner of a data directory, after the first lines.
+/// A connection to the owner of a data directory, after the handshake lines.
 #[derive(Debug)]
 pub struct Connection {
-    /// What the owner writes.
+    /// The owner's output.
     pub input: BufReader<OwnedReadHalf>,
-    /// What the owner reads.
+    /// The owner's input.
     pub output: OwnedWriteHalf,
-    /// What the owner said of itself.
+    /// The owner's greeting.
     pub greeting: Greeting,
 }
 
-/// Connects to the process that owns `data_dir`; `None` where nobody listens, or just goes.
+/// Connects to the process that owns `data_dir`. `None` if no process listens, or it is just shutting down.
 ///
 /// # Errors
-/// What the owner refused with; `STORE_BUSY` where it does not answer within [`limits::CONTROL_PREAMBLE_MAX`].
+/// The error with which the owner refused; `STORE_BUSY` if it does not answer within [`limits::CONTROL_PREAMBLE_MAX`].
 pub async fn connect(data_dir: &Path, preamble: &Preamble) -> Result<Option<Connection>> {
-    // Where there is no directory yet, nobody owns it.
+    // A missing directory has no owner.
     let Ok(place) = SocketPath::of(data_dir) else {
         return Ok(None);
     };
@@ -317,7 +317,8 @@ pub async fn connect(data_dir: &Path, preamble: &Preamble) -> Result<Option<Conn
     check_user(&stream)?;
     let (input, mut output) = stream.into_split();
     let mut input = BufReader::new(input);
-    // A long first line may not fit into the buffer of a process that reads nothing.
+    // The timeout covers the write too: a long preamble may not fit into the socket buffer of a process that does not
+    // read.
     let greeted = async {
         write_line(&mut output, preamble).await?;
         read_line(&mut input).await
@@ -329,7 +330,7 @@ pub async fn connect(data_dir: &Path, preamble: &Preamble) -> Result<Option<Conn
             output,
         })),
         Ok(Err(error)) if error.code() == Code::LimitExceeded => Err(error),
-        // It was just ending: its store will be free.
+        // The owner was shutting down, so its store will be free.
         Ok(Err(_)) => Ok(None),
         Err(_) => Err(app::busy(data_dir)),
     }

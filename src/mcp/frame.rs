@@ -1,5 +1,5 @@
-//! Frames: one JSON value on one line. Reading is bounded: an oversized frame is skipped as it comes,
-//! and only its beginning is kept, where its id usually is.
+//! Frames: one JSON value per line. Reading is bounded: of an oversized frame only the beginning is kept, which usually
+//! contains its id.
 
 use rmcp::{
     RoleServer,
@@ -18,33 +18,33 @@ use midex_domain::{
     limits,
 };
 
-/// The line in which a relay asks its owner whether it lives, and the answer.
+/// The ping that a relay sends to its owner to check that it responds, and the answer.
 pub(super) const PING: &[u8] = br#"{"jsonrpc":"2.0","id":"midex-alive","method":"ping"}"#;
 pub(super) const PONG: &[u8] = br#"{"jsonrpc":"2.0","id":"midex-alive","result":{}}"#;
 
-/// What was read.
+/// The result of reading a frame.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Frame {
     /// A whole line, without its end.
     Line(Vec<u8>),
-    /// A line longer than [`limits::FRAME_BYTES_MAX`], or of more than [`limits::FRAME_VALUES_MAX`] values: its beginning.
+    /// A line longer than the reader's limit, or with more than [`limits::FRAME_VALUES_MAX`] values: its beginning.
     Oversized(Vec<u8>),
     /// The end of input.
     End,
 }
 
-/// Reads frames, one after another.
+/// Reads frames from an input.
 #[derive(Debug)]
 pub(super) struct Frames<R> {
     input: R,
     bytes_max: usize,
-    /// What was read of the next frame.
+    /// The part of the next frame that was read so far.
     line: Vec<u8>,
     oversized: bool,
 }
 
 impl<R: AsyncBufRead + Unpin> Frames<R> {
-    /// Frames of `bytes_max` bytes at most.
+    /// Reads frames of at most `bytes_max` bytes.
     pub(super) fn new(input: R, bytes_max: usize) -> Self {
         Self {
             input,
@@ -54,8 +54,7 @@ impl<R: AsyncBufRead + Unpin> Frames<R> {
         }
     }
 
-    /// Reads the next frame. An unfinished last line is dropped: its sender died writing it. Where the future is dropped
-    /// nothing is lost.
+    /// Reads the next frame. An unterminated last line is dropped, since its sender died while writing it. Cancel-safe.
     pub(super) async fn next(&mut self) -> std::io::Result<Frame> {
         loop {
             let available = self.input.fill_buf().await?;
@@ -88,13 +87,14 @@ impl<R: AsyncBufRead + Unpin> Frames<R> {
     }
 }
 
-/// Whether a message holds more values than memory is given to.
+/// Whether a message has more than [`limits::FRAME_VALUES_MAX`] values, so that parsing it would use too much memory.
 pub(super) fn has_too_many_values(message: &[u8]) -> bool {
-    // So many take more bytes than most messages have.
+    // A message needs at least one byte per value, so short messages need not be counted.
     message.len() > limits::FRAME_VALUES_MAX && count_values(message) > limits::FRAME_VALUES_MAX
 }
 
-/// A call of a tool, as most messages are. rmcp tries one kind of message after the other on a copy.
+/// A tool call, parsed directly, since most messages are one. rmcp tries one message type after another, each on a
+/// copy.
 #[derive(Deserialize)]
 struct ToolCall {
     #[serde(rename = "jsonrpc")]
@@ -105,7 +105,7 @@ struct ToolCall {
     params: CallToolRequestParams,
 }
 
-/// The message, where it is a call of a tool.
+/// The message, if it is a tool call.
 pub(super) fn tool_call(message: &[u8]) -> Option<JsonRpcRequest<ClientRequest>> {
     let read = serde_json::from_slice(message).ok();
     let read = read.or_else(|| serde_json::from_slice(&mended(message)?).ok());
@@ -119,11 +119,11 @@ pub(super) fn tool_call(message: &[u8]) -> Option<JsonRpcRequest<ClientRequest>>
     Some(JsonRpcRequest::new(id, request))
 }
 
-/// What is said of an `initialize` that cannot be read.
+/// The error text for an `initialize` request that cannot be decoded.
 pub(super) const MALFORMED_INITIALIZE: &str = "malformed params for initialize: protocolVersion, capabilities and clientInfo {name, version} are required";
 
-/// A message in which halves of characters (a surrogate without the other one, as hosts send that cut a text within an emoji)
-/// are replaced by U+FFFD; `None` where it has none.
+/// The message with unpaired surrogate escapes replaced by U+FFFD. Hosts send them when they cut a text within an
+/// emoji. `None` if there are none.
 pub(super) fn mended(message: &[u8]) -> Option<Vec<u8>> {
     let unit = |at: usize| {
         let digits = message.get(at..at + 6)?.strip_prefix(b"\\u")?;
@@ -144,7 +144,7 @@ pub(super) fn mended(message: &[u8]) -> Option<Vec<u8>> {
     (mended != message).then_some(mended)
 }
 
-/// The message in a line, or the answer to a line that holds none.
+/// The message in a line, or the error response for an invalid line.
 pub(super) fn parse(
     line: &[u8],
 ) -> Result<RxJsonRpcMessage<RoleServer>, Box<TxJsonRpcMessage<RoleServer>>> {
@@ -162,7 +162,7 @@ pub(super) fn parse(
         && let ClientRequest::CustomRequest(unknown) = &request.request
         && unknown.method == "initialize"
     {
-        // rmcp takes it for a request of the era without handshakes.
+        // rmcp treats it as a request of a protocol version without handshakes.
         let refusal = ErrorData::invalid_params(MALFORMED_INITIALIZE, None);
         let id = Some(request.id.clone());
         return Err(Box::new(JsonRpcMessage::error(refusal, id)));
@@ -194,14 +194,14 @@ pub(super) fn parse(
 }
 
 fn unreadable(error: &serde_json::Error) -> String {
-    // The parser has no kind of error for this.
+    // The parser has no distinct error kind for this.
     if error.to_string().starts_with("recursion limit") {
         return "the frame is nested more than 127 levels deep".into();
     }
     format!("the frame is not JSON: {error}")
 }
 
-/// The answer to an oversized frame.
+/// The error response for an oversized frame.
 pub(super) fn refuse_oversized(beginning: &[u8]) -> TxJsonRpcMessage<RoleServer> {
     let message = format!(
         "the frame exceeds the limit of {} bytes, or of {} values",
@@ -214,7 +214,7 @@ pub(super) fn refuse_oversized(beginning: &[u8]) -> TxJsonRpcMessage<RoleServer>
     )
 }
 
-/// Says that the id of a call is in use. The answer carries no id: it would settle the call that has it.
+/// The error for a call id that is in use. It carries no id, since it would then answer the call that uses the id.
 pub(super) fn refuse_duplicate(id: &RequestId) -> TxJsonRpcMessage<RoleServer> {
     let message = format!("a call with id {id} is still being answered");
     JsonRpcMessage::error(ErrorData::invalid_request(message, None), None)
@@ -224,8 +224,8 @@ fn id(value: &Value) -> Option<RequestId> {
     serde_json::from_value(value.clone()).ok()
 }
 
-/// The id of a frame that cannot be parsed, where its top level names one early enough. Walks over
-/// strings and nesting, so that an `id` inside the arguments is not mistaken for it.
+/// The id of a frame that cannot be parsed, if it is at the top level near the beginning. Skips strings and nested
+/// values, so that an `id` inside the arguments is not mistaken for it.
 pub(super) fn early_id(beginning: &[u8]) -> Option<RequestId> {
     let beginning = &beginning[..beginning.len().min(limits::FRAME_ID_WITHIN_BYTES)];
     let (mut depth, mut at) = (0usize, 0);

@@ -1,6 +1,6 @@
-//! Back-pressure for one client: it may have so many calls in work or unanswered, and so many bytes in
-//! them and in replies it has not taken; past that, its next call is not read. Nobody is refused, nobody
-//! else is slowed.
+//! Back-pressure for one client. It may have a limited number of calls in progress or with unread replies, and a
+//! limited number of bytes in them. Beyond that, its next call is not read. Calls are never refused for this, and other
+//! clients are not slowed down.
 
 use std::{
     collections::HashMap,
@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use midex_domain::limits;
 
-/// What one client has outstanding.
+/// The outstanding calls and replies of one client.
 #[derive(Debug, Default)]
 pub(super) struct Gate {
     inner: Mutex<Inner>,
@@ -21,26 +21,26 @@ pub(super) struct Gate {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Calls without an answer: their ids are in use.
+    /// Calls without an answer. Their ids are in use.
     calls: HashMap<RequestId, Call>,
-    /// Answers, and what else was queued, that were not taken.
+    /// The number of queued lines that the client has not read.
     untaken: usize,
     bytes: usize,
-    /// Replies taken so far: whether a client that owes much still takes any.
+    /// The number of writes so far, to detect whether a client at its limit still reads.
     taken: u64,
 }
 
-/// A call that has not been answered.
+/// A call that is not answered yet.
 #[derive(Debug)]
 struct Call {
     bytes: usize,
-    /// It is answered only when the client or the process has enough of it.
+    /// The call has no end of its own: it is answered only when the client cancels it or the process shuts down.
     is_endless: bool,
     cancelled: bool,
     finished: bool,
 }
 
-/// Travels with a call into its handler: when the last copy is gone, nobody works on the call any more.
+/// Travels with a call into its handler. When the last copy is dropped, the handler has finished.
 #[derive(Clone, Debug)]
 pub(super) struct Working {
     _last: Arc<Finish>,
@@ -77,9 +77,8 @@ impl Gate {
         changed
     }
 
-    /// A call of so many bytes was read. `None` where one with this id is still outstanding; else what
-    /// goes with the call for as long as somebody works on it. At the end of input nobody waits for one that
-    /// `is_endless`.
+    /// Registers a call of `bytes` bytes. Returns a guard that is held while the call is handled, or `None` if a call
+    /// with this id is outstanding. A call that `is_endless` is not waited for at the end of input.
     pub(super) fn admit(
         self: &Arc<Self>,
         id: RequestId,
@@ -112,7 +111,7 @@ impl Gate {
         });
     }
 
-    /// The client cancelled the call: there will be no answer. It counts as long as somebody works on it.
+    /// The client cancelled the call, so there will be no answer. The call counts until its handler has finished.
     pub(super) fn cancel(&self, id: &RequestId) {
         self.change(|inner| match inner.calls.get_mut(id) {
             Some(call) if !call.finished => call.cancelled = true,
@@ -121,8 +120,8 @@ impl Gate {
         });
     }
 
-    /// A line of so many bytes waits to be taken. The id of the call that it answers is free from here on: a client
-    /// may use it again as soon as it has the answer.
+    /// Registers a queued line of `bytes` bytes. If it answers a call, the id of that call is free from here on, since
+    /// the client may use it again as soon as it has the answer.
     pub(super) fn queue(&self, bytes: usize, answers: Option<&RequestId>) {
         let mut inner = self.inner();
         inner.bytes += bytes;
@@ -132,7 +131,7 @@ impl Gate {
         }
     }
 
-    /// So many lines were taken, with so many bytes.
+    /// Registers that `lines` lines with `bytes` bytes were written.
     pub(super) fn sent(&self, bytes: usize, lines: usize) {
         self.change(|inner| {
             inner.bytes -= bytes;
@@ -141,7 +140,7 @@ impl Gate {
         });
     }
 
-    /// Waits until the next call may be read; false where the client has taken nothing for too long.
+    /// Waits until the next call may be read. False if the client has read nothing for too long.
     pub(super) async fn open(&self) -> bool {
         let may_read = |inner: &Inner| {
             inner.calls.len() + inner.untaken < limits::CLIENT_CALLS_MAX
@@ -161,7 +160,7 @@ impl Gate {
         }
     }
 
-    /// Waits until everything that will be answered is answered and taken.
+    /// Waits until all calls that end have been answered and the answers are written.
     pub(super) async fn idle(&self) {
         let will_be = |call: &Call| call.finished || !call.is_endless;
         self.wait(|inner| inner.untaken == 0 && !inner.calls.values().any(will_be))
@@ -172,7 +171,7 @@ impl Gate {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
-            // Registered before looking, so that no change between is missed.
+            // Register before checking the condition, so that no change in between is missed.
             changed.as_mut().enable();
             if done(&self.inner()) {
                 return;

@@ -1,4 +1,4 @@
-//! A panic in a handler becomes an answer, not silence: rmcp answers nothing where one panics.
+//! Converts a panic in a handler into an error response. rmcp sends no response if a handler panics.
 
 use std::{
     future::poll_fn,
@@ -9,11 +9,11 @@ use std::{
 
 use midex_domain::error::{Error, Result};
 
-/// The outcome of `work`; a panic in it is an error.
+/// The outcome of `work`. A panic becomes an error.
 pub(super) async fn guarded<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let mut work = pin!(work);
     poll_fn(move |context| {
-        // After a panic the future is never polled again, so what it left half done is never seen.
+        // Unwind-safe: after a panic the future is never polled again, so its inconsistent state is never observed.
         match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
             Ok(polled) => polled,
             Err(_) => Poll::Ready(Err(Error::internal(

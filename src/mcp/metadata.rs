@@ -1,5 +1,6 @@
-//! What results carry since 2026-07-28: whose they are, and how long they may be kept. A client of an earlier era was
-//! told the one at its handshake and knows nothing of the other, so its results carry neither.
+//! Metadata that results have since protocol version 2026-07-28: the server that produced them, and how long they may
+//! be cached. Clients of earlier versions get the server's identity in the handshake and do not know cache hints, so
+//! their results have neither.
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -17,19 +18,19 @@ use serde_json::Value;
 
 use midex_domain::limits;
 
-/// How long a result stays true.
+/// How long a result stays valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CacheHint {
-    /// It follows files or executions: the next one may be another.
+    /// The result depends on files or executions, so it may change at any time.
     Moment,
-    /// It cannot change while the server lives.
+    /// The result cannot change while the server runs.
     WithServer,
-    /// It cannot change.
+    /// The result can never change.
     ForGood,
 }
 
 impl CacheHint {
-    /// In milliseconds.
+    /// The time to live in milliseconds.
     pub(super) fn ttl_ms(self) -> u64 {
         let time = match self {
             Self::Moment => Duration::ZERO,
@@ -40,12 +41,12 @@ impl CacheHint {
     }
 }
 
-/// A result that can say whose it is.
+/// A result that can identify its server.
 pub(super) trait HasMetadata {
     fn meta(&mut self) -> &mut Option<MetaObject>;
 }
 
-/// A result that can say how long it may be kept.
+/// A result that can have a cache hint.
 pub(super) trait Cacheable: HasMetadata + Sized {
     #[must_use]
     fn keep(self, ttl_ms: u64, scope: CacheScope) -> Self;
@@ -81,12 +82,12 @@ cacheable!(
     ReadResourceResult
 );
 
-/// Who answers.
+/// The identity of this server.
 pub(super) fn implementation() -> Implementation {
     Implementation::new("midex", env!("CARGO_PKG_VERSION")).with_title("midex")
 }
 
-/// The result of a request, with whose it is.
+/// Adds the server's identity to a result, if the client's protocol version has it.
 pub(super) fn with_metadata<R: HasMetadata>(result: R, context: &RequestContext<RoleServer>) -> R {
     if is_modern(context) {
         signed(result)
@@ -95,7 +96,7 @@ pub(super) fn with_metadata<R: HasMetadata>(result: R, context: &RequestContext<
     }
 }
 
-/// What says that there is a choice: the tool of the option that comes first.
+/// Metadata that says that there are several options, and names the tool of the first one.
 pub(super) fn branching(suggested: Option<&str>) -> Option<MetaObject> {
     let suggested = suggested?;
     let mut meta = MetaObject::default();
@@ -104,7 +105,7 @@ pub(super) fn branching(suggested: Option<&str>) -> Option<MetaObject> {
     Some(meta)
 }
 
-/// The tool of the option that comes first in an answer, or in what it has read.
+/// The tool of the first option in an answer, or in the resource content that it contains.
 pub(super) fn suggested_tool(answer: &Value) -> Option<&str> {
     let read = answer.get("content");
     let options = answer.get("nextStepOptions");
@@ -112,9 +113,9 @@ pub(super) fn suggested_tool(answer: &Value) -> Option<&str> {
     options.get(0)?.get("toolName")?.as_str()
 }
 
-/// The result of a request of the era whose results say whose they are.
+/// Adds the server's identity to a result.
 pub(super) fn signed<R: HasMetadata>(mut result: R) -> R {
-    // rmcp knows how it is written, for the one result that it signs itself.
+    // rmcp signs one kind of result itself. Take the format of the signature from it.
     static SIGNATURE: LazyLock<MetaObject> = LazyLock::new(|| {
         let signed = DiscoverResult::new(Vec::new(), ServerCapabilities::default());
         let signed = signed.with_server_info(implementation());
@@ -125,7 +126,7 @@ pub(super) fn signed<R: HasMetadata>(mut result: R) -> R {
     result
 }
 
-/// The result of a request, with whose it is and how long it may be kept. Everything is for this user alone.
+/// Adds the server's identity and a cache hint to a result. Every result is private to this user.
 pub(super) fn with_cache_hint<R: Cacheable>(
     result: R,
     fresh: CacheHint,
@@ -139,13 +140,13 @@ pub(super) fn with_cache_hint<R: Cacheable>(
     }
 }
 
-/// Whether it is a request of the era whose results carry this.
+/// Whether the request's protocol version has this metadata.
 pub(super) fn is_modern(context: &RequestContext<RoleServer>) -> bool {
     let version = context.protocol_version();
     version.is_some_and(|version| is_of_modern_era(version.as_str()))
 }
 
-/// Whether this version of the protocol is of that era.
+/// Whether a protocol version has this metadata.
 pub(super) fn is_of_modern_era(version: &str) -> bool {
     version >= ProtocolVersion::V_2026_07_28.as_str()
 }

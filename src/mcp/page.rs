@@ -1,5 +1,5 @@
-//! Pages of lists. A cursor names the last thing of the page before, so what is added or goes meanwhile moves nothing
-//! else: whatever was there all the time is shown once.
+//! Pagination of lists. A cursor names the last item of the previous page, so items that are added or removed in
+//! between do not shift other items: an item that is present throughout is listed exactly once.
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use rmcp::model::PaginatedRequestParams;
@@ -13,14 +13,14 @@ use midex_domain::{
 #[derive(Debug)]
 pub(super) struct Page<T> {
     pub(super) items: Vec<T>,
-    /// Where the next one begins, where there is one.
+    /// The cursor of the next page, if there is one.
     pub(super) next: Option<String>,
 }
 
-/// The page of `items` that was asked of the list that `method` gives; `key` is what tells one from all others.
+/// The requested page of `items`. `method` is the list method, and `key` returns the unique key of an item.
 ///
 /// # Errors
-/// `ARGUMENTS_INVALID` where the cursor names none of them.
+/// `ARGUMENTS_INVALID` if the cursor does not name any item.
 pub(super) fn page<T>(
     method: &'static str,
     items: Vec<T>,
@@ -72,7 +72,7 @@ mod tests {
         PaginatedRequestParams::default().with_cursor(cursor)
     }
 
-    /// The sizes of all pages of a list of so many.
+    /// The sizes of all pages of a list of `count` items.
     fn pages(count: usize) -> Vec<usize> {
         let names: Vec<_> = (0..count).map(|number| format!("item {number}")).collect();
         let (mut seen, mut sizes, mut cursor) = (Vec::new(), Vec::new(), None);

@@ -1,4 +1,4 @@
-//! A process and its data directory: it owns the directory, or another process does whose client it becomes.
+//! A process and its data directory. The process either owns the directory, or connects to the process that does.
 
 use std::{fmt, net::SocketAddr, sync::Arc};
 
@@ -20,13 +20,13 @@ use midex_domain::{
 };
 use midex_server::app::{self, App, Options, OwnedDirectory};
 
-/// A process that uses a data directory for one client of its own: an agent, or a person's command.
+/// A process that uses a data directory on behalf of one client: an agent, or a user's command.
 pub struct Process {
     options: Options,
     role: Role,
     profile: ToolProfile,
     http: Option<SocketAddr>,
-    /// Made as soon as it is needed: a process that relays loads no definitions.
+    /// Created on first use, since a process that only relays needs no definitions.
     app: Mutex<Option<App>>,
 }
 
@@ -40,12 +40,12 @@ impl fmt::Debug for Process {
 }
 
 impl Process {
-    /// A process whose client is an agent, which is offered this.
+    /// A process whose client is an agent, which is offered this profile.
     pub fn for_agent(options: Options, profile: ToolProfile) -> Self {
         Self::new(options, Role::Relay, profile)
     }
 
-    /// A process that does what a person commands.
+    /// A process that runs a user's command.
     pub fn for_command(options: Options) -> Self {
         Self::new(options, Role::Command, ToolProfile::COMMANDS)
     }
@@ -60,7 +60,7 @@ impl Process {
         }
     }
 
-    /// The same for one that serves HTTP at this address, and so must own its directory.
+    /// The same process, serving HTTP at this address. It must own its directory.
     #[must_use]
     pub fn serving_http(self, address: SocketAddr) -> Self {
         Self {
@@ -69,11 +69,11 @@ impl Process {
         }
     }
 
-    /// Finds the owner of the directory, or becomes it.
+    /// Connects to the owner of the directory, or becomes the owner.
     ///
     /// # Errors
-    /// `STORE_BUSY` where the owner does not answer for so long ([`limits::OWNER_LOOKS_MAX`]); what the owner refused
-    /// with; the errors of opening the store.
+    /// `STORE_BUSY` if the owner has not answered after [`limits::OWNER_LOOKS_MAX`] attempts; the error with which the
+    /// owner refused; the errors of opening the store.
     pub async fn find(&self) -> Result<Link> {
         let mut pause = limits::OWNER_LOOK_EVERY_MIN;
         for _ in 0..limits::OWNER_LOOKS_MAX {
@@ -86,7 +86,7 @@ impl Process {
         Err(app::busy(&self.options.config.data_dir))
     }
 
-    /// Looks once; `None` where the owner is just beginning or just ending.
+    /// Tries once. `None` if the owner is just starting or shutting down.
     ///
     /// # Errors
     /// As [`Process::find`].
@@ -95,7 +95,7 @@ impl Process {
         let mut preamble = Preamble::of(&self.options, self.role, self.profile);
         preamble.http = self.http.map(|address| address.to_string());
         match control::connect(data_dir, &preamble).await {
-            // It hands the directory over.
+            // The owner agreed to hand the directory over, so try to take it below.
             Ok(Some(_)) if self.http.is_some() => {}
             Ok(Some(owner)) => {
                 return Ok(Some(Link {
@@ -107,7 +107,7 @@ impl Process {
                 }));
             }
             Ok(None) => {}
-            // A command has it, for a moment.
+            // A command owns the directory briefly, so try again.
             Err(error) if self.http.is_some() && error.code() == Code::StoreBusy => {
                 return Ok(None);
             }
@@ -132,17 +132,17 @@ impl Process {
         Ok(Some(self.link(app, true)))
     }
 
-    /// A server in this process that answers what needs no store, while nobody owns the directory.
+    /// A server in this process without a store, for requests that need none, while the directory has no owner.
     pub(super) async fn local(&self) -> Result<Link> {
         Ok(self.link(self.app().await?, false))
     }
 
-    /// Why nothing can be asked of an owner that is stopped.
+    /// The error for calls whose owner is suspended.
     pub(super) fn busy(&self) -> Error {
         app::busy(&self.options.config.data_dir)
     }
 
-    /// This process's own midex.
+    /// The app of this process. A new one is created if the previous one was stopped.
     pub async fn app(&self) -> Result<App> {
         let mut app = self.app.lock().await;
         if let Some(app) = app.as_ref().filter(|app| !app.stopping().is_cancelled()) {
@@ -155,7 +155,7 @@ impl Process {
         Ok(app.insert(made).clone())
     }
 
-    /// A connection to a server in this process; behind the door that others come to, where it owns the directory.
+    /// A connection to a server in this process. If the process owns the directory, also opens the control socket.
     fn link(&self, app: App, owns: bool) -> Link {
         let (ours, theirs) = tokio::io::duplex(limits::CLIENT_PIPE_BYTES);
         let (input, output) = tokio::io::split(theirs);
@@ -186,29 +186,30 @@ impl Process {
         if self.role == Role::Relay {
             app.definitions().watch();
             app.follow_catalogs();
-            // What is in work is answered; then the link ends, and its holder closes it.
+            // A hand-over request stops the app: requests in progress are answered, then the link ends and its holder
+            // closes it.
             door = door.handing_over(app.stopping().clone());
         }
         tokio::spawn(door.listen(stop))
     }
 }
 
-/// A connection to the owner of a data directory: to another process, or to this one.
+/// A connection to the owner of a data directory, which is another process or this one.
 pub struct Link {
-    /// What the owner writes.
+    /// The owner's output.
     pub input: Box<dyn AsyncBufRead + Send + Unpin>,
-    /// What the owner reads.
+    /// The owner's input.
     pub output: Box<dyn AsyncWrite + Send + Unpin>,
     owner: Option<Greeting>,
     unheeded: Vec<String>,
     here: Option<Here>,
 }
 
-/// What of a connection is in this process.
+/// The part of a connection that is in this process.
 struct Here {
     app: App,
     stop: CancellationToken,
-    /// Where this process owns the directory.
+    /// The task of the control socket, if this process owns the directory.
     door: Option<JoinHandle<()>>,
 }
 
@@ -221,17 +222,17 @@ impl fmt::Debug for Link {
 }
 
 impl Link {
-    /// What the owner says of itself, where it is another process.
+    /// The greeting of the owner, if it is another process.
     pub fn owner(&self) -> Option<&Greeting> {
         self.owner.as_ref()
     }
 
-    /// The settings of this process that the owner has otherwise.
+    /// The settings of this process that the owner has with other values.
     pub fn unheeded(&self) -> &[String] {
         &self.unheeded
     }
 
-    /// The streams, and what is to be closed when they have ended.
+    /// Splits the link into its streams, and the resources to close once they have ended.
     pub fn split(
         self,
     ) -> (
@@ -243,7 +244,7 @@ impl Link {
     }
 }
 
-/// The end of a connection that is still to come.
+/// The resources of a connection that are closed once its streams have ended.
 pub struct Closing {
     here: Option<Here>,
 }
@@ -257,7 +258,7 @@ impl fmt::Debug for Closing {
 }
 
 impl Closing {
-    /// This process's midex, where it owns the directory.
+    /// The app, if this process owns the directory.
     fn owner(&self) -> Option<&App> {
         let here = self.here.as_ref().filter(|here| here.door.is_some());
         here.map(|here| &here.app)
@@ -268,34 +269,34 @@ impl Closing {
         self.owner().is_some()
     }
 
-    /// Cancelled as soon as this process ends to own the directory.
+    /// Cancelled when this process begins to give up the directory.
     pub(super) fn stopping(&self) -> Option<&CancellationToken> {
         self.owner().map(App::stopping)
     }
 
-    /// Answers what waits, and refuses what is new.
+    /// Starts the shutdown: pending requests are answered, new ones are refused.
     pub fn begin(&self) {
         if let Some(app) = self.owner() {
             app.begin_stop();
         }
     }
 
-    /// Closes the store where this process owns it, after all that came in at its door have gone.
+    /// Closes the store if this process owns it, after all clients of the control socket have disconnected.
     ///
     /// # Errors
-    /// Those of closing the store.
+    /// The errors of closing the store.
     pub async fn close(self) -> Result<()> {
         let Some(Here { app, stop, door }) = self.here else {
             return Ok(());
         };
         let Some(door) = door else {
-            // The app goes on: this process may own the directory by now.
+            // Keep the app: this process may own the directory by now.
             stop.cancel();
             return Ok(());
         };
         app.begin_stop();
         stop.cancel();
-        // The socket is removed before the store is closed.
+        // Wait for the control socket task, which removes the socket before the store is closed.
         let _ = door.await;
         app.stop().await
     }

@@ -1,20 +1,21 @@
-//! What a server offers its clients.
+//! The tools and instructions that a server offers its clients.
 
 use rmcp::model::{Implementation, Tool};
 
 use super::tools::{self, Spelling, ToolNames, ToolSpec, Toolset, Toolsets};
 use midex_domain::error::Result;
 
-/// Which tools a server offers, and how it writes their names. As it comes: all of them, as each client can take them.
+/// Which tools a server offers, and how it spells their names. By default all tools, in the spelling that each client
+/// accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ToolProfile {
-    /// Whose tools are offered; any other can be neither seen nor called.
+    /// The toolsets that are offered. Tools of other toolsets are neither listed nor callable.
     pub toolsets: Toolsets,
-    /// How the names of tools are written.
+    /// How tool names are spelled.
     pub tool_names: ToolNames,
 }
 
-/// What every client of a server that can be worked through is told.
+/// The instructions for clients of a server that offers the toolset `run`.
 const RUN: &str = "midex leads you through workflows step by step and keeps your place through restarts.\n\
     1. Call workflow.list {brief: true} and choose a workflow; midex://workflow/workflow_details/{workflow_name} says more of \
     one. (Call workflow.read {uri} for any midex:// address.)\n\
@@ -28,31 +29,31 @@ const RUN: &str = "midex leads you through workflows step by step and keeps your
     execution_id of your own).\n\
     A persona you still have need not be sent again: name its agent in known_agents.\n";
 
-/// What the clients of any other server are told instead.
+/// The instructions for clients of any other server.
 const LOOK: &str = "midex keeps executions of workflows, which other clients work through: this server does not \
     offer the tools for it.\n\
     midex://workflow/executions lists them, midex://workflow/workflow_status/{execution_id} says where one stands.\n";
 
-/// What clients with the tools of catalogs are told.
+/// Additional instructions for clients with the catalog tools.
 const CATALOGS: &str = "Commands of other services come from catalogs: look with command.list before you call one, by the tool of its class.\n\
     To import one: catalog.validate_openapi, catalog.preview_import, catalog.import_openapi. Prefer local paths; a URL only where \
     the user names it. Tell the user every warning and violation. catalog.remove only where the user asks for it.\n";
 
-/// What every client is told.
+/// Additional instructions for every client.
 const ALL: &str = "Subscribe to midex://workflow/workflow_status/{execution_id} to be told when an execution moves.\n\
     Every error names the one right next call in suggested_action.";
 
-/// What is added for clients that see underscores: texts of errors have the dots.
+/// Additional instructions for clients that see underscores, since error texts spell tool names with dots.
 const BOTH: &str = "\nWhere a text writes a tool's name with a dot, call the one with an underscore: it is the same tool.";
 
 impl ToolProfile {
-    /// Every tool under its own name: for midex's own commands.
+    /// Every tool under its dotted name, for midex's own commands.
     pub(super) const COMMANDS: Self = Self {
         toolsets: Toolsets::ALL.and(Toolsets::PEOPLE),
         tool_names: ToolNames::Dotted,
     };
 
-    /// The tools as this client sees them.
+    /// The tools, as this client sees them.
     pub(super) fn tools(self, client: Option<&Implementation>) -> Vec<Tool> {
         tools::list(self.toolsets, self.spelling(client))
     }
@@ -62,14 +63,14 @@ impl ToolProfile {
         tools::find(self.toolsets, name)
     }
 
-    /// The names of the tools, as a client that nothing is known of sees them.
+    /// The names of the tools, as an unknown client sees them.
     pub(crate) fn names(self) -> Vec<String> {
         let spelling = self.spelling(None);
         let names = tools::names(self.toolsets).into_iter();
         names.map(|name| spelling.name(name)).collect()
     }
 
-    /// What this client is told at the beginning.
+    /// The instructions that this client gets in the handshake.
     pub(super) fn instructions(self, client: Option<&Implementation>) -> String {
         let first = if self.toolsets.contains(Toolset::Run) {
             RUN

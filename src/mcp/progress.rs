@@ -1,4 +1,4 @@
-//! What a caller who asks for it is told while a call is being worked on.
+//! Progress notifications during a call, for callers that ask for them.
 
 use std::{pin::pin, time::Duration};
 
@@ -11,10 +11,11 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use midex_domain::limits;
 
-/// Does the work. Where the caller gave a token it is told every [`limits::PROGRESS_EVERY`] how many seconds that has
-/// taken, of `longest` where that is known.
+/// Runs `work`. If the caller sent a progress token, notifies it every [`limits::PROGRESS_EVERY`] of the elapsed
+/// seconds, and of `longest` as the total if that is known.
 ///
-/// All from the task of the call: what other tasks send does not find the caller's stream over HTTP.
+/// Notifications are sent from the task of the call: over HTTP, a notification from another task does not reach the
+/// caller's stream.
 pub(super) async fn with_progress<T>(
     context: &RequestContext<RoleServer>,
     tool: &str,
@@ -26,7 +27,7 @@ pub(super) async fn with_progress<T>(
     };
     let mut ticks = interval(limits::PROGRESS_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // The first is at once.
+    // The first tick completes immediately.
     let begun = ticks.tick().await;
     let mut work = pin!(work);
     loop {
@@ -40,11 +41,11 @@ pub(super) async fn with_progress<T>(
         tokio::select! {
             biased;
             done = &mut work => {
-                // What is on its way must not come after the answer.
+                // Finish the pending notification first, so that it does not arrive after the answer.
                 let _ = sending.await;
                 return done;
             }
-            // Where it cannot be sent the answer cannot either; the work is done all the same.
+            // If a notification cannot be sent, neither can the answer. The work is completed anyway.
             _ = &mut sending => {}
         }
     }

@@ -1,8 +1,8 @@
-//! A relay: copies lines between one client and the owner of a data directory, whoever that is, and takes them to the next
-//! owner when that one goes. The client is never disconnected and shakes hands once.
+//! A relay copies lines between one client and the owner of a data directory. If the owner exits, the relay connects to
+//! the next owner. The client stays connected, and its handshake is replayed for it.
 //!
-//! All clients on standard streams are served through one, also where their own process owns the directory: then it can
-//! hand the directory over.
+//! All clients on standard streams are served through a relay, even if their own process owns the directory, so that
+//! the process can hand the directory over.
 
 mod backlog;
 mod message;
@@ -40,14 +40,15 @@ use midex_domain::{
 
 type Linking<'a> = Pin<Box<dyn Future<Output = Result<Link>> + Send + 'a>>;
 
-/// Serves the process's own standard streams: see [`relay`].
+/// Relays the process's own standard streams: see [`relay`].
 pub async fn relay_stdio(process: &Process, stop: CancellationToken) -> Option<Closing> {
     let (input, output) = rmcp::transport::stdio_pipes();
     relay_until_gone(process, input, output, has_stdin_hung_up, stop).await
 }
 
-/// Serves the client at the other end of the two streams until it goes or `stop` is cancelled, by whichever process owns
-/// the directory of `process`. Pending replies leave first; where this process owns the store, it is the caller's to close.
+/// Serves the client at the other end of the two streams until it disconnects or `stop` is cancelled, using the process
+/// that owns the directory. Pending replies are sent first. If this process owns the store, the caller must close it
+/// with the returned value.
 pub async fn relay(
     process: &Process,
     input: impl AsyncRead + Send + Unpin,
@@ -80,7 +81,7 @@ async fn relay_until_gone(
         silence: Silence::default(),
         lost_at: None,
         ends_at: None,
-        // For correlation ids alone.
+        // Used only for correlation ids.
         ids: Arc::new(SystemIds),
         stop,
     };
@@ -93,68 +94,68 @@ async fn relay_until_gone(
     owner.or(relay.ended)
 }
 
-/// What happens to a relay.
+/// An event that the relay handles.
 enum Event {
-    /// A frame of the client.
+    /// A frame from the client.
     Client(io::Result<Frame>),
-    /// A frame of the owner.
+    /// A frame from the owner.
     Owner(io::Result<Frame>),
-    /// The client took something, or takes nothing any more.
+    /// A write to the client succeeded or failed.
     Told(io::Result<()>),
-    /// The owner took something.
+    /// A write to the owner succeeded or failed.
     Sent(io::Result<()>),
-    /// An owner was found, or none.
+    /// The search for an owner ended.
     Linked(Result<Link>),
-    /// Nobody has been found yet, and what needs no store waits: a server in this process answers it.
+    /// No owner was found in time, so a server in this process is available for requests that need no store.
     Local(Result<Link>),
-    /// The owner has been silent for long.
+    /// The owner has been silent for too long.
     Silent,
-    /// It is time to look for an owner again.
+    /// It is time to search for an owner again.
     Again,
-    /// This process ends to own the directory.
+    /// This process begins to give up the directory.
     Ending,
-    /// It has had its time to end.
+    /// The grace period for giving up the directory is over.
     Ended,
-    /// The process is to end.
+    /// The process must shut down.
     Stop,
-    /// What waits has had its time.
+    /// The grace period for pending work is over.
     Late,
 }
 
-/// The owner of the directory as the relay is connected to it; or a server in this process that has no store.
+/// The connection to the owner of the directory, or to a server in this process without a store.
 struct Owner {
     frames: Frames<Box<dyn AsyncBufRead + Send + Unpin>>,
     output: Backlog<Box<dyn AsyncWrite + Send + Unpin>>,
     closing: Closing,
     is_local: bool,
-    /// Whether it ever said anything.
+    /// Whether the owner has sent anything yet.
     has_spoken: bool,
-    /// Whether it takes nothing any more; what it wrote before may still come.
+    /// Whether writes to the owner fail. Its earlier output may still arrive.
     is_deaf: bool,
 }
 
 struct Relay<'a, R, W> {
     process: &'a Process,
     frames: Frames<BufReader<R>>,
-    /// Whether the client will write no more, though what it wrote is not read yet.
+    /// Whether the client has closed its end of the stream, even if its output is not completely read.
     has_hung_up: fn() -> bool,
     client: Backlog<W>,
     pending: Pending,
     questions: Questions,
     owner: Option<Owner>,
-    /// What is to be closed of an owner that went while the relay ended.
+    /// The resources of an owner that disconnected while the relay was ending, for the caller to close.
     ended: Option<Closing>,
     linking: Option<Linking<'a>>,
-    /// Why no owner was found, and when one is looked for again.
+    /// Why no owner was found, and when to search again.
     refused: Option<(Error, Instant)>,
-    /// The last failure that was logged.
+    /// The last error that was logged.
     failed: Option<Code>,
-    /// A server in this process, for what needs no store, should nobody be found in time.
+    /// The future of a server in this process, for requests that need no store, if no owner is found in time.
     local: Option<Linking<'a>>,
     silence: Silence,
-    /// When an owner in this process that ends has had its time.
+    /// The deadline for an owner in this process that is giving up the directory.
     lost_at: Option<Instant>,
-    /// When the relay ends, though calls wait; nothing more is read of the client.
+    /// The deadline of the relay, even if calls are pending. Once it is set, nothing more is read from the client.
     ends_at: Option<Instant>,
     ids: Arc<dyn IdSource>,
     stop: CancellationToken,
@@ -186,7 +187,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         };
         let output = output.filter(|output| !output.is_empty());
         let stopping = stopping.filter(|_| self.lost_at.is_none());
-        // A process that relays loads no definitions.
+        // Poll this only if needed, since creating the server loads the definitions.
         let local = self.local.as_mut();
         let local = local.filter(|_| self.pending.waits_without_store());
         let may_be_gone = !reads_client && self.ends_at.is_none();
@@ -229,7 +230,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
                     owner.output.clear();
                 }
             }
-            // The client may take nothing meanwhile, so the end of what the owner writes is not seen.
+            // Set a deadline: if the client reads nothing, the relay does not read the owner's output and would not see
+            // its end.
             Event::Ending => self.lost_at = Some(later(limits::EOF_GRACE)),
             Event::Told(Ok(())) | Event::Sent(Ok(())) => {}
             Event::Told(Err(error)) => {
@@ -252,7 +254,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         }
     }
 
-    /// Copies a line of the client to the owner, or keeps it for the next one.
+    /// Sends a line of the client to the owner, or keeps it for the next owner.
     fn hear(&mut self, line: &[u8]) {
         if line.trim_ascii().is_empty() {
             return;
@@ -266,7 +268,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         }
         if let (None, Some(id)) = (&message.method, message.id()) {
             let answer = self.questions.answer(&id, line);
-            // An answer to an owner that has gone is for nobody.
+            // An answer to a question of a previous owner is dropped.
             if let (Some(answer), Some(owner)) = (answer, &mut self.owner) {
                 owner.output.push(&answer);
             }
@@ -285,7 +287,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         }
     }
 
-    /// Refuses the calls that wait for an owner, where none was found just now.
+    /// After a failed search for an owner, refuses the calls that wait for one.
     fn refuse_calls(&mut self) {
         if let Some((error, again_at)) = &mut self.refused {
             let answers = self.pending.refuse_unsent(error, &*self.ids);
@@ -296,14 +298,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         }
     }
 
-    /// Answers a frame that is no message.
+    /// Answers a frame that is not a message.
     fn refuse(&mut self, refusal: TxJsonRpcMessage<RoleServer>) {
         let refusal = completed(refusal, &*self.ids);
         self.client
             .push(&serde_json::to_vec(&refusal).unwrap_or_default());
     }
 
-    /// Copies a line of the owner to the client.
+    /// Sends a line of the owner to the client.
     fn pass(&mut self, line: &[u8]) {
         self.silence.end();
         if let Some(owner) = &mut self.owner {
@@ -333,7 +335,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         }
     }
 
-    /// Only of an owner in another process, while calls wait and its answers are read.
+    /// Starts the silence timer if calls are pending at an owner in another process and its output is being read.
+    /// Otherwise stops it.
     #[expect(clippy::disallowed_methods, reason = "no time of an execution")]
     fn watch_silence(&mut self, reads_owner: bool) {
         let is_other = |owner: &Owner| !owner.is_local && !owner.closing.owns() && !owner.is_deaf;
@@ -345,8 +348,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         }
     }
 
-    /// Pings an owner that is silent, and drops the connection to one that does not answer the ping. So a late answer is never
-    /// read, and the relay connects anew once the owner lives again.
+    /// Pings a silent owner, or disconnects from one that did not answer the ping. After that, a late answer is never
+    /// read, and the relay reconnects once the owner responds again.
     fn judge_silence(&mut self) {
         if self.silence.ask_or_end() {
             let busy = self.process.busy();
@@ -356,12 +359,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         } else if let Some(owner) = self.owner.as_mut().filter(|_| self.pending.has_room()) {
             owner.output.push(frame::PING);
         } else {
-            // An owner that is owed so many answers may read nothing more before.
+            // Too many calls are pending at this owner, so it may not read a ping. Do not judge it.
             self.silence.end();
         }
     }
 
-    /// The owner has gone: another one is looked for, or this process becomes it.
+    /// Handles the loss of the owner: connects to the next one, or becomes the owner.
     fn lose_owner(&mut self) {
         let Some(owner) = self.owner.take() else {
             return;
@@ -372,7 +375,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
             return;
         }
         if self.ends_at.is_some() && (self.stop.is_cancelled() || self.pending.is_settled()) {
-            // Nobody else is asked: what was told leaves.
+            // The relay is ending: send what is queued, but do not search for another owner.
             self.pending = Pending::default();
             self.ended = Some(owner.closing);
             return;
@@ -380,7 +383,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         let (process, closing, has_spoken) = (self.process, owner.closing, owner.has_spoken);
         self.linking = Some(Box::pin(async move {
             if closing.owns() {
-                // Whoever asked for the directory comes first.
+                // Release the store before the search for a new owner: the process that asked for it takes it.
                 if let Err(error) = closing.close().await {
                     tracing::warn!(%error, "the store was not closed in order");
                 }
@@ -419,7 +422,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         for flag in link.unheeded() {
             tracing::warn!("the process that owns the data directory has its own settings: {flag}");
         }
-        // A server without a store is needed no more.
+        // A server without a store is no longer needed.
         self.lose_owner();
         (self.local, self.failed) = (None, None);
         let mut owner = Owner::of(link, false);
@@ -429,7 +432,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         self.owner = Some(owner);
     }
 
-    /// Lets a server in this process answer what needs no store, should nobody be found in time.
+    /// Prepares a server in this process for requests that need no store, in case no owner is found in time.
     fn local_later(&mut self) {
         let process = self.process;
         self.local = Some(Box::pin(async move {
@@ -451,7 +454,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<'_, R, W> {
         }
     }
 
-    /// Ends without waiting for anything more.
+    /// Ends the relay without waiting for pending work.
     fn give_up(&mut self) {
         self.end_within(Duration::ZERO);
         self.pending = Pending::default();
@@ -482,8 +485,8 @@ impl Owner {
     }
 }
 
-/// Waits until a client has gone of which nothing is read now. Begins anew with whatever happens meanwhile, so a client
-/// that wrote much and closed its output is read to its end.
+/// Waits until a client that is not being read has closed its end. The wait restarts after every other event, so a
+/// client that wrote much and closed its output is still read to the end.
 async fn gone(has_hung_up: fn() -> bool) {
     sleep(limits::EOF_GRACE).await;
     while !has_hung_up() {
@@ -491,27 +494,27 @@ async fn gone(has_hung_up: fn() -> bool) {
     }
 }
 
-/// Whether nobody can write to standard input any more.
+/// Whether the other end of standard input is closed.
 fn has_stdin_hung_up() -> bool {
     let stdin = io::stdin();
-    // A hang-up is told without being asked for.
+    // `poll` always reports a hang-up, so no flags are requested.
     let mut stdin = [PollFd::new(&stdin, PollFlags::empty())];
     let polled = poll(&mut stdin, Some(&Timespec::default()));
     polled.is_ok() && stdin[0].revents().contains(PollFlags::HUP)
 }
 
-/// The instant after this time.
+/// The instant after this duration.
 #[expect(clippy::disallowed_methods, reason = "no time of an execution")]
 fn later(time: Duration) -> Instant {
     Instant::now() + time
 }
 
-/// Waits for the instant; for ever where there is none.
+/// Waits until the instant; forever if there is none.
 async fn until(instant: Option<Instant>) {
     there(instant.map(sleep_until)).await;
 }
 
-/// What the future comes to; nothing ever where there is none.
+/// Awaits the future; pending forever if there is none.
 async fn there<T>(future: Option<impl Future<Output = T>>) -> T {
     match future {
         Some(future) => future.await,

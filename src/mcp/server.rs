@@ -1,4 +1,4 @@
-//! The server: rmcp's requests, answered by tools and resources.
+//! The MCP server: implements rmcp's requests with tools, resources and prompts.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -47,7 +47,7 @@ use midex_domain::{
 };
 use midex_server::app::App;
 
-/// Methods that this server knows: a request for one of them that rmcp cannot decode has bad parameters.
+/// Methods that this server supports. If rmcp cannot decode a request for one of them, its parameters are invalid.
 const KNOWN_METHODS: &[&str] = &[
     "server/discover",
     "tools/call",
@@ -61,20 +61,20 @@ const KNOWN_METHODS: &[&str] = &[
     "skills/list",
     "skills/get",
 ];
-/// Those that only clients know which shook hands.
+/// Additional methods for clients with a handshake.
 const SESSION_METHODS: &[&str] = &["initialize", "resources/subscribe", "resources/unsubscribe"];
-/// Those that only clients know which did not.
+/// Additional methods for clients without a handshake.
 const STATELESS_METHODS: &[&str] = &["subscriptions/listen"];
 
-/// What came of a tool's work.
+/// The outcome of a tool call.
 enum Done {
-    /// Its answer.
+    /// Its result.
     Answered(Box<CallToolResult>),
-    /// What it needs for one.
+    /// A request for input from the user.
     Needs(Box<CallToolResponse>),
 }
 
-/// What answers one client. All of them share the app.
+/// The server for one client. All servers share the app.
 #[derive(Clone, Debug)]
 pub struct Server {
     app: Arc<App>,
@@ -83,12 +83,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Answers one client, with every tool under the name that it can take.
+    /// A server for one client, with all tools, spelled as the client accepts them.
     pub fn new(app: Arc<App>) -> Self {
         Self::sharing(app, Listens::of_one_client())
     }
 
-    /// Answers one client, or one request, whose listens count together with those of others.
+    /// A server for one client or one request, whose listens share a limit with those of others.
     pub fn sharing(app: Arc<App>, listens: Listens) -> Self {
         Self {
             subscriptions: Arc::new(Subscriptions::new(app.clone(), listens)),
@@ -97,18 +97,18 @@ impl Server {
         }
     }
 
-    /// Answers a command of midex itself, with every tool under its own name.
+    /// A server for midex's own commands, with every tool under its dotted name.
     pub fn for_commands(app: Arc<App>) -> Self {
         Self::new(app).with_profile(ToolProfile::COMMANDS)
     }
 
-    /// The same, offering this.
+    /// The same server with this profile.
     #[must_use]
     pub fn with_profile(self, profile: ToolProfile) -> Self {
         Self { profile, ..self }
     }
 
-    /// What came of a request of this method; a panic in it is an answer too.
+    /// The outcome of a request of this method. A panic in it becomes an error response.
     async fn answered<T>(
         &self,
         method: &'static str,
@@ -123,8 +123,8 @@ impl Server {
         }
     }
 
-    /// Runs a tool. If the start is refused because its project is not trusted, and the client can ask its user, the user is
-    /// asked; without a clear yes the refusal stays.
+    /// Runs a tool. If a start is refused because its project is not trusted, asks the user to trust it, if the client
+    /// can ask. Unless the user agrees, the refusal is returned.
     async fn done(
         &self,
         tool: &ToolSpec,
@@ -146,7 +146,7 @@ impl Server {
         }
     }
 
-    /// Does what a tool does, and asks the user what its answer waits for.
+    /// Runs a tool, and asks the user for everything that its execution then waits for.
     async fn worked(
         &self,
         tool: &ToolSpec,
@@ -200,8 +200,8 @@ impl Server {
         }
     }
 
-    /// Answers once the caller has withdrawn the request. At the end of the process nobody has: what was asked is
-    /// finished.
+    /// Completes once the caller has cancelled the request. During a shutdown it never completes, since requests in
+    /// progress are finished then.
     async fn withdrawn(&self, context: &RequestContext<RoleServer>) {
         context.ct.cancelled().await;
         if self.app.stopping().is_cancelled() {
@@ -210,7 +210,7 @@ impl Server {
     }
 }
 
-/// The result of a call that is answered with `view`, which suggests this tool.
+/// The result of a call that answers with `view` and suggests this tool.
 fn answered(
     view: &impl Serialize,
     suggested: Option<&str>,
@@ -221,13 +221,13 @@ fn answered(
     Ok(Done::Answered(Box::new(result)))
 }
 
-/// Serves the process's own standard streams until the client goes or `stop` is cancelled.
+/// Serves the process's own standard streams until the client disconnects or `stop` is cancelled.
 pub async fn serve_stdio(handler: impl ServerHandler, stop: CancellationToken) -> Result<()> {
     let (input, output) = rmcp::transport::stdio_pipes();
     serve(handler, LineTransport::new(input, output), stop).await
 }
 
-/// Serves one client until it goes or `stop` is cancelled. Pending replies leave first.
+/// Serves one client until it disconnects or `stop` is cancelled. Pending replies are sent first.
 pub async fn serve(
     handler: impl ServerHandler,
     transport: LineTransport,
@@ -242,21 +242,21 @@ pub async fn serve(
                 }
                 Ok(_) => Ok(()),
             },
-            // rmcp would wait longer for calls that nobody awaits any more.
+            // Do not wait longer: rmcp would wait for calls whose client has disconnected.
             () = async { gone.cancelled().await; tokio::time::sleep(limits::LAST_FLUSH_MAX).await } => Ok(()),
         },
-        // A client that only looks whether somebody is there, or goes before the handshake.
+        // The client only checked whether a server is listening, or disconnected before the handshake.
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
             Ok(())
         }
-        // The error holds the client's message, which is none of the log's business.
+        // Do not log the error, since it contains the client's message.
         Err(_) => Err(Error::internal(
             "the handshake failed: the client did not keep to the protocol",
         )),
     }
 }
 
-/// What is listed at start-up, with where the server runs.
+/// The lines that are logged at start-up: where the server runs, and what it offers.
 pub fn start_up_lines(places: &[String], profile: ToolProfile) -> [String; 3] {
     let templates = resources::templates(profile.toolsets);
     let fixed = resources::fixed(profile.toolsets);
@@ -349,12 +349,12 @@ impl ServerHandler for Server {
         let arguments = request.arguments.unwrap_or_default();
         let longest = tool.longest(&arguments);
         let named = tools::execution_named(&arguments);
-        // Boxed, for few calls ever ask, and every call holds its room.
+        // Boxed to keep the future small, since few calls ask the user.
         let work = guarded(Box::pin(self.done(tool, arguments, call)));
         let done = tokio::select! {
             biased;
             done = progress::with_progress(&context, tool.name(), longest, work) => done,
-            // What changes nothing is not finished for nobody.
+            // A read that was cancelled is not finished.
             () = self.withdrawn(&context), if tool.is_read_only() => {
                 Err(Error::new(Code::Cancelled, "the call was withdrawn before it was done"))
             }
@@ -477,7 +477,7 @@ impl ServerHandler for Server {
     ) -> Result<GetSkillResult, ErrorData> {
         let getting = resources::get_skill(&self.app, self.profile.toolsets, &request.uri);
         let got = self.answered("skills/get", getting).await;
-        // The extension asks for one number in both eras.
+        // The skills extension uses this error code in all protocol versions.
         let skill = got.map_err(|error| match error.code {
             ErrorCode::RESOURCE_NOT_FOUND => ErrorData::invalid_params(error.message, error.data),
             _ => error,
@@ -563,7 +563,7 @@ impl ServerHandler for Server {
         Ok(with_metadata(CompleteResult::new(info), &context))
     }
 
-    /// rmcp takes a request of a known method with parameters it cannot decode for an unknown one.
+    /// rmcp reports a known method with invalid parameters as an unknown method.
     async fn on_custom_request(
         &self,
         request: CustomRequest,

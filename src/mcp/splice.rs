@@ -1,5 +1,5 @@
-//! An answer stands twice in the result of a call: as a text, and as `structuredContent`. It is serialised once; where
-//! the transport writes its own lines, that text is spliced into the line instead of being serialised again.
+//! A tool result contains its answer twice: as text, and as `structuredContent`. The answer is serialized once. If the
+//! line transport writes the result, it copies that text into the line instead of serializing the answer again.
 
 use rmcp::{
     RoleServer,
@@ -10,16 +10,16 @@ use serde::Serialize;
 
 use midex_domain::error::{Error, Result};
 
-/// In the extensions of a request: its answer is written by [`encoded`].
+/// A marker in the extensions of a request: its result is written by [`encoded`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Splices;
 
-/// The structured content of a result that is to be that of its text.
+/// A placeholder for structured content that equals the text of the result.
 const STAND_IN: &str = "(the text of this result)";
-/// Where it stands in a line. In no text: there, quotes are escaped.
+/// The placeholder as it occurs in a serialized line. It cannot occur inside a text, where quotes are escaped.
 const PLACE: &[u8] = br#""structuredContent":"(the text of this result)""#;
 
-/// The result of a call that is answered with `view`.
+/// The result of a call that answers with `view`.
 pub(super) fn answer(
     view: &impl Serialize,
     context: &RequestContext<RoleServer>,
@@ -36,7 +36,7 @@ pub(super) fn answer(
     shown.map_err(|error| Error::internal("a view cannot be shown").because(error))
 }
 
-/// A message as JSON.
+/// Serializes a message as JSON, and fills in the placeholder.
 pub(super) fn encoded(message: &TxJsonRpcMessage<RoleServer>) -> serde_json::Result<Vec<u8>> {
     let Some(text) = text(message) else {
         return serde_json::to_vec(message);
@@ -54,7 +54,7 @@ pub(super) fn encoded(message: &TxJsonRpcMessage<RoleServer>) -> serde_json::Res
     Ok(line)
 }
 
-/// The text of a result that stands for its structured content too.
+/// The text of a result whose structured content is the placeholder.
 fn text(message: &TxJsonRpcMessage<RoleServer>) -> Option<&str> {
     let JsonRpcMessage::Response(response) = message else {
         return None;
@@ -67,7 +67,7 @@ fn text(message: &TxJsonRpcMessage<RoleServer>) -> Option<&str> {
     Some(&text.text)
 }
 
-/// Room for the text twice, once with its quotes escaped, and for what stands around it.
+/// The capacity for a line: the text twice, once with its quotes escaped, plus the rest of the message.
 fn room(text: &str) -> usize {
     text.len() * 9 / 4 + 512
 }

@@ -1,5 +1,5 @@
-//! A transport of lines over any pair of streams. Unlike rmcp's own it answers frames that it cannot
-//! use, bounds what one client may have outstanding, and lets pending replies leave at the end of input.
+//! A line transport over any pair of streams. Unlike rmcp's own, it answers invalid frames, limits the outstanding
+//! calls and bytes of a client, and sends pending replies at the end of input.
 
 use std::{borrow::Cow, io, sync::Arc};
 
@@ -30,7 +30,7 @@ use midex_domain::{
 type Incoming = RxJsonRpcMessage<RoleServer>;
 type Outgoing = TxJsonRpcMessage<RoleServer>;
 
-/// One client's lines.
+/// The line transport of one client.
 #[derive(Debug)]
 pub struct LineTransport {
     incoming: mpsc::Receiver<Incoming>,
@@ -46,12 +46,12 @@ pub struct LineTransport {
 #[derive(Debug)]
 struct Line {
     bytes: Vec<u8>,
-    /// Told once the client has taken it.
+    /// Notified once the client has read the line.
     written: Option<oneshot::Sender<()>>,
 }
 
 impl LineTransport {
-    /// Serves the client at the other end of the two streams. Must be made inside a tokio runtime.
+    /// Serves the client at the other end of the two streams. Must be called within a tokio runtime.
     pub fn new(
         input: impl AsyncRead + Send + Unpin + 'static,
         output: impl AsyncWrite + Send + Unpin + 'static,
@@ -59,18 +59,19 @@ impl LineTransport {
         Self::until(input, output, CancellationToken::new())
     }
 
-    /// The same, which takes the input for ended once `end` is cancelled: what was read is answered, nothing more is read.
+    /// Like [`LineTransport::new`], but treats the input as ended once `end` is cancelled: no further calls are read,
+    /// and pending ones are answered.
     pub fn until(
         input: impl AsyncRead + Send + Unpin + 'static,
         output: impl AsyncWrite + Send + Unpin + 'static,
         end: CancellationToken,
     ) -> Self {
         let gate = Arc::new(Gate::default());
-        // For correlation ids alone.
+        // Used only for correlation ids.
         let ids: Arc<dyn IdSource> = Arc::new(SystemIds);
         let (deliver, incoming) = mpsc::channel(limits::READ_AHEAD_FRAMES_MAX);
-        // Bounded by the gate: what answers a call is bounded by the calls, and no call is read while
-        // too many bytes are untaken.
+        // The channel is bounded by the gate: there is at most one answer per call, and no call is read while too many
+        // bytes are unread by the client.
         let (outgoing, lines) = mpsc::unbounded_channel();
         let writer = tokio::spawn(write_lines(output, lines, gate.clone()));
         let gone = CancellationToken::new();
@@ -94,7 +95,7 @@ impl LineTransport {
         }
     }
 
-    /// Cancelled once the input has ended and pending replies have left, or had their time.
+    /// Cancelled once the input has ended and the pending replies were sent, or their grace period is over.
     pub fn gone(&self) -> CancellationToken {
         self.gone.clone()
     }
@@ -108,8 +109,9 @@ impl Transport<RoleServer> for LineTransport {
     }
 
     fn send(&mut self, message: Outgoing) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        // Queued before this returns: lines leave in the order in which they are sent. Answers are bounded by the
-        // calls. Notifications are not: whoever sends one learns when it has left, and waits with the next.
+        // Queue before this function returns, so that lines are written in the order of sending. The number of calls
+        // bounds the number of answers. For a notification, the returned future waits until it is written, so that the
+        // sender is slowed down.
         let (told, written) = match &message {
             JsonRpcMessage::Notification(_) => {
                 let (told, written) = oneshot::channel();
@@ -138,7 +140,7 @@ impl Transport<RoleServer> for LineTransport {
         self.reader.abort();
         self.outgoing = None;
         if let Some(writer) = self.writer.take() {
-            // What is queued leaves; a client that does not take it cannot hold up the end.
+            // Write what is queued, but do not wait longer for a client that does not read.
             let _ = tokio::time::timeout(limits::EOF_GRACE, writer).await;
         }
         Ok(())
@@ -151,7 +153,7 @@ impl Drop for LineTransport {
     }
 }
 
-/// rmcp's own errors have no payload, nor have those of frames.
+/// Adds the midex payload to errors of rmcp and of frames, which lack it.
 pub(super) fn completed(message: Outgoing, ids: &dyn IdSource) -> Outgoing {
     match message {
         JsonRpcMessage::Error(refused) => {
@@ -215,17 +217,17 @@ impl Reader {
                 }
             }
         }
-        // Pending replies first; then the service learns that the client has gone.
+        // Wait for pending replies, then signal that the client has disconnected.
         let _ = tokio::time::timeout(limits::EOF_GRACE, self.gate.idle()).await;
         self.gone.cancel();
     }
 
-    /// Delivers the message of a line; false where nobody takes messages any more.
+    /// Delivers the message of a line. False if the receiver has closed.
     async fn take(&self, line: &[u8], greeted: &mut bool) -> bool {
         if line.trim_ascii().is_empty() {
             return true;
         }
-        // A ping of a relay is answered here, so calls in work do not delay it.
+        // Answer a relay's ping here, so that calls in progress do not delay it.
         if line == frame::PING {
             let bytes = [frame::PONG, b"\n"].concat();
             self.gate.queue(bytes.len(), None);
@@ -256,12 +258,12 @@ impl Reader {
                     self.refuse(frame::refuse_duplicate(&request.id));
                     return true;
                 };
-                // It is dropped with the context of the call, when its handler is done.
+                // Dropped with the context of the call, when its handler has finished.
                 let extensions = request.request.extensions_mut();
                 extensions.insert(working);
                 extensions.insert(Splices);
             }
-            // rmcp ends a session that begins with anything but a request.
+            // Drop other messages before the first request, since rmcp would end the session.
             _ if !*greeted => return true,
             JsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(cancelled) =
@@ -282,8 +284,8 @@ impl Reader {
     }
 }
 
-/// Writes lines as they come, as many at once as are waiting. Ends when nobody can queue more, or the
-/// client takes no more.
+/// Writes queued lines, batching those that are waiting. Ends when all senders are dropped. After a write error, lines
+/// are discarded.
 async fn write_lines(
     mut output: impl AsyncWrite + Unpin,
     mut lines: mpsc::UnboundedReceiver<Line>,
@@ -299,14 +301,14 @@ async fn write_lines(
             taken.push(line.written);
         }
         if !broken && let Err(error) = write(&mut output, &bytes).await {
-            // The calls are settled all the same: the input may still end in order.
+            // Settle the calls anyway, so that the input can still end in order.
             tracing::debug!(%error, "the client takes no more replies");
             broken = true;
         }
         gate.sent(bytes.len(), taken.len());
         if !broken {
             for told in taken.into_iter().flatten() {
-                // Nobody may be waiting any more.
+                // The sender may have stopped waiting.
                 let _ = told.send(());
             }
         }

@@ -1,4 +1,4 @@
-//! Writes definitions: a new file appears whole or not at all, and replaces another only on request.
+//! Writes new definition files. A file appears completely or not at all, and replaces an existing one only on request.
 
 use std::{
     fs, io,
@@ -9,9 +9,9 @@ use super::{Directory, Registry, Source, Sources, template::Template, validate::
 use midex_domain::error::{Code, Error, Result, again, plain};
 use midex_folder::{Existing, Folder};
 
-/// Writes a new definition into the `workflows/` or `agents/` of `project`, which is made if need be.
-/// Gives the path of the file. Refused: a name that cannot be a file's, a file that exists (unless it is
-/// to be replaced), and a name that another file of the directory gives.
+/// Writes a new definition into `workflows/` or `agents/` of `project`, which is created if necessary. Returns the path
+/// of the file. Refuses a name that is not a valid file name, a file that exists (unless `existing` allows replacing
+/// it), and a name that another file of the directory already has.
 pub fn create(template: &Template, project: &Path, existing: Existing) -> Result<PathBuf> {
     let directory = project.join(match template.kind() {
         Kind::Workflow => "workflows",
@@ -38,7 +38,7 @@ pub fn create(template: &Template, project: &Path, existing: Existing) -> Result
     Ok(path)
 }
 
-/// The file of `directory` that counts for the template's name.
+/// The file in `directory` that already has the template's name.
 fn other_with_name(template: &Template, directory: &Path) -> Option<PathBuf> {
     if !directory.is_dir() {
         return None;

@@ -1,4 +1,4 @@
-//! Where the files of workflows lie that others extend: a name means the file that a start by this name would take.
+//! Resolves the workflows that others extend. A name resolves to the file that a start by this name would use.
 
 use std::{borrow::Cow, cell::OnceCell, collections::HashMap};
 
@@ -19,12 +19,12 @@ impl Bases for Registry {
     }
 }
 
-/// Files that are loaded or checked together, those of each directory by themselves, the nearest first.
+/// The files that are loaded or checked together, grouped by directory, nearest directory first.
 pub(super) struct Levels<'a> {
     files: Cow<'a, [(Directory, Vec<File>)]>,
-    /// What is known of files that did not change.
+    /// Results for files that have not changed since the previous load.
     cache: Option<&'a Cache<Definition>>,
-    /// The name of each file by its place in the levels, made when it is asked for first: most workflows extend nothing.
+    /// The level and index of each file, by name. Built on first use, since most workflows extend nothing.
     names: OnceCell<HashMap<String, (usize, usize)>>,
 }
 
@@ -47,7 +47,8 @@ impl<'a> Levels<'a> {
         }
     }
 
-    /// The first file of each name. In one directory a file that states the name comes before one that is only called so.
+    /// The first file of each name. Within one directory, a file that states the name takes precedence over one that
+    /// only has it as file name.
     fn by_name(&self) -> &HashMap<String, (usize, usize)> {
         self.names.get_or_init(|| {
             let mut by_name = HashMap::new();
@@ -85,11 +86,11 @@ impl Bases for Levels<'_> {
     }
 }
 
-/// Files that count before those of a registry.
+/// Files that take precedence over those of a registry.
 pub(super) struct Nearer<'a, F> {
     registry: &'a Registry,
     read: F,
-    /// The files, once they are asked for.
+    /// The files, read on first use.
     files: OnceCell<Levels<'a>>,
 }
 

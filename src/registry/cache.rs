@@ -1,4 +1,4 @@
-//! A cache of load results by file text: a reload parses and checks only the files that changed.
+//! Caches load results by file text, so that a reload parses and checks only changed files.
 
 use std::{
     collections::HashMap,
@@ -8,7 +8,7 @@ use std::{
 
 use super::{files::File, load::Loaded};
 
-/// The results of one load, by path. Duplicate names in a directory are not refused yet, and the text itself is not kept.
+/// The load results of one load, by path. Duplicate names are not refused yet at this point, and texts are not kept.
 #[derive(Debug)]
 pub(super) struct Cache<T>(HashMap<PathBuf, Loaded<Arc<T>>>);
 
@@ -19,13 +19,13 @@ impl<T> Default for Cache<T> {
 }
 
 impl<T> Cache<T> {
-    /// The result for the file at this path, where it looks as it did when it was read. It is not opened.
+    /// The result for this path, if the file's metadata is unchanged since it was read. Does not open the file.
     pub(super) fn unchanged(&self, path: &Path) -> Option<&Loaded<Arc<T>>> {
         let loaded = self.at(path)?;
         loaded.file.looks_unchanged().then_some(loaded)
     }
 
-    /// The result for the file at this path as it was read.
+    /// The result for this path from the last load, whether the file has changed or not.
     pub(super) fn at(&self, path: &Path) -> Option<&Loaded<Arc<T>>> {
         self.0.get(path)
     }
@@ -35,21 +35,21 @@ impl<T> Cache<T> {
         self.0.values()
     }
 
-    /// Whether its files can be told from later ones by the same stamps as in `other`.
+    /// Whether each file here has the same stamp as in `other`, so that later changes are detected equally well.
     pub(super) fn has_stamps_of(&self, other: &Self) -> bool {
         let stamp = |cache: &Self, path| Some(cache.0.get(path)?.file.stamp);
         let mut paths = self.0.keys();
         paths.all(|path| stamp(self, path) == stamp(other, path))
     }
 
-    /// Whether the file has the text that was read.
+    /// Whether the file still has the text that was read.
     pub(super) fn is_of(&self, file: &File) -> bool {
         self.of(file).is_some()
     }
 
-    /// The result for a file that has the text which was read.
+    /// The result for a file, if it still has the text that was read.
     ///
-    /// A file that cannot be read whole is never taken from here, nor taken for one that could not.
+    /// Files that cannot be read completely are never served from the cache.
     pub(super) fn of(&self, file: &File) -> Option<&Loaded<Arc<T>>> {
         let loaded = self.0.get(&file.path)?;
         let is_whole = file.trouble.is_none() && loaded.file.trouble.is_none();
@@ -57,17 +57,17 @@ impl<T> Cache<T> {
     }
 }
 
-/// A load in progress.
+/// A load in progress that reuses the results of the previous one.
 #[derive(Debug)]
 pub(super) struct CachedLoader<'a, T> {
     before: &'a Cache<T>,
     now: Cache<T>,
-    /// How many files were parsed.
+    /// How many files were parsed so far.
     parsed: usize,
 }
 
 impl<'a, T> CachedLoader<'a, T> {
-    /// Begins a load that takes unchanged texts from `before`.
+    /// Starts a load that reuses results for unchanged texts from `before`.
     pub(super) fn new(before: &'a Cache<T>) -> Self {
         Self {
             before,
@@ -76,7 +76,8 @@ impl<'a, T> CachedLoader<'a, T> {
         }
     }
 
-    /// The result for a file: cached, or from `load` if the text is new or the result no longer `valid` beside the others.
+    /// The result for a file. Calls `load` if its text is new, or if the cached result is no longer `valid`, because
+    /// something that it refers to has changed.
     pub(super) fn read(
         &mut self,
         file: &File,

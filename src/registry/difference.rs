@@ -1,11 +1,11 @@
-//! Logs the difference between two registries: names and counts, never contents.
+//! Logs the difference between two registries. Only names and counts, never contents.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Registry;
 use midex_domain::limits;
 
-/// Logs the names of entries that differ.
+/// Logs the names of the entries that differ.
 pub(super) fn log(before: &Registry, after: &Registry) {
     let workflows = names(
         &before.workflows.entries,
@@ -45,7 +45,7 @@ fn names<'a, E: PartialEq>(
         .collect()
 }
 
-/// The first of the names, and how many there are.
+/// The first names, and the number of the others.
 fn listed(names: &BTreeSet<&str>) -> String {
     let shown: Vec<_> = names.iter().take(limits::CHANGES_LOGGED_MAX).collect();
     let more = names.len() - shown.len();

@@ -19,26 +19,26 @@ use midex_domain::{
 /// A definition file with the result of loading it.
 #[derive(Clone, Debug)]
 pub struct Entry<T> {
-    /// The definition's name; without a definition the name in the file, else the file's own.
+    /// The name of the definition. Without a definition, the name that the file states, or else its file name.
     pub name: String,
-    /// Which level of directories it belongs to.
+    /// The source that it was loaded from.
     pub source: Source,
-    /// The file; none for those that are part of midex.
+    /// The path of the file. `None` for a definition that is part of midex.
     pub path: Option<PathBuf>,
     /// The digest of the file's bytes.
     pub version: Digest,
-    /// The definition, if all findings are warnings; else the last good version, if one is known.
+    /// The definition, if the file has no errors. Otherwise its last good version, if there is one.
     pub value: Option<Arc<T>>,
-    /// Everything that is wrong with it.
+    /// All findings, warnings included.
     pub findings: Vec<Finding>,
 }
 
 /// A workflow file.
 pub type WorkflowEntry = Entry<Definition>;
-/// An agent's file.
+/// An agent file.
 pub type AgentEntry = Entry<Persona>;
 
-/// Equal are two of one text that show the same.
+/// Entries are equal if they come from the same file with the same bytes, and have the same definition and findings.
 impl<T: PartialEq> PartialEq for Entry<T> {
     fn eq(&self, other: &Self) -> bool {
         (&self.name, self.source, &self.path) == (&other.name, other.source, &other.path)
@@ -54,43 +54,43 @@ impl<T> Entry<T> {
         is_broken(&self.findings)
     }
 
-    /// Whether the file has errors and the last good version is served in its place.
+    /// Whether the file has errors and its last good version is served instead.
     pub fn is_stale(&self) -> bool {
         self.value.is_some() && self.is_broken()
     }
 }
 
-/// All definitions of one kind, with what the next load takes over.
+/// All definitions of one kind, with the state that the next load reuses.
 ///
-/// Invariant: entries are sorted by name, and of one name the first entry is the one that counts.
+/// Invariant: entries are sorted by name. If several have the same name, the first one is in effect.
 #[derive(Debug)]
 pub(super) struct Collection<T> {
     pub(super) entries: Vec<Entry<T>>,
-    /// Those that a nearer one of the same name hides, sorted by name.
+    /// Entries that a nearer one of the same name hides, sorted by name.
     pub(super) hidden: Vec<Entry<T>>,
-    /// The last good versions of files that this load missed.
+    /// The last good versions of files that were missing in this load.
     pub(super) departed: Versions<T>,
     pub(super) cache: Cache<T>,
-    /// How many files were parsed for it.
+    /// How many files this load parsed.
     pub(super) parsed: usize,
 }
 
 impl<T> Collection<T> {
-    /// The entry that counts for a name.
+    /// The entry that is in effect for a name.
     pub(super) fn get(&self, name: &str) -> Option<&Entry<T>> {
         let all = &self.entries;
         let at = all.partition_point(|entry| entry.name.as_str() < name);
         all.get(at).filter(|entry| entry.name == name)
     }
 
-    /// The versions that the next load can fall back on.
+    /// The last good versions, for the next load.
     pub(super) fn last_good(&self) -> LastGood<'_, T> {
         LastGood::new(&self.entries, &self.departed)
     }
 }
 
 impl WorkflowEntry {
-    /// How its file is written.
+    /// The format of its file.
     pub fn format(&self) -> Format {
         let of_path = |path: &PathBuf| Format::of_path(path);
         let shipped = || shipped::workflow(&self.name).map(|file| Format::of_path(&file.path));
@@ -101,13 +101,14 @@ impl WorkflowEntry {
             .unwrap_or_default()
     }
 
-    /// What its author says of it for people, where there is something.
+    /// The metadata that the author added, if there is any.
     pub fn metadata(&self) -> Option<&Map<String, Value>> {
         let metadata = &self.value.as_ref()?.workflow.metadata;
         (!metadata.is_empty()).then_some(metadata)
     }
 
-    /// Whether each of these words, in lower case, stands in the name, the title, the description or the tags.
+    /// Whether the name, the title, the description or the tags contain each of these words. The words must be
+    /// lowercase.
     pub fn speaks_of<'a>(&self, words: impl IntoIterator<Item = &'a str>) -> bool {
         let mut words = words.into_iter().peekable();
         if words.peek().is_none() {

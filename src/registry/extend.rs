@@ -1,4 +1,4 @@
-//! Checks workflows together with those that they extend.
+//! Checks workflows together with the workflows that they extend.
 
 use std::cell::OnceCell;
 
@@ -15,7 +15,7 @@ use midex_domain::{
     node::Node,
 };
 
-/// Files of workflows by name.
+/// Looks up workflow files by name.
 pub(super) trait Bases {
     /// The file of the workflow of this name.
     fn file(&self, name: &str) -> Option<File>;
@@ -23,28 +23,29 @@ pub(super) trait Bases {
     /// Whether there is a workflow of this name.
     fn has(&self, name: &str) -> bool;
 
-    /// All names that there are.
+    /// The names of all workflows.
     fn names(&self) -> Vec<String>;
 }
 
-/// A name that was asked for, with what it meant. The result of a load holds as long as each means the same.
+/// A workflow name that a check looked up, with the result. A cached check stays valid as long as every look-up has the
+/// same result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Used {
     pub(super) name: String,
     pub(super) meant: Meant,
 }
 
-/// What the name of a workflow meant.
+/// The result of looking up a workflow name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Meant {
-    /// One that is extended: the digest of its bytes; `None` where there was no such file.
+    /// The workflow is extended: the digest of its file, `None` if it did not exist.
     Base(Option<Digest>),
-    /// One that a step begins: whether there was one.
+    /// The workflow is started by a step: whether it existed.
     Child(bool),
 }
 
 impl Used {
-    /// Whether the name means the same as then.
+    /// Whether looking up the name again gives the same result. Always false for a base that did not exist.
     pub(super) fn is_same(&self, bases: &dyn Bases) -> bool {
         match self.meant {
             Meant::Base(None) => false,
@@ -54,27 +55,27 @@ impl Used {
     }
 }
 
-/// What a check stands on beside the draft.
+/// The context that a draft is checked in.
 #[derive(Clone, Copy)]
 pub(super) struct Beside<'a> {
-    /// The agents, and what the server does.
+    /// The known agents, and the abilities of the server.
     pub(super) known: Known<'a>,
-    /// The workflows that may be extended.
+    /// The workflows that can be extended.
     pub(super) bases: &'a dyn Bases,
 }
 
-/// A draft with all that its check found.
+/// A draft with the result of its check.
 #[derive(Debug)]
 pub(super) struct Checked {
-    /// The workflow, if all findings are warnings.
+    /// The workflow, if it has no errors.
     pub(super) workflow: Option<Workflow>,
-    /// What is wrong, as findings of its own file.
+    /// The findings, located in the draft's own file.
     pub(super) findings: Vec<Finding>,
-    /// The document that was checked: merged with what it extends.
+    /// The document that was checked, merged with its bases.
     pub(super) document: Node,
-    /// The names that it extends, the nearest first, and those of its children.
+    /// The names of its bases, nearest first, then the names of its children.
     pub(super) used: Vec<Used>,
-    /// What the check of that document found, each where it stands; `None` where that is what `findings` has.
+    /// The findings about the merged document, each at its own place. `None` if they equal `findings`.
     found: Option<Vec<Finding>>,
     fault: Option<Fault>,
 }
@@ -85,20 +86,20 @@ impl Checked {
     }
 }
 
-/// Why a workflow cannot be extended.
+/// The reason why a workflow cannot be extended.
 #[derive(Clone, Debug)]
 enum Fault {
     Unknown,
-    /// The names from the heir up to the one that comes again.
+    /// The names from the first heir to the name that repeats.
     Cycle(Vec<String>),
     TooDeep,
-    /// It has phases, and no steps.
+    /// The workflow has phases instead of steps.
     Phases,
-    /// Its file has so many findings.
+    /// The path of its file, and how many errors it has.
     Broken(String, usize),
 }
 
-/// Checks a draft; `heirs` are the names of those that extend it, down to its own.
+/// Checks a draft. `heirs` are the names of the workflows that extend it, down to its own name.
 pub(super) fn check(draft: WorkflowDraft, heirs: &[String], beside: Beside<'_>) -> Checked {
     let extends = draft.document.get(EXTENDS);
     let Some(extends) = extends.filter(|_| draft.form == Form::Manifest) else {
@@ -110,7 +111,7 @@ pub(super) fn check(draft: WorkflowDraft, heirs: &[String], beside: Beside<'_>) 
         Ok(base) => with_base(draft, (&name, &base), beside, used),
         Err(fault) => {
             let mut findings = check::shapes(&draft);
-            // A name that cannot be one has a finding already.
+            // If the value of `extends` is not a valid name, it has a finding already.
             let is_told = findings.iter().any(|one| one.path == EXTENDS);
             if !is_told {
                 findings.push(fault.finding(extends, &name, beside.bases));
@@ -140,7 +141,7 @@ fn alone(draft: WorkflowDraft, beside: Beside<'_>) -> Checked {
     }
 }
 
-/// Checks a draft that extends nothing more, and that there are the workflows which its steps begin.
+/// Checks a draft whose bases, if any, are merged already, and checks that the workflows its steps start exist.
 fn whole(
     draft: &WorkflowDraft,
     beside: Beside<'_>,
@@ -149,7 +150,7 @@ fn whole(
     let (workflow, mut findings) = check::workflow(draft, beside.known);
     let names = OnceCell::new();
     for field in draft.children() {
-        // What cannot be a name has a finding already.
+        // A value that is not a valid name has a finding already.
         let is_name = |name: &&str| !name.is_empty() && !is_template(name);
         let Some(name) = field.value.text().filter(is_name) else {
             continue;
@@ -174,7 +175,7 @@ fn whole(
     (workflow, findings)
 }
 
-/// The document with the sections of its file in it.
+/// The document, with the sections of its Markdown body folded into its steps.
 fn folded(mut draft: WorkflowDraft) -> Node {
     inherit::fold_sections(&mut draft.document, &draft.sections);
     draft.document
@@ -212,7 +213,7 @@ fn with_base(
     }
 }
 
-/// The workflow of this name as one that can be extended; all names that are asked for go into `used`.
+/// Checks the workflow of this name as a base. All names that are looked up are added to `used`.
 fn base(
     name: &str,
     heirs: &[String],
@@ -249,7 +250,7 @@ fn base(
 }
 
 impl Fault {
-    /// The finding for the heir that names the base `name` at `extends`.
+    /// The finding for the workflow that names the base `name` at `extends`.
     fn finding(&self, extends: &Node, name: &str, bases: &dyn Bases) -> Finding {
         let about = |rule, message: String| extends.finding(rule, EXTENDS, message);
         match self {

@@ -1,8 +1,8 @@
-//! Reads definition files: bounded in number, depth and size, and never from outside the directory that was named. A file
-//! that cannot be read gets a finding; reading never fails as a whole.
+//! Reads definition files: bounded in number, depth and size, and never from outside the named directory. A file that
+//! cannot be read gets a finding; reading as a whole never fails.
 //!
-//! A path may be replaced between a check and its opening. So a directory of definitions is held open while it is read, and
-//! everything in it is opened relative to it, name by name, without following links.
+//! A path may be replaced between its check and its opening. So the definition directory stays open while it is read,
+//! and everything in it is opened relative to it, one path component at a time, without following links.
 
 use std::{
     collections::HashSet,
@@ -24,18 +24,18 @@ use midex_domain::{
 };
 use midex_folder::{Stamp, kind_of_other, open_regular, read_within};
 
-/// A file, or a directory that could not be read.
+/// A file that was read, or a file or directory that could not be read.
 #[derive(Clone, Debug)]
 pub struct File {
-    /// Its path, for people.
+    /// The path, for people.
     pub(crate) path: PathBuf,
-    /// Its text without a byte order mark; as much of it as could be read.
+    /// The text without a byte order mark, as far as it could be read.
     pub text: String,
-    /// The digest of its bytes: its version, for those who write it.
+    /// The digest of its bytes, which callers see as its version.
     pub(crate) version: Digest,
-    /// Why it could not be read.
+    /// The finding that explains why it could not be read.
     pub trouble: Option<Finding>,
-    /// What the file system said of it, where that tells it from any later content.
+    /// Its metadata stamp. `None` if the stamp could not distinguish this content from a later one.
     pub(super) stamp: Option<Stamp>,
 }
 
@@ -47,7 +47,7 @@ impl File {
         }
     }
 
-    /// A text that is to be read as a file of this path.
+    /// A text, treated as a file of this path.
     pub(super) fn of(path: PathBuf, mut text: String) -> Self {
         let version = Digest::of(text.as_bytes());
         if text.starts_with(BYTE_ORDER_MARK) {
@@ -62,14 +62,14 @@ impl File {
         }
     }
 
-    /// Whether the file system says that it still has the bytes which were read; it is not opened. False where that cannot be
-    /// told.
+    /// Whether the metadata shows that the file still has the bytes that were read. Does not open it. False if that
+    /// cannot be determined.
     pub(super) fn looks_unchanged(&self) -> bool {
         let now = || fs::metadata(&self.path).ok().map(|now| Stamp::of(&now));
         self.stamp.is_some() && self.stamp == now()
     }
 
-    /// The same with a finding in place of a text that no file may have.
+    /// Replaces a text that is too large for a file with a finding.
     pub(super) fn within_limits(self) -> Self {
         match too_large(self.text.len() as u64, limits::DEFINITION_BYTES_MAX) {
             Some(finding) => Self::trouble(self.path, finding),
@@ -77,7 +77,7 @@ impl File {
         }
     }
 
-    /// Its text as it lies there.
+    /// The exact text of the file, including its byte order mark.
     pub(super) fn whole(&self) -> String {
         if Digest::of(self.text.as_bytes()) == self.version {
             self.text.clone()
@@ -86,21 +86,21 @@ impl File {
         }
     }
 
-    /// The name without directory and extension: what a definition is listed as if it has no name.
+    /// The file name without extension. A definition that states no name is listed under it.
     pub(super) fn stem(&self) -> String {
         let stem = self.path.file_stem().unwrap_or(self.path.as_os_str());
         stem.to_string_lossy().into_owned()
     }
 }
 
-/// Some editors begin a file with it; to YAML and JSON it is nothing.
+/// Some editors write it at the start of a file. It has no meaning in YAML or JSON.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// The extensions of definition files.
 pub(super) const EXTENSIONS: &[&str] = &["md", "yaml", "yml", "json"];
 
-/// The name of a new file for a definition called `name`: that name, where it stays a name in the
-/// directory it is written to, is found again by [`read_directory`], and is possible on other systems.
+/// The file name for a new definition called `name`. Refuses a name that is not a plain file name, that
+/// [`read_directory`] would skip, or that is invalid on other systems.
 pub(super) fn name_of_new(name: &str, extension: &str) -> Result<String> {
     let fault = if name.starts_with(['.', '_', '-']) {
         Some("begins with `.`, `_` or `-`")
@@ -120,7 +120,7 @@ pub(super) fn name_of_new(name: &str, extension: &str) -> Result<String> {
     Err(Error::new(Code::UsageInvalid, message).with_action("Choose a name like `release-notes`"))
 }
 
-/// The extension of a path, in lower case.
+/// The extension of a path, in lowercase.
 pub(super) fn extension(path: &Path) -> String {
     let extension = path.extension().unwrap_or_default();
     extension.to_string_lossy().to_ascii_lowercase()
@@ -131,12 +131,13 @@ pub fn is_definition_file(path: &Path) -> bool {
     EXTENSIONS.contains(&extension(path).as_str())
 }
 
-/// Whether an entry of a directory is passed by, with all that is in it.
+/// Whether a directory entry is skipped, together with everything in it.
 pub(super) fn is_hidden(name: &OsStr) -> bool {
     name.as_bytes().starts_with(b"_") || name.as_bytes().starts_with(b".")
 }
 
-/// Every definition file in a directory with one of `extensions`, sorted by path, within the limits of one source.
+/// Reads every definition file in a directory that has one of `extensions`, sorted by path, within the limits of one
+/// source.
 pub(super) fn read_directory(directory: &Directory, extensions: &[&str]) -> Vec<File> {
     let root = match Root::open(directory) {
         Ok(root) => root,
@@ -146,7 +147,7 @@ pub(super) fn read_directory(directory: &Directory, extensions: &[&str]) -> Vec<
     let mut walk = Walk {
         extensions,
         follows_links: !directory.source.is_of_host(),
-        // A link back to the root leads nowhere new.
+        // Mark the root as visited, in case a link points back to it.
         seen: HashSet::from([real_root.clone()]),
         root,
         entries: 0,
@@ -169,7 +170,7 @@ pub(super) fn read_directory(directory: &Directory, extensions: &[&str]) -> Vec<
     walk.files
 }
 
-/// A directory of definitions, held open.
+/// A definition directory that is held open.
 pub(super) struct Root {
     real: PathBuf,
     directory: OwnedFd,
@@ -178,15 +179,15 @@ pub(super) struct Root {
 impl Root {
     pub(super) fn open(directory: &Directory) -> Result<Self, Box<Finding>> {
         let real = directory.real_path()?;
-        // No link takes the place of the directory between its check and its opening.
+        // `NOFOLLOW`: the directory may have been replaced by a link since its path was resolved.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = rustix::fs::open(&real, flags, Mode::empty());
         let directory = opened.map_err(|error| unreadable(&error.into()))?;
         Ok(Self { real, directory })
     }
 
-    /// Opens what lies at `real`, a path without links, below this directory. Where a link has taken the place of a
-    /// part of it since, it is not followed. Nor is a pipe waited for.
+    /// Opens `real`, a resolved path below this directory. If a component has been replaced by a link since, the open
+    /// fails. A named pipe does not block.
     pub(super) fn below(&self, real: &Path) -> io::Result<fs::File> {
         let outside = |_| io::Error::from(io::ErrorKind::NotFound);
         let below = real.strip_prefix(&self.real).map_err(outside)?;
@@ -205,13 +206,13 @@ impl Root {
 
 struct Walk<'a> {
     extensions: &'a [&'a str],
-    /// Whether links within the directory are followed.
+    /// Whether links that stay within the directory are followed.
     follows_links: bool,
     root: Root,
-    /// Real paths that were met: links may lead to one file or directory twice.
+    /// The real paths visited so far. Links may lead to one file or directory twice.
     seen: HashSet<PathBuf>,
     entries: usize,
-    /// Bytes of the files that were read.
+    /// The total size of the files that were read.
     bytes: u64,
     files: Vec<File>,
     full: bool,
@@ -236,7 +237,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The names of a directory's entries; those of hidden ones are left out.
+    /// The names of the entries of a directory, without hidden ones.
     fn names_in(&mut self, real: &Path) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in Dir::new(self.root.below(real)?)? {
@@ -264,7 +265,7 @@ impl Walk<'_> {
         let wanted = self.extensions.contains(&extension(&path).as_str());
         let metadata = match fs::metadata(&path) {
             Ok(metadata) => metadata,
-            // It was removed since it was listed.
+            // The file was removed after it was listed.
             Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => return,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let finding =
@@ -276,7 +277,7 @@ impl Walk<'_> {
         if let Some(finding) = oddity(metadata.file_type(), wanted) {
             self.files.push(File::trouble(path.clone(), finding));
         }
-        // Of a file that is no definition nothing is said, whatever is wrong with it.
+        // Other entries are ignored, even unreadable ones, since they are not definition files.
         if !(metadata.is_dir() || wanted && metadata.is_file()) {
             return;
         }
@@ -312,8 +313,8 @@ impl Walk<'_> {
     }
 }
 
-/// Reads a file again that [`read_directory`] found in one of `directories`, with the same care; `None` if it is gone or
-/// outside of its directory now.
+/// Reads a file again that [`read_directory`] found in one of `directories`, with the same checks. `None` if it no
+/// longer exists or is now outside its directory.
 pub(super) fn read_again(directories: &[Directory], path: &Path) -> Option<File> {
     let mut directories = directories.iter();
     let directory = directories.find(|directory| path.starts_with(&directory.path))?;
@@ -368,7 +369,7 @@ fn too_large(bytes: u64, max: u64) -> Option<Finding> {
     (bytes > max).then(|| Finding::of_file(Rule::FileTooLarge, message()))
 }
 
-/// The finding for an entry that is no file; it is never opened.
+/// The finding for an entry that is not a regular file. Such an entry is never opened.
 fn oddity(kind: fs::FileType, is_named_like_one: bool) -> Option<Finding> {
     let what = kind_of_other(kind)?;
     if kind.is_dir() {

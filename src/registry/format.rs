@@ -1,10 +1,10 @@
-//! How a workflow's definition is written.
+//! The file formats of workflow definitions.
 
 use std::path::Path;
 
 use super::{files, markdown};
 
-/// How a workflow is written.
+/// The file format of a workflow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// Markdown with front matter.
@@ -17,10 +17,10 @@ pub enum Format {
 }
 
 impl Format {
-    /// The names that callers have for them.
+    /// The names of the formats in calls.
     pub const NAMES: [&str; 3] = ["yaml", "json", "markdown"];
 
-    /// The name that callers have for it.
+    /// The name of the format in calls.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Yaml => Self::NAMES[0],
@@ -29,7 +29,7 @@ impl Format {
         }
     }
 
-    /// The one of this name.
+    /// The format of this name.
     pub fn parse(name: &str) -> Option<Self> {
         let all = [Self::Yaml, Self::Json, Self::Markdown];
         all.into_iter().find(|format| format.as_str() == name)
@@ -44,7 +44,7 @@ impl Format {
         }
     }
 
-    /// The format that a text shows.
+    /// The format of a text, detected from its beginning: Markdown has front matter, JSON starts with a brace.
     pub fn of_text(text: &str) -> Self {
         let text = text.trim_start_matches('\u{feff}');
         if markdown::is_closed(text) {
@@ -56,7 +56,7 @@ impl Format {
         }
     }
 
-    /// The media type of its texts.
+    /// The media type of the format.
     pub const fn media_type(self) -> &'static str {
         match self {
             Self::Markdown => "text/markdown",
@@ -65,7 +65,7 @@ impl Format {
         }
     }
 
-    /// The extension of its files.
+    /// The file extension of the format.
     pub fn extension(self) -> &'static str {
         match self {
             Self::Markdown => "md",

@@ -1,4 +1,4 @@
-//! Makes the entries of the registry: which files of the directories count, and under which name.
+//! Builds the entries of the registry: decides which files are in effect, and under which names.
 
 use std::{
     borrow::Cow,
@@ -25,10 +25,10 @@ use midex_domain::{
     limits,
 };
 
-/// What the load before came to, if there was one.
+/// The result of the previous load, if there was one.
 type Previous<'a, T> = Option<&'a Collection<T>>;
 
-/// Loads the agents of these directories and the shipped ones. Unchanged files are taken from `previous`.
+/// Loads the agents of these directories and those that are part of midex. Unchanged files are taken from `previous`.
 pub(super) fn agents(
     directories: &[Directory],
     previous: Previous<'_, Persona>,
@@ -38,8 +38,8 @@ pub(super) fn agents(
     collection(&levels, (previous, previous), |_| true, load)
 }
 
-/// Loads the workflows of these directories and the shipped ones, as a server with the known names can run them. Files that
-/// did not change are taken from `cached`.
+/// Loads the workflows of these directories and those that are part of midex, checked against the `known` names.
+/// Unchanged files are taken from `cached`.
 pub(super) fn workflows(
     directories: &[Directory],
     agents: &Collection<Persona>,
@@ -92,8 +92,8 @@ fn collection<T>(
     }
 }
 
-/// The results for the files of one directory, as far as they are within its limits: what a repository holds neither fills
-/// the memory of the process nor keeps a command waiting.
+/// Loads the files of one directory, within its limits on values and time, so that a repository can neither exhaust
+/// memory nor block a command for long.
 #[expect(
     clippy::disallowed_methods,
     reason = "how long a check takes is told by the machine's own clock"
@@ -145,7 +145,7 @@ pub(super) fn levels(
     own.chain([shipped]).chain(of_hosts.map(read))
 }
 
-/// The files of a directory that may be definitions. Where hosts keep agents, those are the ones with front matter.
+/// The files of a directory that may be definitions. In a host's directory, only files with front matter are.
 fn files_of(directory: &Directory, extensions: &[&str]) -> Vec<File> {
     let mut files = files::read_directory(directory, extensions);
     if directory.source.is_of_host() {
@@ -155,7 +155,7 @@ fn files_of(directory: &Directory, extensions: &[&str]) -> Vec<File> {
     files
 }
 
-/// A `README.md` may lie among the definitions; only front matter makes it one.
+/// Whether the file is a plain `README.md` next to the definitions. One with front matter is a definition.
 pub(super) fn is_readme(file: &File) -> bool {
     file.trouble.is_none()
         && file.stem().eq_ignore_ascii_case("readme")
@@ -163,9 +163,9 @@ pub(super) fn is_readme(file: &File) -> bool {
         && !markdown::has_front_matter(&file.text)
 }
 
-/// The entries of each name at the nearest level that has it. A broken file also hides those farther off, so that an
-/// author never runs another workflow than the edited one; `last_good` restores its last good version. What is hidden
-/// comes second.
+/// Splits the entries into those in effect and those that are hidden. For each name, the nearest level that has it is
+/// in effect, even if its file is broken: otherwise an author would run another workflow than the edited one.
+/// `last_good` restores the last good versions of broken files.
 fn first_of_each_name<T>(
     levels: Vec<(Source, Vec<Loaded<Arc<T>>>)>,
     last_good: &mut LastGood<'_, T>,
@@ -200,11 +200,11 @@ fn first_of_each_name<T>(
     (kept, hidden)
 }
 
-/// What was loaded, with the source that each is of.
+/// Loaded files, each with its source.
 type Sourced<T> = Vec<(Source, Loaded<Arc<T>>)>;
 
-/// The sort key: by name, then usable entries first, then those that state the name themselves. The sort is stable, so
-/// that among the rest the first file stays first.
+/// The sort key: by name, then usable entries first, then entries that state their name. The sort is stable, so the
+/// first file wins among equals.
 fn rank<T>(loaded: &Loaded<T>) -> (&str, bool, bool) {
     (
         &loaded.name,
@@ -213,7 +213,7 @@ fn rank<T>(loaded: &Loaded<T>) -> (&str, bool, bool) {
     )
 }
 
-/// The agents that steps may name.
+/// The agents that steps may refer to.
 pub(super) fn known(agents: &Collection<Persona>) -> Agents {
     let mut known = Agents::new();
     for entry in &agents.entries {
@@ -227,7 +227,7 @@ pub(super) fn known(agents: &Collection<Persona>) -> Agents {
     known
 }
 
-/// Loads a workflow with the personas of its agents.
+/// Loads a workflow and adds the personas of its agents.
 pub(super) fn workflow(
     file: File,
     agents: &Collection<Persona>,
@@ -237,7 +237,7 @@ pub(super) fn workflow(
     load::workflow(file, beside).map(define)
 }
 
-/// Whether the personas in a definition are still those of the agents.
+/// Whether the personas in a definition are still those of its agents.
 fn has_personas_of(definition: &Definition, agents: &Collection<Persona>) -> bool {
     let mut personas = definition.personas.iter();
     personas.all(|(name, persona)| {
@@ -246,8 +246,7 @@ fn has_personas_of(definition: &Definition, agents: &Collection<Persona>) -> boo
     })
 }
 
-/// A checked workflow with the personas of its agents, all of which the check has found. Agents are
-/// sorted by name, and of one name the first counts.
+/// Adds the personas of its agents to a checked workflow. The check has found all of them.
 fn define(workflow: Workflow, agents: &Collection<Persona>) -> Definition {
     let personas: BTreeMap<_, _> = workflow
         .steps

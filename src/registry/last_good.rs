@@ -1,4 +1,4 @@
-//! The last good versions of files, kept from one load to the next.
+//! The last good versions of definition files, kept across reloads.
 
 use std::{
     collections::HashMap,
@@ -8,23 +8,23 @@ use std::{
 
 use super::{entry::Entry, load::Loaded};
 
-/// The last good version of a file, with the name it had.
+/// The last good version of a file, with the name that it had.
 #[derive(Debug)]
 pub(super) struct Version<T> {
     name: String,
     value: Arc<T>,
 }
 
-/// Last good versions, by the paths of their files.
+/// Last good versions, by file path.
 pub(super) type Versions<T> = HashMap<PathBuf, Version<T>>;
 
 /// The last good versions that a load can fall back on.
 #[derive(Debug)]
 pub(super) struct LastGood<'a, T> {
-    /// Of files in the previous load that this one has not read yet.
+    /// Versions of files that the previous load had, and that this load has not read yet.
     present: HashMap<&'a Path, (&'a str, &'a Arc<T>)>,
-    /// Of files that were missing in the previous load. Some editors remove a file and write it anew: a load
-    /// between the two must not lose the last good version.
+    /// Versions of files that were missing in the previous load. Some editors delete a file before they write it again,
+    /// so a load in between must not discard its last good version.
     departed: Option<&'a Versions<T>>,
 }
 
@@ -50,8 +50,8 @@ impl<'a, T> LastGood<'a, T> {
         }
     }
 
-    /// Gives broken files of `level` their last good version under the name it had, so that a call by that name
-    /// still finds it.
+    /// Gives the broken files of `level` their last good version, under the name that it had, so that a call by that
+    /// name still finds it.
     pub(super) fn restore(&mut self, level: &mut [Loaded<Arc<T>>]) {
         for loaded in level {
             let version = self.take(&loaded.file.path);
@@ -72,7 +72,7 @@ impl<'a, T> LastGood<'a, T> {
         })
     }
 
-    /// The versions of files in the previous load that are missing in this one.
+    /// The versions of files that the previous load had, and that are missing in this one.
     pub(super) fn into_departed(self) -> Versions<T> {
         self.present
             .into_iter()

@@ -1,5 +1,5 @@
-//! Front matter of agents that is no YAML, read as hosts of agents read it: each line that begins with a key is an entry, and the
-//! lines that follow belong to it.
+//! Reads agent front matter that is not valid YAML, as hosts read it: each line that starts with a key begins an entry,
+//! and the following lines belong to it.
 
 use super::yaml;
 use midex_domain::{
@@ -7,20 +7,20 @@ use midex_domain::{
     node::{Content, Entry, Node},
 };
 
-/// The keys that hosts know. Only they end a description, for its examples have lines like `user: "look"` too.
+/// The keys that hosts know. Only these end a description, since its examples may contain lines such as `user: "look"`.
 const KEYS: &str = " name description tools disallowedTools allowed-tools model color permissionMode mcpServers hooks skills memory \
     effort maxTurns background isolation initialPrompt tags version ";
 
-/// The lines of an entry.
+/// The lines of one entry.
 struct Lines<'a> {
     key: &'a str,
-    /// Where the key begins.
+    /// The byte offset of the key.
     start: usize,
     text: &'a str,
 }
 
-/// What the front matter says, read line by line, and the warning that it is no YAML: with the edits that make it some, where
-/// they do. `None` where it does not say its name.
+/// Reads the front matter line by line. Returns it with a warning that it is not valid YAML, and with edits that fix
+/// it, if they do. `None` if it has no `name`.
 pub(super) fn read(front: &str) -> Option<(Node, Finding)> {
     let lines = entries(front);
     let _ = lines.iter().find(|one| one.key == "name")?;
@@ -60,7 +60,7 @@ pub(super) fn read(front: &str) -> Option<(Node, Finding)> {
     Some((Node { content, place }, warning))
 }
 
-/// The entries between the fences. Each key counts where it stands first.
+/// The entries between the fences. If a key repeats, its first line counts.
 fn entries(front: &str) -> Vec<Lines<'_>> {
     let mut starts: Vec<(&str, usize)> = Vec::new();
     let mut at = 0;
@@ -98,7 +98,7 @@ fn key_of(line: &str) -> Option<&str> {
 }
 
 impl Lines<'_> {
-    /// The value, where these lines are an entry of YAML, and a text where one is meant.
+    /// The value, if these lines are one valid YAML entry; for `name` and `description`, only if it is a text.
     fn in_yaml(&self) -> Option<Content> {
         let node = yaml::parse(self.text).ok()?;
         let [entry] = node.entries()? else {
@@ -108,7 +108,7 @@ impl Lines<'_> {
         (entry.key == self.key && is_meant).then(|| entry.value.content.clone())
     }
 
-    /// The text of the value.
+    /// The value as text.
     fn value(&self) -> String {
         let rest = self.text[self.key.len() + 1..].trim();
         let lines = rest.lines().map(|line| {
@@ -120,7 +120,7 @@ impl Lines<'_> {
         quoted.map_or(text.clone(), str::to_owned)
     }
 
-    /// The same entry as YAML.
+    /// The entry, rewritten as valid YAML.
     fn mended(&self) -> String {
         let lines = self.value();
         let lines = lines.lines().map(|line| match line {

@@ -58,7 +58,7 @@ use midex_domain::{
 };
 pub use midex_folder::Existing;
 
-/// All definitions at the time of loading.
+/// All definitions, as of the time of loading.
 #[derive(Debug)]
 pub struct Registry {
     sources: Sources,
@@ -68,20 +68,20 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Reads every directory, for a server that has nothing but midex. It cannot fail as a whole: whatever is wrong is an
-    /// entry's finding.
+    /// Reads every directory, and checks definitions against default abilities: no activities, and unknown secrets and
+    /// catalogs. Loading never fails as a whole: problems become findings of entries.
     pub fn load(sources: &Sources) -> Self {
         Self::load_for(sources, &Abilities::default())
     }
 
-    /// The same for a server with these abilities.
+    /// Like [`Registry::load`], for a server with these abilities.
     pub fn load_for(sources: &Sources, abilities: &Abilities) -> Self {
         Self::load_after(sources, abilities, None)
     }
 
-    /// Reads every directory anew. A file that now has findings keeps the last good version that this
-    /// registry knows of it, with the name that had: its entry is stale
-    /// (`Entry::is_stale`). One that is no longer there is gone.
+    /// Reads every directory again. A file that now has errors keeps the last good version that this registry has of
+    /// it, under the name that it had, and its entry is stale (`Entry::is_stale`). A file that no longer exists is
+    /// dropped.
     #[must_use]
     pub fn reload(&self, sources: &Sources) -> Self {
         Self::load_after(sources, &self.abilities, Some(self))
@@ -91,7 +91,8 @@ impl Registry {
         let agents = previous.map(|before| &before.agents);
         let agents = gather::agents(&sources.agents, agents);
         let names = gather::known(&agents);
-        // A workflow is checked against the agents and abilities that there are: where those differ, all are checked anew.
+        // A workflow is checked against the known agents and the abilities. If either differs, check all workflows
+        // again.
         let is_same = |before: &&Self| {
             before.abilities == *abilities && gather::known(&before.agents) == names
         };
@@ -113,24 +114,24 @@ impl Registry {
         registry
     }
 
-    /// How many files were parsed for it.
+    /// How many files were parsed for this load.
     fn parsed(&self) -> usize {
         self.workflows.parsed + self.agents.parsed
     }
 
-    /// Whether it has the same entries as `other`: names, sources, paths, definitions, personas, findings.
+    /// Whether both registries have the same entries: names, sources, paths, definitions, personas and findings.
     pub fn same_as(&self, other: &Self) -> bool {
         self.workflows.entries == other.workflows.entries
             && self.agents.entries == other.agents.entries
     }
 
-    /// Whether its files can be told from later ones as those of `other`.
+    /// Whether all files have the same stamps as in `other`.
     fn has_stamps_of(&self, other: &Self) -> bool {
         self.workflows.cache.has_stamps_of(&other.workflows.cache)
             && self.agents.cache.has_stamps_of(&other.agents.cache)
     }
 
-    /// Whether its workflows are of the same files, whether they show the same or not.
+    /// Whether the workflows come from the same files with the same bytes, whatever their findings are.
     fn is_of_same_files(&self, other: &Self) -> bool {
         fn files(registry: &Registry) -> impl Iterator<Item = (&str, Source, &Path, Digest)> {
             let entries = registry.all_workflows();
@@ -142,27 +143,27 @@ impl Registry {
         files(self).eq(files(other))
     }
 
-    /// The directories it was loaded from.
+    /// The directories that the registry was loaded from.
     pub fn sources(&self) -> &Sources {
         &self.sources
     }
 
-    /// The abilities of the server that it was loaded for.
+    /// The abilities that the registry was loaded for.
     pub fn abilities(&self) -> &Abilities {
         &self.abilities
     }
 
-    /// Every workflow, also those with findings, sorted by name.
+    /// Every workflow, including broken ones, sorted by name.
     pub fn workflows(&self) -> impl Iterator<Item = &WorkflowEntry> {
         self.workflows.entries.iter()
     }
 
-    /// The workflows that a nearer one of the same name hides, sorted by name.
+    /// The workflows that are hidden by a nearer one of the same name, sorted by name.
     pub fn hidden_workflows(&self) -> impl Iterator<Item = &WorkflowEntry> {
         self.workflows.hidden.iter()
     }
 
-    /// Both: every file of a workflow.
+    /// Every workflow file: those in effect and those that are hidden.
     pub fn all_workflows(&self) -> impl Iterator<Item = &WorkflowEntry> {
         self.workflows().chain(self.hidden_workflows())
     }
@@ -172,7 +173,7 @@ impl Registry {
         self.workflows.get(name)
     }
 
-    /// Every agent, also those with findings, sorted by name.
+    /// Every agent, including broken ones, sorted by name.
     pub fn agents(&self) -> impl Iterator<Item = &AgentEntry> {
         self.agents.entries.iter()
     }
@@ -182,13 +183,14 @@ impl Registry {
         self.agents.get(name)
     }
 
-    /// The definition for a start of this workflow.
+    /// The definition that a start of this workflow uses.
     pub fn definition(&self, name: &str) -> Result<Arc<Definition>> {
         let entry = self.workflow(name).ok_or_else(|| self.not_found(name))?;
         entry.value.clone().ok_or_else(|| invalid(entry))
     }
 
-    /// The names of the workflows that the one of this name extends, one above the other.
+    /// The names of the workflows that this one refers to: those it extends, nearest first, then those that its steps
+    /// start.
     fn bases_of(&self, name: &str) -> Vec<String> {
         let path = self.workflow(name).and_then(|entry| entry.path.as_ref());
         let loaded = path.and_then(|path| self.workflows.cache.at(path));
@@ -196,20 +198,21 @@ impl Registry {
         used.iter().map(|used| used.name.clone()).collect()
     }
 
-    /// The files of workflows that name the one of this name, each with whether it extends it; else a step or a hook of it
-    /// begins it.
+    /// The workflow files that refer to this workflow, each with whether it extends it. If not, one of its steps or
+    /// hooks starts it.
     pub fn users_of(&self, name: &str) -> impl Iterator<Item = (&WorkflowEntry, bool)> {
         let others = self.all_workflows().filter(move |entry| entry.name != name);
         others.filter_map(move |entry| {
             let loaded = self.workflows.cache.at(entry.path.as_ref()?)?;
-            // Bases stand before children.
+            // Bases are listed before children, so a workflow that is both counts as extended.
             let used = loaded.used.iter().find(|used| used.name == name)?;
             Some((entry, matches!(used.meant, Meant::Base(_))))
         })
     }
 
-    /// The definition for a start of this workflow, parsed anew if the text of its file has changed. `None` if a reload is
-    /// needed: the file or one of its agents is new, gone or renamed.
+    /// The definition for a start of this workflow, parsed again if its file has changed. `None` if that is not enough
+    /// and a reload is needed: the file is missing or renamed, one of its agents or bases has changed, or its new text
+    /// refers to other workflows.
     fn definition_now(&self, name: &str) -> Option<Arc<Definition>> {
         let entry = self.workflow(name)?;
         let definition = entry.value.as_ref()?;
@@ -239,7 +242,7 @@ impl Registry {
                 self.mark(Some(entry.source), &value, &[]);
                 (loaded.name == name).then_some(value)
             }
-            // Its last good version stands in for it.
+            // Its file is broken now, so the last good version is used.
             None => Some(definition.clone()),
         }
     }
@@ -254,7 +257,7 @@ impl Registry {
         agent.is_some_and(|agent| agent.path.as_ref().is_none_or(is_same))
     }
 
-    /// The error for an unknown workflow, with the nearest name.
+    /// The error for an unknown workflow, with the nearest name if there is one.
     pub fn not_found(&self, name: &str) -> Error {
         let names = self.workflows().map(|entry| entry.name.as_str());
         let near = nearest(name, names);
@@ -268,7 +271,7 @@ impl Registry {
         }
     }
 
-    /// The same for a caller that names it as `workflow_id`.
+    /// Like [`Registry::not_found`], for callers that pass the name as `workflow_id`.
     pub fn no_such_id(&self, id: &str) -> Error {
         let error = self.not_found(id);
         let is_near = error.context("nearest").is_some();
@@ -304,28 +307,28 @@ fn meets_requirements(abilities: &Abilities, definition: &Definition) -> Result<
         .with("import", missing.import_call()))
 }
 
-/// Suggests to enable a catalog.
+/// Suggests enabling the catalog.
 const ENABLE: NextCall = call(
     "catalog.set_enabled",
     &[("catalog_id", "{catalog_id}"), ("enabled", "true")],
     "if your user wants it; the workflow can start then",
 );
 
-/// The same call for the workflow that may have been meant.
+/// Suggests the same call with the nearest id.
 const NEAREST_ID: NextCall =
     again("if that is the one meant").with(&[("workflow_id", "{nearest}")]);
 
-/// Suggests to look which ids there are.
+/// Suggests listing the existing ids.
 const IDS: NextCall = call("workflow.list", &[], "use a workflow_id that it shows");
 
-/// Suggests the start of the nearest name.
+/// Suggests starting the workflow with the nearest name.
 const NEAREST: NextCall = call(
     "workflow.start",
     &[("workflow_name", "{nearest}")],
     "if that is the one meant; your other arguments stay as they were",
 );
 
-/// The next call where a file is at fault.
+/// The next call if a definition file has errors.
 pub const IN_FILE: NextCall = call(
     "workflow.list",
     &[("brief", "true")],
@@ -333,17 +336,17 @@ pub const IN_FILE: NextCall = call(
 )
 .after("run `midex validate[ {path}]` and correct every finding, or start another workflow");
 
-/// That a workflow cannot be used as its file has it.
+/// The error for a workflow whose file has errors.
 pub fn invalid(entry: &WorkflowEntry) -> Error {
     let error = refused(&entry.name, &entry.findings).with_next(IN_FILE);
     match &entry.path {
         Some(path) => error.with("path", path.display().to_string()),
-        // One that is part of midex: what is wrong lies in a file that it refers to.
+        // The workflow is part of midex, so the error is in a file that it refers to.
         None => error,
     }
 }
 
-/// That a definition with these findings cannot be used. The context has the place of the first.
+/// The error for a definition with these findings. Its context has the place of the first one.
 pub fn refused(name: &str, findings: &[Finding]) -> Error {
     let count = errors(findings).count();
     let noun = if count == 1 { "finding" } else { "findings" };

@@ -1,4 +1,4 @@
-//! The registry of the moment: loaded when it is first asked for, and anew when its files changed.
+//! The live registry: loaded on first use, and reloaded when its files change.
 
 use std::{
     fmt,
@@ -19,8 +19,8 @@ use midex_domain::{
 };
 use midex_folder::Follower;
 
-/// The registry as it stands. It is loaded for the first caller that asks for it, anew where a caller asks for the current one
-/// and its files changed, and from [`Definitions::watch`] on by itself.
+/// The live registry. It is loaded on first use, and reloaded if its files have changed when a caller asks for the
+/// current one. After [`Definitions::watch`], changes are also loaded in the background.
 pub struct Definitions {
     live: Arc<Live>,
     follower: Follower,
@@ -35,12 +35,12 @@ impl fmt::Debug for Definitions {
 }
 
 impl Definitions {
-    /// What is in these places, for a server that has nothing but midex. Reads nothing yet.
+    /// The definitions in these places, checked against default abilities. Reads nothing yet.
     pub fn new(places: Places) -> Self {
         Self::new_for(places, Abilities::default())
     }
 
-    /// The same for a server with these abilities.
+    /// Like [`Definitions::new`], for a server with these abilities.
     pub fn new_for(places: Places, abilities: Abilities) -> Self {
         Self {
             live: Arc::new(Live {
@@ -56,23 +56,23 @@ impl Definitions {
         }
     }
 
-    /// The registry as it was last loaded. Reads files where nobody asked before: not for a worker of an async runtime then.
+    /// The registry as it was last loaded. The first call reads files, so do not make it on an async worker thread.
     pub fn loaded(&self) -> Arc<Registry> {
         self.live.loaded()
     }
 
-    /// What definitions are checked for.
+    /// The abilities that definitions are checked against.
     pub fn abilities(&self) -> Abilities {
         self.live.abilities().clone()
     }
 
-    /// The registry with every change up to now. Looks at files: not for a worker of an async runtime.
+    /// The registry, including all changes up to now. Looks at files, so do not call it on an async worker thread.
     pub fn current(&self) -> Arc<Registry> {
         self.live.current()
     }
 
-    /// The definition for a start of this workflow. Only its own file is read again where that suffices. Looks at files: not
-    /// for a worker of an async runtime.
+    /// The definition for a start of this workflow. Reads only the workflow's own file again, if that is enough. Looks
+    /// at files, so do not call it on an async worker thread.
     ///
     /// # Errors
     /// `WORKFLOW_NOT_FOUND`, `WORKFLOW_VALIDATION_FAILED`.
@@ -81,11 +81,11 @@ impl Definitions {
         unchanged.map_or_else(|| self.current().definition(name), Ok)
     }
 
-    /// Works with the definitions off the workers of the runtime. Callers past [`limits::DEFINITIONS_LOOKS_MAX`] wait without
-    /// a thread, so that a project whose files take long keeps no threads from all others.
+    /// Runs `work` off the async worker threads. Callers beyond [`limits::DEFINITIONS_LOOKS_MAX`] wait without
+    /// occupying a thread, so that one project with slow files does not use up all threads.
     ///
     /// # Errors
-    /// The work panicked.
+    /// If `work` panicked.
     pub async fn look<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> T + Send + 'static,
@@ -98,14 +98,14 @@ impl Definitions {
         .await
     }
 
-    /// [`Definitions::definition`] off the workers of the runtime. A workflow that the project has no part in waits for the
-    /// project's files for [`limits::DEFINITIONS_AWAITED`] at most.
+    /// Like [`Definitions::definition`], off the async worker threads. A workflow that does not depend on the project's
+    /// files waits for them at most [`limits::DEFINITIONS_AWAITED`].
     ///
     /// # Errors
-    /// As [`Definitions::definition`], or the load panicked.
+    /// As [`Definitions::definition`], or if the load panicked.
     pub async fn find(self: &Arc<Self>, name: &str) -> Result<Arc<Definition>> {
         let (live, named) = (self.live.clone(), name.to_owned());
-        // This is short work, so it waits for no turn.
+        // This is quick, so it does not acquire a permit.
         if let Some(definition) = off_the_workers(move || live.unchanged(&named)).await? {
             return Ok(definition);
         }
@@ -114,7 +114,7 @@ impl Definitions {
         if let Ok(loaded) = tokio::time::timeout(limits::DEFINITIONS_AWAITED, &mut load).await {
             return loaded?;
         }
-        // A workflow that the project has no part in does not wait for the project's files.
+        // The project's files are slow: try to resolve the workflow without them.
         let (live, named) = (self.live.clone(), name.to_owned());
         match off_the_workers(move || live.outside_project(&named)).await? {
             Some(definition) => Ok(definition),
@@ -122,7 +122,7 @@ impl Definitions {
         }
     }
 
-    /// Whether every catalog is there that a definition requires.
+    /// Checks that every catalog that a definition requires exists.
     ///
     /// # Errors
     /// `CATALOG_MISSING` with the call that imports it.
@@ -130,7 +130,7 @@ impl Definitions {
         super::meets_requirements(&self.live.abilities(), definition)
     }
 
-    /// The registry with what was just written.
+    /// Loads a change that midex itself just wrote, and returns the new registry.
     pub(super) fn written(&self) -> Arc<Registry> {
         let mut seen = self.live.lock();
         *seen = Some(Seen::of(&self.live.places));
@@ -138,15 +138,15 @@ impl Definitions {
         self.live.last()
     }
 
-    /// Reads everything anew, changed or not, and answers whether anything differs. Reads files: not
-    /// for a worker of an async runtime.
+    /// Reads everything again, whether files changed or not. Returns whether any entry differs. Reads files, so do not
+    /// call it on an async worker thread.
     pub fn reload(&self) -> bool {
         let _loading = self.live.lock();
         self.live.load()
     }
 
-    /// Checks all that is loaded anew, for a server that has other abilities from now on. Reads files: not for a worker of an
-    /// async runtime.
+    /// Changes the abilities of the server and checks all loaded definitions against them. Reads files, so do not call
+    /// it on an async worker thread.
     pub fn change_abilities(&self, change: impl FnOnce(&mut Abilities)) {
         let _loading = self.live.lock();
         let abilities = {
@@ -160,12 +160,12 @@ impl Definitions {
         }
     }
 
-    /// A number that grows whenever what is loaded has changed: see [`Registry::same_as`].
+    /// A counter that increases whenever entries (see [`Registry::same_as`]) or abilities have changed.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.live.version.subscribe()
     }
 
-    /// Begins to look for changes and to load them by itself; ends when this is dropped.
+    /// Starts to poll for changes and load them in the background, until this value is dropped.
     pub fn watch(&self) {
         let live = self.live.clone();
         self.follower
@@ -183,22 +183,24 @@ async fn off_the_workers<T: Send + 'static>(
 struct Live {
     places: Places,
     abilities: Mutex<Abilities>,
-    /// None until somebody asks for it: a server answers its first calls before it has read a file.
+    /// `None` until first use, so that a server can answer its first calls before it reads files.
     loaded: RwLock<Option<Arc<Registry>>>,
-    /// Held during a load: there is one at a time. None before the first.
+    /// The file stamps of the last load, `None` before the first one. The lock is held during a load, so loads run one
+    /// at a time.
     seen: Mutex<Option<Seen>>,
     version: watch::Sender<u64>,
-    /// Turns of the threads that look at the files for callers.
+    /// Limits the threads that look at files on behalf of callers.
     looks: Arc<Semaphore>,
-    /// The definitions of all sources but the project's, once a caller was not to wait for those.
+    /// The definitions of all sources but the project's. Loaded once a caller had to be answered without waiting for
+    /// the project.
     outside: Mutex<Option<Registry>>,
 }
 
-/// How the files looked when the last load began.
+/// The state of the files when the last load began.
 struct Seen {
     stamps: Stamps,
-    /// How often the follower still loads what looks unchanged: a file may change twice within one tick of the clock
-    /// that its stamp has.
+    /// How many more polls reload files that look unchanged. A file may change twice within one tick of the clock that
+    /// its stamp uses.
     unsettled: u8,
 }
 
@@ -211,7 +213,7 @@ impl Seen {
     }
 }
 
-/// Two looks are further apart than two ticks of that clock.
+/// Two polls are farther apart than two ticks of that clock.
 const UNSETTLED: u8 = 2;
 
 impl Live {
@@ -221,13 +223,13 @@ impl Live {
         self.last()
     }
 
-    /// The definition of this workflow as the last load had it, if its own file and its personas have not changed since.
+    /// The definition of this workflow from the last load, if its own file and its agents have not changed since.
     fn unchanged(&self, name: &str) -> Option<Arc<Definition>> {
         self.known()?.definition_now(name)
     }
 
-    /// The definition of a workflow that no file of the project has a part in: neither its name, nor those of its agents and
-    /// of the workflows that it extends.
+    /// The definition of a workflow that no project file contributes to: none may define its name, or the name of one
+    /// of its agents or bases.
     fn outside_project(&self, name: &str) -> Option<Arc<Definition>> {
         let all = self.places.sources();
         let sources = all.clone().without_project();
@@ -247,7 +249,7 @@ impl Live {
         (!is_of_project).then_some(definition)
     }
 
-    /// What was loaded last, while `seen` is held.
+    /// The registry that was loaded last. The caller holds `seen`.
     fn last(&self) -> Arc<Registry> {
         self.known().unwrap_or_else(|| self.load_first())
     }
@@ -261,7 +263,7 @@ impl Live {
         loaded.clone()
     }
 
-    /// Loads what changed, or may have.
+    /// One poll: loads changed files, and files that may have changed within a clock tick.
     fn look(&self) {
         let mut seen = self.lock();
         if self.catch_up(&mut seen) {
@@ -275,9 +277,9 @@ impl Live {
         }
     }
 
-    /// Loads all anew if the files look otherwise, and answers whether they do.
+    /// Reloads everything if the file stamps differ. Returns whether they did.
     fn catch_up(&self, seen: &mut Option<Seen>) -> bool {
-        // Whatever changes from here on differs from these stamps at the next look.
+        // Take the stamps before the load, so that any later change is seen by the next poll.
         let now = Seen::of(&self.places);
         let differs = seen.as_ref().is_none_or(|seen| seen.stamps != now.stamps);
         if differs {
@@ -287,13 +289,13 @@ impl Live {
         differs
     }
 
-    /// Loads all anew, and answers whether anything differs from what was shown.
+    /// Reloads everything. Returns whether any entry differs from before.
     fn load(&self) -> bool {
         let Some(before) = self.known() else {
             self.load_first();
             return false;
         };
-        // A text that brings a parser down must not end the following of all the others.
+        // A text that makes a parser panic must not end the background polling.
         let read = catch_unwind(AssertUnwindSafe(|| before.reload(&self.places.sources())));
         if read.is_err() {
             tracing::error!("reading the definitions panicked; those loaded before stay");
@@ -413,7 +415,7 @@ mod tests {
         assert!(followed.live.known().is_some());
     }
 
-    /// An empty directory shows nothing, but the next look must know of it.
+    /// An empty directory changes no entry, but must be registered for later polls.
     #[test]
     fn a_new_directory_without_definitions_is_no_change() {
         let project = tempfile::tempdir().unwrap();
@@ -516,7 +518,7 @@ mod tests {
         assert_eq!(description(&second, "w07").as_deref(), Some("two"));
         assert_eq!(description(&second, "w08").as_deref(), Some("one"));
 
-        // An agent that steps may name from now on may mend or break any workflow.
+        // An agent that steps can refer to from now on may fix or break any workflow.
         let agent = "---\nname: reviewer\ndescription: d\n---\nMine.\n";
         fs::create_dir_all(project.path().join("agents")).unwrap();
         fs::write(
@@ -526,7 +528,7 @@ mod tests {
         .unwrap();
         let third = second.reload(&places.sources());
         assert!(third.parsed() > 20, "{}", third.parsed());
-        // One that only says something else touches those that name it.
+        // A change of an agent's text affects only the workflows that refer to it.
         fs::write(project.path().join("agents/reviewer.md"), agent).unwrap();
         let fourth = third.reload(&places.sources());
         let users = fourth.workflows().filter_map(|entry| entry.value.as_ref());

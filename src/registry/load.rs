@@ -1,5 +1,4 @@
-//! One file into one definition with its findings, and what the files of one directory are to each
-//! other.
+//! Loads one file into a definition with its findings, and refuses duplicate names within one directory.
 
 use std::collections::HashMap;
 
@@ -22,17 +21,17 @@ use midex_domain::{
 pub(super) struct Loaded<T> {
     /// The file.
     pub(super) file: File,
-    /// The name that the file gives, else the file's own.
+    /// The name that the file states, or else its file name.
     pub(super) name: String,
-    /// Where the file gives its name; `None` for the file's own.
+    /// Where the file states its name. `None` if it does not.
     pub(super) named_at: Option<Place>,
-    /// The definition, if all findings are warnings.
+    /// The definition, if the file has no errors.
     pub(super) value: Option<T>,
-    /// Everything that is wrong with it.
+    /// All findings, warnings included.
     pub(super) findings: Vec<Finding>,
-    /// The names of the workflows that it extends, with what they meant.
+    /// The workflow names that the check looked up, with the results.
     pub(super) used: Vec<Used>,
-    /// The number of values of the definition with its bases; a long text counts as several.
+    /// The number of values of the definition including its bases. A long text counts as several.
     pub(super) values: usize,
 }
 
@@ -51,7 +50,7 @@ impl<T> Loaded<T> {
     }
 }
 
-/// Loads a workflow, with what it extends.
+/// Loads a workflow, together with the workflows that it extends.
 pub(super) fn workflow(file: File, beside: Beside<'_>) -> Loaded<Workflow> {
     let draft = read::draft(&file);
     let is_shipped = shipped::is_of_midex(&file.path);
@@ -69,7 +68,8 @@ pub(super) fn workflow(file: File, beside: Beside<'_>) -> Loaded<Workflow> {
     });
     (loaded.used, loaded.values) = (used, values);
     if is_shipped {
-        // That its user has not the catalog of a workflow that comes with midex is nothing to mend.
+        // A workflow that is part of midex may require a catalog that the user does not have. That is not an error for
+        // the user to fix.
         loaded
             .findings
             .retain(|finding| finding.rule != Rule::CatalogRequirement);
@@ -97,7 +97,7 @@ fn loaded<D, T>(
     check: impl FnOnce(D) -> (Named, (Option<T>, Vec<Finding>)),
 ) -> Loaded<T> {
     let (named, value, mut findings) = match (&file.trouble, draft) {
-        // Of a file that could not be read to its end nothing else is worth saying.
+        // A file that could not be read completely gets only that finding.
         (Some(trouble), _) => (None, None, vec![trouble.clone()]),
         (None, Err(finding)) => (None, None, vec![*finding]),
         (None, Ok((draft, mut findings))) => {
@@ -112,7 +112,7 @@ fn loaded<D, T>(
         for finding in &mut findings {
             finding.locate(&lines);
         }
-        // A finding may lie some lines below the beginning of its value.
+        // Sort again: a located finding may be some lines below the start of its value.
         findings.sort_by_key(position);
     }
     Loaded {
@@ -128,7 +128,7 @@ fn loaded<D, T>(
     }
 }
 
-/// Of the files of one directory that give the same name, only the first has it.
+/// If several files of one directory state the same name, only the first one keeps it. The others get an error.
 pub(super) fn refuse_duplicates<T>(level: &mut [Loaded<T>]) {
     let mut first: HashMap<String, String> = HashMap::new();
     for loaded in level {

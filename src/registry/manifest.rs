@@ -1,4 +1,4 @@
-//! Definitions as those who write them handle them: a text that is checked by itself, and the text of a file as it lies.
+//! The text of a definition: checked on its own, read from its file, renamed, copied, or merged with its bases.
 
 use std::{path::PathBuf, slice, sync::Arc};
 
@@ -34,23 +34,24 @@ pub struct Manifest {
     pub text: String,
     /// How it is written.
     pub format: Format,
-    /// Whether it came as an object, so that nobody but us has seen lines of it.
+    /// Whether it was passed as a JSON object. The caller never saw line numbers then, so findings have no places.
     is_object: bool,
 }
 
-/// A workflow's definition with all that its check found.
+/// The result of checking a definition.
 #[derive(Clone, Debug)]
 pub struct Examined {
-    /// The name that it gives, or that it is listed under.
+    /// The name of the workflow. Empty for a text that states none.
     pub name: String,
-    /// The definition, where all findings are warnings.
+    /// The definition, if it has no errors.
     pub definition: Option<Arc<Definition>>,
-    /// Everything that is wrong with it.
+    /// All findings, warnings included.
     pub findings: Vec<Finding>,
 }
 
 impl Manifest {
-    /// A text in this format, or in the one that it shows: front matter is Markdown's, a brace JSON's.
+    /// A text in this format. If `format` is `None`, the format is detected: front matter means Markdown, a leading
+    /// brace means JSON.
     pub fn of_text(text: String, format: Option<Format>) -> Self {
         let format = format.unwrap_or_else(|| Format::of_text(&text));
         Self {
@@ -60,7 +61,7 @@ impl Manifest {
         }
     }
 
-    /// The document that came as JSON, its keys in their order.
+    /// A manifest that was passed as a JSON object. Keys keep their order.
     pub fn of_object(document: &Value) -> Self {
         Self {
             text: format!("{document:#}"),
@@ -69,12 +70,12 @@ impl Manifest {
         }
     }
 
-    /// The SHA-256 of the text.
+    /// The version of the text: its SHA-256 digest.
     pub fn version(&self) -> Digest {
         Digest::of(self.text.as_bytes())
     }
 
-    /// The same in YAML, which people like better to edit.
+    /// Like [`Manifest::of_object`], written as YAML, which is easier to edit.
     pub fn in_yaml(document: &Value) -> Self {
         match serde_saphyr::to_string(document) {
             Ok(text) => Self {
@@ -85,7 +86,7 @@ impl Manifest {
         }
     }
 
-    /// What it says, as JSON: of Markdown the front matter. `None` where it cannot be read.
+    /// The document as JSON; for Markdown, the front matter. `None` if it cannot be parsed.
     pub fn parsed(&self) -> Option<Value> {
         let document = match self.format {
             Format::Markdown => markdown::parse(&self.text).ok()?.front,
@@ -97,8 +98,7 @@ impl Manifest {
 }
 
 impl Registry {
-    /// Checks a text as if it were a file among the definitions, beside the agents and for the abilities that they were
-    /// loaded for.
+    /// Checks a text as if it were one of the definition files, with the agents and abilities of this registry.
     pub fn examine(&self, manifest: &Manifest) -> Examined {
         let mut loaded = self.loaded(manifest);
         if manifest.is_object {
@@ -107,7 +107,7 @@ impl Registry {
             }
         }
         Examined {
-            // A file's own name stands in for one that is missing; a text has none.
+            // For a file, the file name replaces a missing name. A text has no file name.
             name: loaded.named_at.map(|_| loaded.name).unwrap_or_default(),
             definition: loaded.value.filter(|_| !is_broken(&loaded.findings)),
             findings: loaded.findings,
@@ -125,7 +125,8 @@ impl Registry {
         loaded
     }
 
-    /// The workflow of this name as one manifest, with all that it inherits; one that extends nothing as its file has it.
+    /// The workflow as one manifest, merged with everything that it inherits. A workflow that extends nothing is
+    /// returned as it is in its file.
     ///
     /// # Errors
     /// `WORKFLOW_NOT_FOUND`, `WORKFLOW_VALIDATION_FAILED`.
@@ -142,14 +143,14 @@ impl Registry {
         let merged = extend::check(draft, slice::from_ref(&entry.name), self.beside(&agents));
         let document = inherit::plain(&merged.document);
         let mut whole = document.to_json();
-        // A version counts as it is written.
+        // Keep `version` exactly as it is written, not as a parsed number.
         if let Some(version) = document.get("version").and_then(Node::written) {
             whole["version"] = Value::String(version);
         }
         Ok(Manifest::in_yaml(&whole))
     }
 
-    /// These agents, with the workflows and the abilities that there are.
+    /// The context of a check with these agents: the workflows and the abilities of this registry.
     pub(super) fn beside<'a>(&'a self, agents: &'a Agents) -> Beside<'a> {
         let known = Known {
             agents,
@@ -158,7 +159,7 @@ impl Registry {
         Beside { known, bases: self }
     }
 
-    /// The text with another id at its place, all else as it is. `None` where the place cannot be told.
+    /// The text with another id, and otherwise unchanged. `None` if the place of the id cannot be determined.
     pub(super) fn with_name(
         &self,
         manifest: &Manifest,
@@ -166,17 +167,17 @@ impl Registry {
     ) -> Option<Manifest> {
         let loaded = self.loaded(manifest);
         let Some(place) = loaded.named_at else {
-            // The file's own name is all that it has.
+            // The text states no id, so the file name is all that has to change.
             return Some(manifest.clone());
         };
-        // Places are those of the text without a byte order mark.
+        // Places refer to the text without its byte order mark.
         let mark =
             manifest.text.len() - File::of(loaded.file.path, manifest.text.clone()).text.len();
         let (before, rest) = manifest.text.split_at_checked(mark + place.start)?;
         let line = rest.lines().next()?;
         let (key, after) = rest.split_at(line.find(old)?);
         let after = after.strip_prefix(old)?;
-        // What looks like a number or a truth value is a text in quotes alone.
+        // A name that looks like a number or a boolean must be quoted, so try both forms.
         let written = [new.to_owned(), format!("\"{new}\"")];
         let mut texts = written
             .map(|new| format!("{before}{key}{new}{after}"))
@@ -193,7 +194,7 @@ impl Registry {
         texts.into_iter().find(is_named)
     }
 
-    /// The file of a workflow as it lies now.
+    /// Reads the file of a workflow as it is now.
     pub(super) fn file_of(&self, entry: &WorkflowEntry) -> Option<File> {
         match &entry.path {
             Some(path) => files::read_again(&self.sources.workflows, path),
@@ -201,11 +202,11 @@ impl Registry {
         }
     }
 
-    /// A copy of a workflow's file under another name, all else as it is.
+    /// A copy of a workflow's file under another name, and otherwise unchanged.
     ///
     /// # Errors
-    /// `WORKFLOW_NOT_FOUND`; `WORKFLOW_VALIDATION_FAILED` where the file cannot be read, or the place of its name cannot be
-    /// told.
+    /// `WORKFLOW_NOT_FOUND`; `WORKFLOW_VALIDATION_FAILED` if the file cannot be read, or the place of its name cannot
+    /// be determined.
     pub fn copied(&self, name: &str, new: &WorkflowName) -> Result<Template> {
         let entry = self.workflow(name).ok_or_else(|| self.not_found(name))?;
         let manifest = self.manifest(entry).ok_or_else(|| super::invalid(entry))?;
@@ -214,7 +215,7 @@ impl Registry {
         Ok(Template::copy(new, copy.format, copy.text))
     }
 
-    /// The text of the workflow's file as it lies now; `None` where it is gone or no text.
+    /// The current text of the workflow's file. `None` if the file is missing or not a text.
     pub fn manifest(&self, entry: &WorkflowEntry) -> Option<Manifest> {
         let file = self.file_of(entry)?;
         let format = Format::of_path(&file.path);

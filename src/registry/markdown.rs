@@ -8,16 +8,17 @@ use midex_domain::{
 
 use super::{lenient, sections, yaml};
 
-/// The two parts of a file.
+/// A parsed Markdown file.
 #[derive(Debug)]
 pub(super) struct Markdown {
     /// The front matter.
     pub(super) front: Node,
-    /// What follows it, with `\n` line ends, without the empty lines around it.
+    /// The body, with `
+    /// ` line ends and without empty lines around it.
     pub(super) body: At<String>,
-    /// The sections of it that belong to steps.
+    /// The sections of the body that belong to steps.
     pub(super) sections: Vec<Section>,
-    /// The other headings of it.
+    /// The other headings of the body.
     pub(super) headings: Vec<Heading>,
 }
 
@@ -26,18 +27,18 @@ pub(super) fn has_front_matter(text: &str) -> bool {
     text.lines().next().is_some_and(is_fence)
 }
 
-/// Whether the text begins with front matter that has an end, as no YAML alone does.
+/// Whether the text begins with front matter that is closed, which distinguishes it from plain YAML.
 pub(super) fn is_closed(text: &str) -> bool {
     has_front_matter(text) && closing_fence(text).is_some()
 }
 
-/// Splits a file and reads its front matter.
+/// Splits a Markdown file and parses its front matter.
 pub(super) fn parse(text: &str) -> Result<Markdown, Box<Finding>> {
     let (front, body_start) = split(text)?;
     Ok(Markdown::of(text, yaml::parse(front)?, body_start))
 }
 
-/// The same of an agent's file, whose front matter need be no YAML: with a warning, where it is none.
+/// Like [`parse`], for an agent's file. Front matter that is not valid YAML is accepted with a warning.
 pub(super) fn parse_persona(text: &str) -> Result<(Markdown, Option<Finding>), Box<Finding>> {
     let (front, body_start) = split(text)?;
     let (front, warning) = match yaml::parse(front) {
@@ -50,7 +51,7 @@ pub(super) fn parse_persona(text: &str) -> Result<(Markdown, Option<Finding>), B
     Ok((Markdown::of(text, front, body_start), warning))
 }
 
-/// The front matter with its opening fence, and where the body begins.
+/// The front matter including its opening fence, and the offset of the body.
 fn split(text: &str) -> Result<(&str, usize), Box<Finding>> {
     if !has_front_matter(text) {
         let place = Place::of(text, 0, text.len());
@@ -74,7 +75,7 @@ fn split(text: &str) -> Result<(&str, usize), Box<Finding>> {
         .suggest("close it with a line `---`".to_owned())
         .into());
     };
-    // The opening fence stays: to YAML it is the start of a document, and every place is right.
+    // Keep the opening fence: YAML reads it as the start of a document, and all offsets stay correct.
     Ok((&text[..front_end], body_start))
 }
 
@@ -99,7 +100,7 @@ fn is_fence(line: &str) -> bool {
     line.trim_end() == "---"
 }
 
-/// Where the front matter ends and where the body begins.
+/// The offsets where the front matter ends and where the body begins.
 fn closing_fence(text: &str) -> Option<(usize, usize)> {
     let mut at = 0;
     for (number, line) in text.split_inclusive('\n').enumerate() {

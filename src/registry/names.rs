@@ -1,10 +1,10 @@
-//! Whether files define something of a name, told without checking them.
+//! Checks cheaply whether files may define certain names.
 
 use super::{Directory, files, read};
 use midex_domain::limits;
 
-/// Whether a file in one of these directories, of those that are the project's, may define something of one of `names`. A name may be that of the file, or stand
-/// in a line with its key.
+/// Whether a file in the project's directories among these may define one of `names`. The name may be the file name, or
+/// be in a line with its key.
 pub(super) fn may_define_in_project(directories: &[Directory], names: &[&str]) -> bool {
     let mut parsed = 0;
     let mut files = directories
@@ -24,7 +24,7 @@ pub(super) fn may_define_in_project(directories: &[Directory], names: &[&str]) -
             return false;
         }
         parsed += 1;
-        // Past so many it is left to a load to tell.
+        // After this many parsed files, assume that it may: a full load decides.
         parsed > limits::DEFINITION_NAMES_READ_MAX
             || read::stated_name(&file).is_some_and(|name| names.contains(&name.as_str()))
     })

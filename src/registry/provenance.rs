@@ -1,4 +1,5 @@
-//! Which definitions a project has a part in: by the file, by a persona, or by a workflow that is extended.
+//! Marks definitions that come in part from the project: their file, one of their personas, or a workflow that they
+//! extend.
 
 use super::{
     Registry, Source,
@@ -8,7 +9,7 @@ use super::{
 use midex_domain::definition::Definition;
 
 impl Registry {
-    /// Marks every definition that the project has a part in.
+    /// Marks every definition that comes in part from the project.
     pub(super) fn mark_all(&self) {
         let cache = &self.workflows.cache;
         for entry in self.all_workflows() {
@@ -18,7 +19,7 @@ impl Registry {
                 self.mark(Some(entry.source), definition, used);
             }
         }
-        // The entries of those that are part of midex have no path.
+        // Definitions that are part of midex have no path in their entry, so find them in the cache.
         let shipped = cache
             .all()
             .filter(|one| shipped::is_of_midex(&one.file.path));
@@ -29,7 +30,7 @@ impl Registry {
         }
     }
 
-    /// Whose workflow of this name the project's takes the place of, where it does.
+    /// The source of the workflow that the project's workflow of this name hides, if it hides one.
     pub fn hidden_by_project(&self, name: &str) -> Option<Source> {
         let shown = self.workflow(name)?.source;
         let hidden = self.hidden_workflows().filter(|entry| entry.name == name);
@@ -37,7 +38,8 @@ impl Registry {
         sources.find(|source| shown == Source::Project && *source > shown)
     }
 
-    /// Marks a definition of this source, which may extend the workflows that are `used`, where the project has a part in it.
+    /// Marks a definition of this source if it comes in part from the project. `used` lists the workflows that it
+    /// refers to.
     pub(super) fn mark(&self, source: Option<Source>, definition: &Definition, used: &[Used]) {
         let extends = |one: &&Used| matches!(one.meant, Meant::Base(_));
         let bases = used.iter().filter(extends);

@@ -1,4 +1,4 @@
-//! Makes drafts of parsed documents. Keys and values are judged later, in [`midex_domain::check`].
+//! Turns parsed documents into drafts. The check of keys and values follows in [`midex_domain::check`].
 
 use std::collections::HashMap;
 
@@ -15,13 +15,13 @@ use midex_domain::{
     node::{At, Content, Entry, Node, join},
 };
 
-/// A name that a file gives, with its place.
+/// A name that a file states, with its place.
 pub(super) type Named = Option<(String, Place)>;
 
-/// The draft of a workflow, with what is wrong about its outline.
+/// The draft of a workflow, with the findings about its overall structure.
 ///
 /// # Errors
-/// Why the text cannot be read.
+/// The finding that explains why the text cannot be read.
 pub(super) fn draft(file: &File) -> Result<(WorkflowDraft, Vec<Finding>), Box<Finding>> {
     if let Some(trouble) = &file.trouble {
         return Err(trouble.clone().into());
@@ -46,7 +46,7 @@ pub(super) fn draft(file: &File) -> Result<(WorkflowDraft, Vec<Finding>), Box<Fi
         Some(markdown) => of_markdown(markdown),
         None => manifest(document, text),
     };
-    // Most files have no comment behind a value, and the paths of all their texts need not be made.
+    // Collecting the path of every text is expensive and most files have no trailing comments, so look for a `#` first.
     if text.contains(" #") || text.contains("\t#") {
         document.each_text("", &mut |node, said, path| {
             findings.extend(slips::cut_by_comment(text, node.place, said, path));
@@ -55,7 +55,7 @@ pub(super) fn draft(file: &File) -> Result<(WorkflowDraft, Vec<Finding>), Box<Fi
     Ok((draft, findings))
 }
 
-/// Refuses a document of another system as a whole: its parts are no slips of ours.
+/// Refuses documents of other systems as a whole, since findings about their single keys would not help.
 fn foreign(document: &Node) -> Result<(), Box<Finding>> {
     let Some((system, place)) = grammar::foreign::document(document) else {
         return Ok(());
@@ -69,19 +69,19 @@ fn foreign(document: &Node) -> Result<(), Box<Finding>> {
     Err(finding.suggest(hint.to_owned()).into())
 }
 
-/// The name that the text of a workflow's file gives.
+/// The name that a workflow file states.
 pub(super) fn stated_name(file: &File) -> Option<String> {
     workflow_name(&draft(file).ok()?.0).map(|(name, _)| name)
 }
 
-/// The name that a workflow gives itself, with its place.
+/// The name that a workflow states, with its place.
 pub(super) fn workflow_name(draft: &WorkflowDraft) -> Named {
     named(&draft.document, draft.form.name_key(), |name| {
         WorkflowName::parse(name).is_ok()
     })
 }
 
-/// The name that an agent gives itself, with its place.
+/// The name that an agent states, with its place.
 pub(super) fn persona_name(draft: &PersonaDraft) -> Named {
     named(&draft.front, "name", |name| AgentName::parse(name).is_ok())
 }
@@ -92,8 +92,8 @@ fn named(document: &Node, key: &str, is_name: impl Fn(&str) -> bool) -> Named {
     Some((name.to_owned(), node.place))
 }
 
-/// The draft of a workflow in Markdown: its front matter has phases, or is a manifest whose steps find their
-/// instructions in sections of the body.
+/// The draft of a Markdown workflow. Its front matter either lists phases, or is a manifest whose steps take their
+/// instructions from sections of the body.
 fn of_markdown(file: &Markdown) -> (WorkflowDraft, Vec<Finding>) {
     let (front, body) = (&file.front, &file.body.value);
     let has = |key| front.get(key).is_some();
@@ -106,12 +106,12 @@ fn of_markdown(file: &Markdown) -> (WorkflowDraft, Vec<Finding>) {
     (draft, findings)
 }
 
-/// The draft of a workflow in a manifest.
+/// The draft of a manifest.
 fn manifest(document: &Node, text: &str) -> (WorkflowDraft, Vec<Finding>) {
     workflow(Form::Manifest, document, text)
 }
 
-/// The draft of an agent: front matter, and the persona as the body.
+/// The draft of an agent: front matter, and the persona in the body.
 pub(super) fn persona(front: Node, content: At<String>) -> (PersonaDraft, Vec<Finding>) {
     let mut findings = Vec::new();
     repeated_keys(&mut findings, &front, "");
@@ -126,7 +126,7 @@ fn workflow(form: Form, document: &Node, content: &str) -> (WorkflowDraft, Vec<F
     (draft, findings)
 }
 
-/// A finding for each key of the whole document that stands twice in one mapping.
+/// Adds a finding for each key that occurs twice in one mapping, anywhere in the document.
 fn repeated_keys(found: &mut Vec<Finding>, node: &Node, path: &str) {
     match &node.content {
         Content::List(items) => {

@@ -1,6 +1,7 @@
-//! Error recovery: words of other systems are replaced before a document is checked. A key that its mapping does not know,
-//! but another system does, gets a finding, and the tree is rewritten as midex would have it: so one mistake is one
-//! finding, and the rest of the file is checked as if it had been written right. Unknown keys stay for the check to refuse.
+//! Error recovery: replaces the keywords of other systems before a document is checked. A key that midex does not know,
+//! but another system does, gets a finding, and the tree is rewritten to the midex form. So one mistake gives one
+//! finding, and the rest of the file is checked as if it had been written correctly. Other unknown keys are left for
+//! the check to refuse.
 
 mod body;
 mod outline;
@@ -18,15 +19,16 @@ use midex_domain::{
     node::{Content, Entry, Node, join},
 };
 
-/// Rewrites a document, with a finding for each change.
+/// Rewrites a document, adding a finding for each change.
 struct Recovery<'f> {
     found: &'f mut Vec<Finding>,
     form: Form,
-    /// Keys are written in quotes, so that no edit makes a mapping of a value.
+    /// Whether the file is JSON. Keys then need quotes, so edits that wrap a value into a mapping are left to the
+    /// author.
     is_json: bool,
 }
 
-/// The document with the words of other systems replaced, and a finding for each.
+/// Returns the document with the keywords of other systems replaced, and adds a finding for each.
 pub(super) fn recover(found: &mut Vec<Finding>, document: &Node, form: Form) -> Node {
     let mut root = document.clone();
     let is_quoted = |entry: &Entry| entry.place.end - entry.place.start > entry.key.len();
@@ -43,13 +45,14 @@ pub(super) fn recover(found: &mut Vec<Finding>, document: &Node, form: Form) -> 
     root
 }
 
-/// Whether a mapping has more keys than any of a definition: each would be looked for among all.
+/// Whether a mapping has more keys than any valid one. Recovery compares each key with all others, so skip such a
+/// mapping.
 fn is_large(entries: &[Entry]) -> bool {
     entries.len() > midex_domain::limits::KEYS_RECOVERED_MAX
 }
 
 impl Recovery<'_> {
-    /// Rewrites the keys of a mapping, then their values.
+    /// Rewrites the keys of a mapping, then its values.
     fn record(&mut self, entries: &mut Vec<Entry>, path: &str, record: &'static Record) {
         if is_large(entries) {
             return;
@@ -80,7 +83,7 @@ impl Recovery<'_> {
         }
     }
 
-    /// Rewrites a value whose shape has keys of its own.
+    /// Rewrites a value, if its shape has keys.
     fn shape(&mut self, node: &mut Node, path: &str, shape: &Shape) {
         match (shape, &mut node.content) {
             (Shape::Condition, Content::Bool(value)) => {
@@ -132,7 +135,8 @@ impl Recovery<'_> {
 
     /// Rewrites the keys of one mapping.
     fn keys(&mut self, entries: &mut Vec<Entry>, path: &str, known: &'static Record) {
-        // A text is the kind `guidance`, or `instructions` beside another kind: other kinds must be known first.
+        // A text key becomes the kind `guidance`, or `instructions` if the step has another kind. So rewrite other keys
+        // first.
         for is_last in [false, true] {
             let mut at = 0;
             while at < entries.len() {
@@ -215,7 +219,7 @@ impl Recovery<'_> {
         }
     }
 
-    /// Corrects a key that is a slip of a known one.
+    /// Corrects a key that looks like a misspelled known key.
     fn near(&mut self, site: &mut Site<'_>) {
         if !has_room(self.found) {
             return;
@@ -237,7 +241,7 @@ impl Recovery<'_> {
         site.call_it(key);
     }
 
-    /// Replaces both key and value.
+    /// Replaces both the key and the value.
     fn say(&mut self, site: &mut Site<'_>, key: &str, value: &str) {
         let finding = site.unknown().suggest(format!("write `{key}: {value}`"));
         if !site.is_free(key) {
@@ -260,7 +264,7 @@ impl Recovery<'_> {
         entry.value = values::read(value, entry.value.place);
     }
 
-    /// Adds the finding for an entry that has no counterpart.
+    /// Adds the finding for a key that has no counterpart in midex.
     fn tell(&mut self, site: &Site<'_>, words: &str) {
         let id = site.entries.iter().find(|entry| entry.key == "id");
         let id = id.and_then(|entry| entry.value.text()).unwrap_or("ID");
@@ -268,13 +272,14 @@ impl Recovery<'_> {
             .push(site.unknown().suggest(words.replace("{id}", id)));
     }
 
-    /// The same, and removes the entry from the tree. No edit removes it from the file: what its author wrote may be meant.
+    /// Like [`Self::tell`], and removes the entry from the tree. There is no edit that removes it from the file, since
+    /// the author may have meant something by it.
     fn remove(&mut self, site: &mut Site<'_>, words: &str) {
         self.tell(site, words);
         site.entries.remove(site.at);
     }
 
-    /// `sleep: 5m` becomes `wait: { for: 5m }`; if the mapping is there already, the entry goes into it.
+    /// `sleep: 5m` becomes `wait: { for: 5m }`. If the outer mapping exists already, the entry is moved into it.
     fn inside(&mut self, site: &mut Site<'_>, (outer, inner): (&str, &str), value: Option<&str>) {
         let entry = site.entry();
         let shown = value.map_or_else(|| values::shown(&entry.value), str::to_owned);
@@ -307,10 +312,11 @@ impl Recovery<'_> {
         }
     }
 
-    /// The finding with an edit that wraps a value on one line into a mapping that begins with `before`; `value` replaces it.
+    /// Adds an edit to the finding that wraps a one-line value into a mapping that starts with `before`. `value`, if
+    /// given, replaces the value.
     fn wrapped(&self, finding: Finding, node: &Node, before: &str, value: Option<&str>) -> Finding {
         if self.is_json {
-            // Keys need quotes there: it is left to the author.
+            // In JSON, keys need quotes, so this edit is left to the author.
             return finding.by_hand();
         }
         let (open, close) = (format!("{{ {before}"), " }");
@@ -330,7 +336,7 @@ impl Recovery<'_> {
     }
 }
 
-/// One entry of a mapping that is being rewritten.
+/// The entry of a mapping that is being rewritten.
 struct Site<'e> {
     entries: &'e mut Vec<Entry>,
     at: usize,
@@ -348,7 +354,7 @@ impl Site<'_> {
         foreign::key(self.known.what, &self.entry().key, has)
     }
 
-    /// Whether the key is to be rewritten in this pass.
+    /// Whether the key is rewritten in this pass.
     fn is_due(&self, is_last: bool) -> bool {
         let counterpart = self.counterpart();
         let is_told =
@@ -358,7 +364,7 @@ impl Site<'_> {
         (self.known.key(key).is_none() || is_told) && is_told == is_last && is_first()
     }
 
-    /// Whether the mapping can still take `key`: a step has one kind.
+    /// Whether the mapping can still take `key`. A step can have only one kind.
     fn is_free(&self, key: &str) -> bool {
         let is_kind = self.known.what == STEP.what && grammar::is_kind(key);
         let takes = |entry: &Entry| entry.key == key || (is_kind && grammar::is_kind(&entry.key));
@@ -369,7 +375,7 @@ impl Site<'_> {
         key.clone_into(&mut self.entries[self.at].key);
     }
 
-    /// The finding for the key: unknown, or a second kind.
+    /// The finding for the key: an unknown key, or a second kind.
     fn unknown(&self) -> Finding {
         let entry = self.entry();
         let path = join(self.path, &entry.key);
@@ -381,7 +387,7 @@ impl Site<'_> {
     }
 }
 
-/// Keywords of which a JSON Schema has one.
+/// Keywords that identify a value as a JSON Schema.
 const SCHEMA_WORDS: [&str; 8] = [
     "type",
     "properties",
@@ -393,7 +399,7 @@ const SCHEMA_WORDS: [&str; 8] = [
     "$ref",
 ];
 
-/// The hint for a flag that asks for the default.
+/// The hint for a flag that only states the default.
 fn flag_without_effect(key: &str) -> &'static str {
     match key {
         "optional" => "remove it: inputs are required unless they say `optional: true`",
@@ -401,7 +407,7 @@ fn flag_without_effect(key: &str) -> &'static str {
     }
 }
 
-/// Makes the entry a placeholder kind, so that the step is not found to lack one as well.
+/// Turns the entry into a placeholder kind, so that the step does not also get a finding for a missing kind.
 fn stand_in(entry: &mut Entry) {
     "guidance".clone_into(&mut entry.key);
     entry.value.content = Content::Text("…".to_owned());

@@ -1,12 +1,13 @@
-//! JSON Schemas of what people write and of what programs read, for editors and generators.
+//! The JSON Schemas of definition files, step outputs and errors, for editors and code generators.
 //!
-//! Those of definition files list exactly the keys of [`midex_domain::grammar`] that are read. What a schema cannot say stays with
-//! `midex validate`: that a dependency or a jump names another step, that steps do not wait for each other, that what a manifest
-//! extends exists and has the steps that it speaks of, that arms of a branch stay apart and every step can be come to, that step
-//! ids are distinct, that an agent exists and has a persona, that the server has an activity, that `allowParallel: false` can be
-//! kept, that `result` is a schema itself and `example` satisfies it, that expressions can be read, that a duration or an instant
-//! is one that exists, that no key stands twice and no two files give one name.
-//! Where a limit counts bytes, the schema counts characters: beyond ASCII it is the more generous one.
+//! The schemas of definition files list exactly those keys of [`midex_domain::grammar`] that are read. Some rules
+//! cannot be expressed in a schema, so only `midex validate` checks them: that a dependency or a jump names another
+//! step, that steps do not wait for each other in a cycle, that an extended workflow exists and has the steps that the
+//! manifest refers to, that the arms of a branch do not overlap and every step is reachable, that step ids are
+//! distinct, that an agent exists and has a persona, that the server has an activity, that `allowParallel: false` can
+//! be kept, that `result` is a valid schema and `example` satisfies it, that expressions parse, that a duration or an
+//! instant is valid, that no key is repeated and no two files have the same name.
+//! Limits in bytes are expressed in characters, so for non-ASCII texts the schema accepts more than the check.
 
 mod grammar;
 
@@ -18,7 +19,7 @@ use midex_domain::{
     error::{Category, Code},
 };
 
-/// What a schema can be had of.
+/// The kinds of documents that have a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SchemaOf {
     /// A workflow in YAML or JSON.
@@ -27,23 +28,23 @@ pub enum SchemaOf {
     FrontMatter,
     /// The front matter of an agent.
     Agent,
-    /// The output of a step that declares no schema of its own.
+    /// The output of a step that does not declare its own schema.
     Output,
-    /// An error, as every surface shows it.
+    /// An error, in the form in which every interface reports it.
     Error,
 }
 
-/// The version of JSON Schema that a schema is written in.
+/// The JSON Schema draft that a schema is written in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SchemaDraft {
-    /// The newest.
+    /// Draft 2020-12, the newest.
     #[default]
     Draft202012,
-    /// The one that most editors know.
+    /// Draft 7, which most editors support.
     Draft7,
 }
 
-/// The schema, complete in itself: it refers to no other document.
+/// The schema, self-contained: it refers to no other document.
 pub fn schema(of: SchemaOf, draft: SchemaDraft) -> Value {
     let schema = match of {
         SchemaOf::Manifest => titled("A midex workflow", grammar::workflow(Form::Manifest)),
@@ -66,7 +67,7 @@ fn titled(title: &str, schema: Value) -> Value {
     Value::Object(titled)
 }
 
-/// The schema with the words of a draft. Below it everything is written so that both understand it.
+/// Adds the keywords of a draft to a schema. All other keywords in use are the same in both drafts.
 fn in_draft(schema: Value, draft: SchemaDraft) -> Value {
     let (uri, definitions) = match draft {
         SchemaDraft::Draft202012 => ("https://json-schema.org/draft/2020-12/schema", "$defs"),
@@ -79,7 +80,7 @@ fn in_draft(schema: Value, draft: SchemaDraft) -> Value {
     Value::Object(whole)
 }
 
-/// The schema with its definitions under another key.
+/// Renames the key of the definitions throughout the schema.
 fn renamed(schema: Value, definitions: &str) -> Value {
     let entry = |(key, value): (String, Value)| match (key.as_str(), value) {
         ("$defs", value) => (definitions.to_owned(), renamed(value, definitions)),
@@ -96,7 +97,7 @@ fn renamed(schema: Value, definitions: &str) -> Value {
     }
 }
 
-/// The payload of an error ([`midex_domain::error::Error::payload`]). Surfaces may add keys of their own.
+/// The schema of an error payload ([`midex_domain::error::Error::payload`]). Interfaces may add their own keys.
 fn error() -> Value {
     let codes: Vec<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
     json!({
@@ -199,7 +200,7 @@ mod tests {
         SchemaOf::Error,
     ];
 
-    /// Everything in a schema, the schema included.
+    /// The schema and all its subschemas.
     fn parts(value: &Value) -> Vec<&Value> {
         let below: Vec<_> = match value {
             Value::Object(map) => map.values().flat_map(parts).collect(),
@@ -224,7 +225,7 @@ mod tests {
                     let to = to.as_str().unwrap();
                     assert!(to.starts_with(definitions), "{to}");
                     assert!(schema.pointer(&to[1..]).is_some(), "{to}");
-                    // Before 2019-09 whatever stands beside a reference is ignored.
+                    // Drafts before 2019-09 ignore all siblings of `$ref`.
                     assert_eq!(part.as_object().unwrap().len(), 1, "{part}");
                 }
             }

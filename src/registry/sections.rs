@@ -1,5 +1,5 @@
-//! The sections `## step: ID` of a Markdown body: the instructions of a step. The other headings are kept for the check, which
-//! tells of those that nearly name a step.
+//! Finds the sections `## step: ID` of a Markdown body, which hold the instructions of steps. Other headings are
+//! collected too, so that the check can report those that almost name a step.
 
 use std::cell::LazyCell;
 
@@ -9,13 +9,13 @@ use midex_domain::{
     node::At,
 };
 
-/// A block of fenced code: its character, and how many of them open it.
+/// An open code fence: its character, and how many of them opened it.
 type Fence = (char, usize);
 
-/// The sections of the body that begins at byte `body` of `text`. Each ends where the next heading of its level or above
-/// begins; code is never a heading.
+/// The sections and other headings of the body that begins at byte `body` of `text`. A section ends at the next heading
+/// of its level or above. Lines inside code fences are never headings.
 pub(super) fn sections(text: &str, body: usize) -> (Vec<Section>, Vec<Heading>) {
-    // Most bodies have no sections.
+    // Build the line table only if needed, since most bodies have no sections.
     let lines = LazyCell::new(|| LineTable::of(text));
     let mut sections: Vec<(At<String>, usize, usize)> = Vec::new();
     let mut headings = Vec::new();
@@ -62,14 +62,14 @@ pub(super) fn sections(text: &str, body: usize) -> (Vec<Section>, Vec<Heading>) 
     (sections.into_iter().map(made).collect(), headings)
 }
 
-/// The words of a deeper heading, or of one without a space after its signs.
+/// The title of a deeper heading, or of one without a space after its `#` characters.
 fn loose_heading(line: &str) -> Option<&str> {
     let signs = || unindented(line).filter(|line| line.starts_with('#'));
     let near = || Some(signs()?.trim().trim_matches('#').trim());
     heading(line).map(|(_, title)| title).or_else(near)
 }
 
-/// The text between two bytes, without the empty lines around it.
+/// The text between two byte offsets, without empty lines around it.
 fn below(lines: &LineTable<'_>, from: usize, until: usize, step: &At<String>) -> At<String> {
     let whole = &lines.text()[from..until];
     let said = whole.trim_start_matches(['\r', '\n']);
@@ -89,12 +89,12 @@ fn named(lines: &LineTable<'_>, start: usize, id: &str) -> At<String> {
     }
 }
 
-/// Where a part of a line begins in it.
+/// The byte offset of `part` within `line`.
 fn offset_in(line: &str, part: &str) -> usize {
     part.as_ptr().addr() - line.as_ptr().addr()
 }
 
-/// A line without its indent, if that is too small for code.
+/// A line without its indentation. `None` if it is indented deep enough to be a code block.
 fn unindented(line: &str) -> Option<&str> {
     let rest = line.trim_start_matches(' ');
     (line.len() - rest.len() < 4).then_some(rest)
@@ -110,7 +110,7 @@ fn heading(line: &str) -> Option<(usize, &str)> {
         return None;
     }
     let title = title.trim();
-    // Signs that close a heading stand apart from its words.
+    // Closing `#` characters must be separated from the title by a space.
     let open = title.trim_end_matches('#');
     let title = if open.ends_with([' ', '\t']) || open.is_empty() {
         open
@@ -120,7 +120,7 @@ fn heading(line: &str) -> Option<(usize, &str)> {
     Some((level, title.trim()))
 }
 
-/// The id in the heading of a step's section.
+/// The id in a heading of the form `## step: ID`.
 fn step(level: usize, title: &str) -> Option<&str> {
     let id = title.strip_prefix("step:").filter(|_| level == 2)?;
     Some(id.trim())
@@ -134,7 +134,7 @@ fn opens(line: &str) -> Option<Fence> {
         .filter(|sign| ['`', '~'].contains(sign))?;
     let rest = line.trim_start_matches(sign);
     let length = line.len() - rest.len();
-    // Inline code may begin with three signs too, but then they come again in the same line.
+    // Inline code may also start with three backticks, but then backticks occur again in the same line.
     (length >= 3 && !(sign == '`' && rest.contains('`'))).then_some((sign, length))
 }
 

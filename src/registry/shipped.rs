@@ -1,4 +1,4 @@
-//! The definitions that are part of midex. They are ordinary files of the repository, embedded.
+//! The definitions that are part of midex: ordinary files of the repository, embedded into the binary.
 
 use std::path::Path;
 
@@ -49,12 +49,12 @@ table! {
     "agents/supervisor.md"
 }
 
-/// A table as files, under a path that says where they come from.
+/// The files of a table, under paths that mark them as part of midex.
 pub(super) fn files(table: &[(&str, &str)]) -> Vec<File> {
     table.iter().map(|(path, text)| file(path, text)).collect()
 }
 
-/// The file of the workflow that is part of midex under this name.
+/// The file of the workflow of this name that is part of midex.
 pub(super) fn workflow(name: &str) -> Option<File> {
     let named = |path: &str| {
         let file = path.rsplit('/').next().unwrap_or(path);
@@ -65,12 +65,12 @@ pub(super) fn workflow(name: &str) -> Option<File> {
     Some(file(path, text))
 }
 
-/// Whether the file of this path is part of midex.
+/// Whether the file at this path is part of midex.
 pub(super) fn is_of_midex(path: &Path) -> bool {
     path.starts_with(ROOT)
 }
 
-/// What the paths of files that are part of midex begin with.
+/// The prefix of the paths of files that are part of midex.
 const ROOT: &str = "(shipped)";
 
 fn file(path: &str, text: &str) -> File {

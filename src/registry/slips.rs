@@ -1,19 +1,19 @@
-//! Remedies for texts that are no YAML: a code fence around them, tabs, characters that need quotes. A remedy is suggested
-//! only if the text then parses, or parses farther than before. Of what is YAML and not what it seems, warnings: a text that
-//! a comment cuts.
+//! Suggests fixes for texts that are not valid YAML, such as a code fence around them, tabs, or values that need
+//! quotes. A fix is suggested only if the text then parses completely, or farther than before. Also warns about valid
+//! YAML that is cut off by an unintended comment.
 
 use midex_domain::finding::{Finding, Place, Rule};
 
-/// A change of the text: where, what stands there, and what to write instead.
+/// A replacement in a text: its offset, the old text, and the new text.
 type Change = (usize, String, String);
 
-/// One way to mend a text.
+/// A suggested fix for a text.
 struct Remedy {
     suggestion: String,
     changes: Vec<Change>,
 }
 
-/// The finding of a text that cannot be read, with the remedy that lets `read` get farther, if there is one.
+/// Adds to the finding of a syntax error the first fix with which `read` succeeds, or fails on a later line.
 pub(super) fn explain(
     text: &str,
     finding: Finding,
@@ -53,7 +53,7 @@ fn mended(text: &str, changes: &[Change]) -> String {
     all + &text[from..]
 }
 
-/// Three backticks around the whole, with words around them or without.
+/// A code fence of three backticks around the whole text, possibly with other words around it.
 fn fence(text: &str, _: &Finding) -> Option<Remedy> {
     let open = text
         .find("```")
@@ -69,7 +69,7 @@ fn fence(text: &str, _: &Finding) -> Option<Remedy> {
     })
 }
 
-/// The finding for a line `---` that ends the manifest, or begins another document.
+/// The finding for a line `---` that ends the manifest or starts a second document.
 fn documents(text: &str, read: &impl Fn(&str) -> Result<(), Box<Finding>>) -> Option<Finding> {
     let is_blank = |line: &&str| line.trim().is_empty() || line.starts_with(['#', '%', '-']);
     let head = text.split_inclusive('\n').take_while(is_blank);
@@ -89,11 +89,11 @@ fn documents(text: &str, read: &impl Fn(&str) -> Result<(), Box<Finding>>) -> Op
     Some(finding(message).suggest(hint.to_owned()))
 }
 
-/// The warning for a text without quotes that a ` #` cuts, where what follows looks like a part of the text: a word straight
-/// after the sign, or an expression.
+/// The warning for an unquoted text that a ` #` cuts off, if the comment looks like part of the text: it starts with a
+/// word directly after the `#`, or contains an expression.
 pub(super) fn cut_by_comment(text: &str, place: Place, value: &str, path: &str) -> Option<Finding> {
     let mut rest = text.get(place.start..)?;
-    // In quotes and in a block the words of the value do not stand as they are.
+    // In a quoted or block scalar, the source does not contain the words of the value one after another.
     for word in value.split_whitespace() {
         rest = rest.trim_start().strip_prefix(word)?;
     }
@@ -119,7 +119,7 @@ pub(super) fn cut_by_comment(text: &str, place: Place, value: &str, path: &str) 
     Some(finding.suggest(hint).raw(start, whole, shown))
 }
 
-/// Tabs at the beginning of lines.
+/// Tabs in the indentation of lines.
 fn tabs(text: &str, _: &Finding) -> Option<Remedy> {
     let mut changes = Vec::new();
     let mut at = 0;
@@ -136,7 +136,7 @@ fn tabs(text: &str, _: &Finding) -> Option<Remedy> {
     })
 }
 
-/// `{{ … }}` as a value: without a `$` and without quotes it is a mapping.
+/// `{{ … }}` as a value: without `$` and quotes, YAML reads it as a mapping.
 fn braces(text: &str, finding: &Finding) -> Option<Remedy> {
     let line = Line::of(text, finding.line)?;
     let value = line.value.trim_end();
@@ -152,7 +152,7 @@ fn braces(text: &str, finding: &Finding) -> Option<Remedy> {
     })
 }
 
-/// `${{ … }}` among the values of `{ … }` or `[ … ]`, where its braces and commas are signs of YAML.
+/// `${{ … }}` inside `{ … }` or `[ … ]`, where YAML interprets its braces and commas.
 fn template(text: &str, finding: &Finding) -> Option<Remedy> {
     let line = Line::of(text, finding.line)?;
     let mut changes = Vec::new();
@@ -182,7 +182,7 @@ fn template(text: &str, finding: &Finding) -> Option<Remedy> {
     })
 }
 
-/// A text that YAML would read otherwise, such as one with `: ` in it.
+/// An unquoted text that YAML reads differently, such as one that contains `: `.
 fn value(text: &str, finding: &Finding) -> Option<Remedy> {
     let line = Line::of(text, finding.line)?;
     let value = line.value.trim_end();
@@ -203,7 +203,7 @@ fn in_quotes(text: &str) -> Option<String> {
     (!text.contains('\\')).then(|| format!("{quote}{text}{quote}"))
 }
 
-/// A text that is not too long for a suggestion.
+/// A text, shortened for a suggestion.
 fn cut(text: &str) -> String {
     const CHARS_MAX: usize = 60;
     match text.char_indices().nth(CHARS_MAX) {
@@ -212,13 +212,13 @@ fn cut(text: &str) -> String {
     }
 }
 
-/// A line that gives a key its value.
+/// A line of the form `key: value`.
 struct Line<'a> {
     key: &'a str,
     value: &'a str,
-    /// Where in the text the value begins.
+    /// The offset of the value in the whole text.
     value_at: usize,
-    /// The next line stands farther in: the value is not all on this one.
+    /// Whether the next line is indented deeper, so that the value continues there.
     goes_on: bool,
 }
 

@@ -14,38 +14,38 @@ use midex_domain::{
     finding::{Finding, Rule},
 };
 
-/// Whose a definition is. A nearer one hides a farther one of the same name.
+/// The source of a definition, nearest first. A definition hides those of the same name from farther sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
-    /// The directory named on the command line.
+    /// The directory that the command line names.
     Flag,
-    /// The directory of workflows that the environment names.
+    /// The workflow directory that the environment names.
     Registry,
-    /// The project's own.
+    /// The project's directory.
     Project,
-    /// The user's.
+    /// The user's directory.
     User,
-    /// Those that are part of midex.
+    /// Definitions that are part of midex.
     Shipped,
-    /// Agents of the project as hosts such as Claude Code have them, in its `.claude/agents/`.
+    /// Agents that the project keeps for hosts such as Claude Code, in its `.claude/agents/`.
     #[serde(rename = "project_host")]
     ProjectHost,
-    /// The user's own of that kind.
+    /// Agents that the user keeps for such hosts, in the home directory.
     #[serde(rename = "user_host")]
     UserHost,
 }
 
-/// Where hosts keep agents, in a project and in the user's home.
+/// Where hosts keep agents, relative to a project or to the home directory.
 const HOST_AGENTS: &str = ".claude/agents";
 
-/// Whether a file lies where hosts keep agents: it is written for them.
+/// Whether a file is in a host's agent directory, and so written for that host.
 pub(super) fn is_of_host(path: &Path) -> bool {
     format!("/{}", path.display()).contains(&format!("/{HOST_AGENTS}/"))
 }
 
 impl Source {
-    /// The words for them, nearest first.
+    /// The names of the sources, nearest first.
     pub const NAMES: &[&str] = &[
         "flag",
         "registry",
@@ -56,17 +56,17 @@ impl Source {
         "user_host",
     ];
 
-    /// The word for it.
+    /// The name of the source.
     pub fn as_str(self) -> &'static str {
         Self::NAMES[self as usize]
     }
 
-    /// Whether the project brings it.
+    /// Whether the source belongs to the project.
     pub fn is_of_project(self) -> bool {
         matches!(self, Self::Project | Self::ProjectHost)
     }
 
-    /// Whether its files are written for another program. They never take the name of one of ours.
+    /// Whether its files are written for a host. They never hide a definition of a midex source.
     pub(super) fn is_of_host(self) -> bool {
         self > Self::Shipped
     }
@@ -75,24 +75,24 @@ impl Source {
 /// A directory of definitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directory {
-    /// Whose it is.
+    /// The source that it belongs to.
     pub source: Source,
-    /// Where it is.
+    /// The path of the directory.
     pub path: PathBuf,
 }
 
 impl Directory {
-    /// A placeholder for files that lie in no directory, such as the shipped ones.
+    /// A placeholder for files outside any directory, such as those that are part of midex.
     pub(super) fn new(source: Source) -> Self {
         let path = PathBuf::new();
         Self { source, path }
     }
 
-    /// Where it lies, links resolved.
+    /// The real path of the directory, with links resolved.
     ///
     /// # Errors
-    /// It cannot be read; or it is one of the project's, and a link leads out of the project: a cloned repository makes no files
-    /// of its user definitions.
+    /// If the directory cannot be read; or if it is the project's and a link points out of the project, since a cloned
+    /// repository must not be able to claim other files of the user as its definitions.
     pub(super) fn real_path(&self) -> Result<PathBuf, Box<Finding>> {
         let real =
             |path: &Path| fs::canonicalize(path).map_err(|error| Box::new(unreadable(&error)));
@@ -120,17 +120,17 @@ impl Directory {
     }
 }
 
-/// The directories that definitions are read from, nearest first. The shipped ones follow always.
+/// The directories to read definitions from, nearest first. The definitions that are part of midex are always added.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sources {
-    /// Those of workflows.
+    /// The workflow directories.
     pub workflows: Vec<Directory>,
-    /// Those of agents.
+    /// The agent directories.
     pub agents: Vec<Directory>,
 }
 
 impl Sources {
-    /// All but those of the project.
+    /// All directories except those of the project.
     pub(super) fn without_project(mut self) -> Self {
         for directories in [&mut self.workflows, &mut self.agents] {
             directories.retain(|directory| !directory.source.is_of_project());
@@ -138,9 +138,8 @@ impl Sources {
         self
     }
 
-    /// The directories of the command line, then the project's, then the user's. Of those that are
-    /// only looked for, the ones that do not exist are left out; one that was named and does not
-    /// exist stays, and becomes a finding.
+    /// The directories of the command line, then of the project, then of the user. A default directory that does not
+    /// exist is left out. One that was named explicitly stays, and gets a finding if it does not exist.
     pub fn discover(
         flag_workflows: Option<&Path>,
         flag_agents: Option<&Path>,
@@ -150,27 +149,27 @@ impl Sources {
     }
 }
 
-/// The places where directories of definitions are looked for, whether they exist or not.
+/// The places where definition directories are looked for, whether they exist or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places {
-    /// The directory of workflows that the command line names.
+    /// The workflow directory that the command line names.
     pub flag_workflows: Option<PathBuf>,
-    /// The directory of agents that the command line names.
+    /// The agent directory that the command line names.
     pub flag_agents: Option<PathBuf>,
-    /// The directory of workflows that the environment names.
+    /// The workflow directory that the environment names.
     pub registry: Option<PathBuf>,
-    /// What the project's own configuration names.
+    /// The directories that the project's own configuration names.
     pub by_project: NamedByProject,
-    /// The project: its `workflows/` and `agents/`.
+    /// The project, with its `workflows/` and `agents/`.
     pub project: PathBuf,
-    /// The user's directory of midex: its `workflows/` and `agents/`.
+    /// The user's midex directory, with its `workflows/` and `agents/`.
     pub user: Option<PathBuf>,
-    /// The user's home, where hosts have agents of theirs.
+    /// The user's home directory, where hosts keep agents.
     pub home: Option<PathBuf>,
 }
 
 impl Places {
-    /// The places of the command line and of the project, and those of the user who runs this.
+    /// The places that the command line and the project determine, plus those of the user who runs this process.
     pub fn new(flag_workflows: Option<&Path>, flag_agents: Option<&Path>, project: &Path) -> Self {
         Self {
             flag_workflows: flag_workflows.map(Path::to_owned),
@@ -183,7 +182,7 @@ impl Places {
         }
     }
 
-    /// The directories that are there now, nearest first: see [`Sources::discover`].
+    /// The directories that exist now, nearest first: see [`Sources::discover`].
     pub fn sources(&self) -> Sources {
         Sources {
             workflows: distinct(self.workflows()),
@@ -191,7 +190,7 @@ impl Places {
         }
     }
 
-    /// Every directory that may be there one day.
+    /// Every directory that is looked for, including those that do not exist yet.
     pub(super) fn candidates(&self) -> impl Iterator<Item = Directory> {
         let all = self.workflows().chain(self.agents());
         all.map(|(source, path)| Directory { source, path })
@@ -232,19 +231,21 @@ impl Places {
     }
 }
 
-/// The user's directory of midex, where their definitions and their `midex.toml` lie; `None` where there is no home.
+/// The user's midex directory, which holds their definitions and their `midex.toml`. `None` if there is no home
+/// directory.
 pub fn user_dir() -> Option<PathBuf> {
     let base = choose_base_strategy().ok()?;
     Some(base.config_dir().join("midex"))
 }
 
-/// Removes repeated directories (the project may be the user's home): the first place counts.
+/// Removes repeated directories, such as when the project is the user's home directory. The first one is kept.
 fn distinct(directories: impl Iterator<Item = (Source, PathBuf)>) -> Vec<Directory> {
     let mut seen = Vec::new();
     let mut kept = Vec::new();
     for (source, path) in directories {
         let directory = Directory { source, path };
-        // A project's link to the user's directory must not hide that directory as a duplicate.
+        // `real_path` fails for a link out of the project, so a project that links to the user's directory cannot hide
+        // it as a duplicate.
         let real = directory.real_path().ok();
         let met = real.as_ref().is_some_and(|real| seen.contains(real));
         let is_led_to = source.is_of_host() && real.is_none();
@@ -257,7 +258,7 @@ fn distinct(directories: impl Iterator<Item = (Source, PathBuf)>) -> Vec<Directo
     kept
 }
 
-/// That something cannot be read.
+/// The finding for a file or directory that cannot be read.
 pub(super) fn unreadable(error: &io::Error) -> Finding {
     let message = format!("it cannot be read: {}", plain(error));
     Finding::of_file(Rule::Unreadable, message)

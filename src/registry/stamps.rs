@@ -1,4 +1,4 @@
-//! Tells whether files of definitions changed by what the file system says of them: no file is opened.
+//! Detects changes of definition files from file metadata, without opening any file.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -10,15 +10,15 @@ use super::{Directory, files};
 use midex_domain::limits;
 use midex_folder::Stamp;
 
-/// The stamps of all files and directories that a load would look at, by path. Nothing stands where nothing is.
+/// The stamps of all files and directories that a load would read, by path. `None` for a path that does not exist.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Stamps(BTreeMap<PathBuf, Option<Stamp>>);
 
 impl Stamps {
-    /// Looks at these directories and what lies in them. A link out of a directory is not followed, as no load follows it.
+    /// Collects the stamps below these directories. Like a load, does not follow links that point out of a directory.
     pub(super) fn of(directories: impl Iterator<Item = Directory>) -> Self {
         let mut stamps = BTreeMap::new();
-        // A link may lead back to a directory above it.
+        // Track visited directories, since a link may point back to an ancestor.
         let mut seen = HashSet::new();
         for directory in directories {
             let root = directory.real_path().ok();
@@ -41,7 +41,7 @@ impl Stamps {
     }
 }
 
-/// The metadata of the file at this path; of the link itself if it leads out of `root`.
+/// The metadata of the file at this path, following a link only if its target is inside `root`.
 fn metadata(path: &Path, root: Option<&Path>) -> Option<Metadata> {
     let own = fs::symlink_metadata(path).ok()?;
     let is_inside = |real: PathBuf| root.is_some_and(|root| real.starts_with(root));
@@ -57,7 +57,7 @@ fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
     entries.filter(may_define).map(|entry| entry.path())
 }
 
-/// Whether it is a file that defines something, or may be a directory of such files.
+/// Whether the entry is a definition file, or may be a directory of such files.
 fn may_define(entry: &DirEntry) -> bool {
     let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
     !files::is_hidden(&entry.file_name()) && (!is_file || files::is_definition_file(&entry.path()))

@@ -1,4 +1,4 @@
-//! Starting files: definitions that are sound as they are, with comments that say what else there is.
+//! Starter files: valid definitions, with comments that describe further options.
 
 use std::fmt::Write;
 
@@ -18,12 +18,12 @@ pub struct Template {
     name: String,
     format: Format,
     description: String,
-    /// The text, where it is a copy of another definition.
+    /// The text, if the definition is a copy of another one.
     copy: Option<String>,
 }
 
 impl Template {
-    /// A workflow.
+    /// A starter workflow.
     pub fn workflow(name: &WorkflowName, format: Format) -> Self {
         Self {
             kind: Kind::Workflow,
@@ -34,7 +34,7 @@ impl Template {
         }
     }
 
-    /// An agent.
+    /// A starter agent.
     pub fn agent(name: &AgentName) -> Self {
         Self {
             kind: Kind::Agent,
@@ -45,7 +45,7 @@ impl Template {
         }
     }
 
-    /// A workflow with the text of another one, in which it is named already.
+    /// A copy of another workflow. Its text contains the new name already.
     pub(super) fn copy(name: &WorkflowName, format: Format, text: String) -> Self {
         Self {
             copy: Some(text),
@@ -53,7 +53,7 @@ impl Template {
         }
     }
 
-    /// Gives it a description: one line of at most [`limits::DESCRIPTION_BYTES_MAX`].
+    /// Sets the description: one line of at most [`limits::DESCRIPTION_BYTES_MAX`].
     pub fn describe(self, description: &str) -> Result<Self> {
         let fault = if description.trim().is_empty() {
             "is empty".to_owned()
@@ -73,7 +73,7 @@ impl Template {
         Err(error.with_action("Give a --description of one line, or none"))
     }
 
-    /// What it defines.
+    /// The kind of definition.
     pub fn kind(&self) -> Kind {
         self.kind
     }
@@ -83,12 +83,12 @@ impl Template {
         &self.name
     }
 
-    /// How it is written.
+    /// The file format.
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// The name of its file: that of the definition, if it can be the name of a file.
+    /// The file name: the name of the definition, if it is a valid file name.
     pub fn file_name(&self) -> Result<String> {
         files::name_of_new(&self.name, self.format.extension())
     }
@@ -147,7 +147,7 @@ impl Template {
     }
 }
 
-/// A text as a YAML value on one line: plain where nothing could be read into it, else in quotes.
+/// A text as a YAML scalar on one line: plain if it cannot be misread, otherwise in quotes.
 fn scalar(text: &str) -> String {
     if is_plain(text) {
         return text.to_owned();
@@ -156,7 +156,7 @@ fn scalar(text: &str) -> String {
     for letter in text.chars() {
         match letter {
             '"' | '\\' => quoted.extend(['\\', letter]),
-            // What is no printable character to YAML, or a line end to some readers.
+            // Characters that YAML does not count as printable, or that some readers treat as line ends.
             '\0'..='\u{1f}'
             | '\u{7f}'..='\u{9f}'
             | '\u{2028}'
@@ -172,8 +172,8 @@ fn scalar(text: &str) -> String {
     quoted + "\""
 }
 
-/// Whether a text is itself to every reader of YAML: words of ASCII letters, digits and a few signs
-/// that mean nothing, and not a word for a boolean, for nothing or for a number.
+/// Whether every YAML reader reads the text as itself: only ASCII letters, digits and a few characters without special
+/// meaning, and not a word for a boolean, null or a number.
 fn is_plain(text: &str) -> bool {
     const TAKEN: &[&str] = &[
         "true", "false", "yes", "no", "on", "off", "y", "n", "null", "nan", "inf", "infinity",

@@ -1,4 +1,4 @@
-//! Checking files for their author: the files that are named, or all that would be loaded.
+//! Checks definition files for their authors: the named files, or all files that would be loaded.
 
 use std::{
     borrow::Cow,
@@ -35,32 +35,31 @@ pub enum Kind {
     Agent,
 }
 
-/// A file that was checked.
+/// The result of checking a file.
 #[derive(Clone, Debug)]
 pub struct FileReport {
-    /// Its path, for people.
+    /// The path of the file, for people.
     pub path: String,
-    /// What it defines.
+    /// The kind of definition in the file.
     pub kind: Kind,
-    /// The name it gives; else the file's.
+    /// The name that the file states, or else its file name.
     pub name: String,
-    /// Its text, for showing the findings in.
+    /// The text of the file, for showing excerpts with the findings.
     pub text: String,
-    /// Everything that is wrong with it.
+    /// All findings, warnings included.
     pub findings: Vec<Finding>,
 }
 
 impl FileReport {
-    /// Whether the file cannot be used: it has more than warnings.
+    /// Whether the file has errors, so that it cannot be used.
     pub fn is_broken(&self) -> bool {
         is_broken(&self.findings)
     }
 }
 
-/// Checks the files and directories named by `paths`; if there are none, everything that `registry`
-/// was loaded from and what is part of midex. Agents that lie beside a named directory, in its
-/// `agents/` or in the one next to it, count as known; so do the workflows in the directory of a named file, for those that
-/// extend them.
+/// Checks the files and directories in `paths`. If there are none, checks everything that `registry` was loaded from
+/// and all that is part of midex. Agents in the `agents/` directory inside or next to a named directory count as known.
+/// Workflows in the directory of a named file can be extended by it.
 pub fn validate(paths: &[PathBuf], registry: &Registry) -> Result<Vec<FileReport>> {
     let mut agents = known(&registry.agents);
     if paths.is_empty() {
@@ -82,8 +81,8 @@ pub fn validate(paths: &[PathBuf], registry: &Registry) -> Result<Vec<FileReport
         .collect())
 }
 
-/// Loads one named file as a workflow, with its report; `None` if the report has errors. Agents count as known as for
-/// [`validate`].
+/// Loads one named file as a workflow, with its report. The workflow is `None` if the report has errors. Known agents
+/// are as in [`validate`].
 pub fn workflow_file(path: &Path, registry: &Registry) -> Result<(FileReport, Option<Workflow>)> {
     let real = real(path)?;
     let mut agents = known(&registry.agents);
@@ -96,7 +95,7 @@ pub fn workflow_file(path: &Path, registry: &Registry) -> Result<(FileReport, Op
     Ok((report(Kind::Workflow, loaded), workflow))
 }
 
-/// Checks a text as a file of this name, against the agents of `registry` and the abilities that it was loaded for.
+/// Checks a text as if it were a file of this name, against the agents and the abilities of `registry`.
 pub fn check_text(name: &str, text: &str, registry: &Registry) -> (Option<Workflow>, Vec<Finding>) {
     let file = File::of(PathBuf::from(name), text.to_owned());
     let agents = known(&registry.agents);
@@ -104,7 +103,7 @@ pub fn check_text(name: &str, text: &str, registry: &Registry) -> (Option<Workfl
     (loaded.value, loaded.findings)
 }
 
-/// These agents and bases, and what the server does that the registry was loaded for.
+/// The context of a check: these agents and bases, and the abilities of the registry.
 fn beside<'a>(agents: &'a Agents, registry: &'a Registry, bases: &'a dyn Bases) -> Beside<'a> {
     Beside {
         bases,
@@ -112,7 +111,7 @@ fn beside<'a>(agents: &'a Agents, registry: &'a Registry, bases: &'a dyn Bases) 
     }
 }
 
-/// The files of workflows in the directory of a file.
+/// The workflow files in the directory of a file.
 fn siblings(path: &Path) -> Vec<File> {
     let directory = path.parent().map(|parent| match parent.as_os_str() {
         here if here.is_empty() => Path::new("."),
@@ -154,7 +153,7 @@ fn everything(registry: &Registry, agents: &Agents) -> Vec<FileReport> {
         .iter()
         .map(|(_, files)| (Kind::Workflow, files.clone()));
     let personas = levels(&sources.agents, &["md"], shipped::AGENTS)
-        // What is written for another program is not for its user to mend.
+        // Skip files written for hosts, since they are not the user's to fix here.
         .filter(|(directory, _)| !directory.source.is_of_host())
         .map(|(_, files)| (Kind::Agent, files))
         .collect::<Vec<_>>();
@@ -166,15 +165,15 @@ fn everything(registry: &Registry, agents: &Agents) -> Vec<FileReport> {
         .collect()
 }
 
-/// Files that are checked together: of one name there may be one.
+/// Files that are checked together; each name may occur once.
 struct Group {
     files: Vec<(Kind, File)>,
-    /// Where the agents lie that these files may name.
+    /// The directory of the agents that these files may refer to.
     agents: Option<PathBuf>,
 }
 
 impl Group {
-    /// The workflows that its files may extend: its own, and beside a file that was named alone those of its directory.
+    /// The workflows that the files may extend: those of the group, or for a single named file those of its directory.
     fn workflows(&self) -> Vec<File> {
         match &self.files[..] {
             [(Kind::Workflow, file)] => siblings(&file.path),
@@ -211,7 +210,7 @@ fn directory_group((source, path): (Source, &Path), agents: &Path) -> Group {
     Group {
         files: files
             .map(|file| (kind(&file.path, &file.text), file))
-            // Beside personas other files may lie: only Markdown can be one.
+            // Other files may be next to personas, but only a Markdown file can be one.
             .filter(|(kind, file)| *kind == Kind::Workflow || files::extension(&file.path) == "md")
             .collect(),
         agents: agents.is_dir().then(|| agents.to_owned()),
@@ -225,7 +224,7 @@ fn directory_files(source: Source, path: &Path, extensions: &[&str]) -> Vec<File
     files
 }
 
-/// A file that was named: it is checked whatever it is called, if it is of a kind that midex reads.
+/// Reads a file that was named explicitly. Any file name is accepted, but the extension must be one that midex reads.
 fn read_named(path: &Path) -> File {
     let mut file = files::read(path, limits::DEFINITION_BYTES_MAX);
     if file.trouble.is_none() && !is_definition_file(path) {
@@ -236,7 +235,7 @@ fn read_named(path: &Path) -> File {
     file
 }
 
-/// The directory says what a file is; failing that, its keys do.
+/// The kind of a file: from the nearest directory called `agents` or `workflows`, or else from its keys.
 fn kind(path: &Path, text: &str) -> Kind {
     let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let named =
@@ -265,7 +264,7 @@ fn kind(path: &Path, text: &str) -> Kind {
     })
 }
 
-/// The `agents/` in a file's directory, or beside it or a directory above it, nearest first.
+/// The nearest `agents/` directory: in the file's directory, or in one of the two directories above it.
 fn agents_beside(real: &Path) -> Option<PathBuf> {
     real.ancestors()
         .skip(1)

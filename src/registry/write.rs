@@ -1,5 +1,5 @@
-//! Saves, renames and deletes the files of workflows. The text on disk is the text that was sent; an id has one file in the
-//! directory; and of two writers who saw one version exactly one wins, whichever processes they are in.
+//! Saves, renames and deletes workflow files. The text is stored byte for byte, an id has one file in the directory,
+//! and of two concurrent writers with the same expected version exactly one succeeds, even across processes.
 
 mod held;
 mod refusal;
@@ -19,18 +19,19 @@ use midex_domain::{
 };
 use midex_folder::Existing;
 
-/// A text to be saved, and what it may take the place of.
+/// A save request.
 #[derive(Clone, Debug)]
 pub struct Save {
-    /// The text, and how it is written.
+    /// The text and its format.
     pub manifest: Manifest,
-    /// Whether it may replace a file that the caller has not seen, as that was when the save began.
+    /// Whether the save may replace a file without an expected version. The file must still be the one that was there
+    /// when the save began.
     pub overwrite: bool,
-    /// The version of the file that it may replace.
+    /// The version of the file that the save may replace.
     pub expected_version: Option<String>,
 }
 
-/// What came of a save.
+/// The result of a save.
 #[derive(Debug, Serialize)]
 pub struct Saved {
     workflow_id: String,
@@ -44,7 +45,7 @@ pub struct Saved {
     sync: Counts,
 }
 
-/// What came of a change of name.
+/// The result of a rename.
 #[derive(Debug, Serialize)]
 pub struct Renamed {
     workflow_id: String,
@@ -56,7 +57,7 @@ pub struct Renamed {
     sync: Counts,
 }
 
-/// What is deleted, or would be.
+/// The result of a delete, or of its preview.
 #[derive(Clone, Debug, Serialize)]
 pub struct Deleted {
     /// The id of the workflow.
@@ -68,7 +69,7 @@ pub struct Deleted {
     sync: Counts,
 }
 
-/// What there is after a change.
+/// The number of workflows and workflow commands after a change.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Counts {
     workflow_count: usize,
@@ -85,11 +86,11 @@ impl Counts {
     }
 }
 
-/// Saves a workflow into `target`, which is made if need be. Blocks.
+/// Saves a workflow into `target`, which is created if necessary. Blocks.
 ///
 /// # Errors
-/// `WORKFLOW_VALIDATION_FAILED` with every violation; `IDENTIFIER_INVALID`; `WORKFLOW_ALREADY_EXISTS`, `VERSION_CONFLICT`,
-/// `WORKFLOW_NOT_WRITABLE`, `SERVER_BUSY`, `FILE_UNUSABLE`. Nothing is written then.
+/// `WORKFLOW_VALIDATION_FAILED` with every violation; `IDENTIFIER_INVALID`; `WORKFLOW_ALREADY_EXISTS`,
+/// `VERSION_CONFLICT`, `WORKFLOW_NOT_WRITABLE`, `SERVER_BUSY`, `FILE_UNUSABLE`. Nothing is written in these cases.
 pub fn save(definitions: &Definitions, target: &Directory, save: &Save) -> Result<Saved> {
     let registry = definitions.current();
     let examined = registry.examine(&save.manifest);
@@ -103,7 +104,7 @@ pub fn save(definitions: &Definitions, target: &Directory, save: &Save) -> Resul
     }
     check_id(id)?;
     if !target.path.exists() {
-        // Nothing is made for what is refused.
+        // Refuse before the directory is created, so that a refused save leaves nothing behind.
         refuse_replacing(id, registry.workflow(id), &target.path, save)?;
     }
     held::opened(target)?;
@@ -129,8 +130,8 @@ pub fn save(definitions: &Definitions, target: &Directory, save: &Save) -> Resul
     })
 }
 
-/// Puts the text in the place of the file that has its id. With another format that file goes: an id has one.
-/// A save without a version replaces the file only if it still is the one `seen` at its beginning.
+/// Replaces the file that has the id of the workflow. If the format differs, the old file is removed, since an id has
+/// one file. Without an expected version, the file must still be the one `seen` when the save began.
 fn replace(held: &Held, seen: Option<&Held>, id: &str, save: &Save) -> Result<PathBuf> {
     let seen = seen.filter(|_| save.overwrite).map(Held::version);
     match save.expected_version.as_ref().or(seen.as_ref()) {
@@ -158,7 +159,7 @@ fn replace(held: &Held, seen: Option<&Held>, id: &str, save: &Save) -> Result<Pa
     Ok(path)
 }
 
-/// Refuses to replace what is not in the directory.
+/// Refuses a save that would replace a file which is not in the target directory.
 fn refuse_replacing(
     id: &str,
     elsewhere: Option<&WorkflowEntry>,
@@ -186,8 +187,8 @@ fn create(room: &Room, id: &str, save: &Save) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Gives a workflow of `target` another id, in its text and as the name of its file. Blocks. The text changes first, in its
-/// place: whoever is killed between leaves one workflow, of the new id.
+/// Gives a workflow of `target` another id, in its text and in its file name. Blocks. The text is changed first, in
+/// place, so a crash in between leaves one workflow with the new id.
 ///
 /// # Errors
 /// As [`save`], and `WORKFLOW_NOT_FOUND`.
@@ -242,7 +243,7 @@ pub fn deletable(
     let room = Room::open(definitions, target);
     let room = room.map_err(|error| match registry.workflow(id) {
         Some(entry) => refusal::not_writable(entry, &target.path),
-        // Nothing lies in a directory that is not there.
+        // The directory does not exist, so it holds no workflow.
         None if !target.path.exists() => registry.no_such_id(id),
         None => error,
     })?;
@@ -250,7 +251,7 @@ pub fn deletable(
     Ok(deleted(id, &held, &registry))
 }
 
-/// Deletes the file of a workflow of `target`. Blocks.
+/// Deletes the file of a workflow in `target`. Blocks.
 ///
 /// # Errors
 /// `WORKFLOW_NOT_FOUND`, `WORKFLOW_NOT_WRITABLE`, `VERSION_CONFLICT`, `SERVER_BUSY`, `FILE_UNUSABLE`.
@@ -275,21 +276,21 @@ fn deleted(id: &str, held: &Held, registry: &Registry) -> Deleted {
     }
 }
 
-/// The directory, locked, and the file in it that has this id.
+/// Locks the directory, and finds the file in it that has this id.
 fn open(
     definitions: &Definitions,
     target: &Directory,
     id: &str,
     expected_version: Option<&str>,
 ) -> Result<(Room, Held)> {
-    // Nothing is locked for what is not there.
+    // Check first without the lock, since taking it would create the directory.
     deletable(definitions, target, id, expected_version)?;
     let room = Room::locked(definitions, target)?;
     let held = seen(&room, id, expected_version)?;
     Ok((room, held))
 }
 
-/// The file that has this id, if it is the one that the caller has seen.
+/// The file that has this id, if it has the version that the caller expects.
 fn seen(room: &Room, id: &str, expected_version: Option<&str>) -> Result<Held> {
     let Some(held) = room.held(id)? else {
         return Err(match (room.elsewhere(id), expected_version) {
@@ -306,17 +307,17 @@ fn seen(room: &Room, id: &str, expected_version: Option<&str>) -> Result<Held> {
     }
 }
 
-/// Refuses an id that cannot be the name of a file wherever the file may be taken.
+/// Refuses an id that is not a portable file name.
 fn check_id(id: &str) -> Result<()> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    // Readers of definitions pass over files whose names begin with a line or a dot.
+    // Readers skip files whose names begin with an underscore or a dot.
     if id.is_empty() || id.starts_with(['.', '-', '_']) || !id.chars().all(fits) {
         return Err(refusal::identifier(id));
     }
     Ok(())
 }
 
-/// A warning where the saved file is not the one that counts.
+/// A warning if another file of this id hides the saved one.
 fn hidden_by(registry: &Registry, id: &str, path: &Path) -> Option<Finding> {
     let nearer = registry
         .workflow(id)
@@ -328,7 +329,7 @@ fn hidden_by(registry: &Registry, id: &str, path: &Path) -> Option<Finding> {
     Some(Finding::of_file(Rule::ShadowedName, message))
 }
 
-/// Where a workflow lies, in words.
+/// The location of a workflow, in words.
 fn place(entry: &WorkflowEntry) -> String {
     match &entry.path {
         Some(path) => format!("`{}` ({})", path.display(), entry.source.as_str()),
@@ -337,13 +338,13 @@ fn place(entry: &WorkflowEntry) -> String {
 }
 
 impl Manifest {
-    /// The name of the file of a workflow of this id.
+    /// The name of the file for this id.
     fn file_name(&self, id: &str) -> String {
         format!("{id}.{}", self.format.extension())
     }
 }
 
-/// The name of a file as text, for people.
+/// A file name as text, for messages.
 fn shown(name: &OsStr) -> String {
     name.display().to_string()
 }

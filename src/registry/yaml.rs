@@ -1,5 +1,5 @@
-//! YAML and JSON into a tree with places. The only module that names the YAML library: booleans are
-//! strict (`off` and `no` are texts), budgets are small, and a syntax error is a finding.
+//! Parses YAML and JSON into a tree with source places. The only module that uses the YAML library. Booleans are strict
+//! (`off` and `no` are texts), budgets are small, and a syntax error becomes a finding.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ use midex_domain::{
     node::{Content, Entry, Node},
 };
 
-/// The document that `text` holds; empty text is an empty mapping.
+/// Parses a YAML document. Empty text is an empty mapping.
 pub(super) fn parse(text: &str) -> Result<Node, Box<Finding>> {
     let read = |text: &str| {
         let value = read(text).map_err(|error| Box::new(syntax(text, &error)))?;
@@ -44,7 +44,7 @@ fn document(text: &str, value: Spanned<Loose>) -> Result<Node, Box<Finding>> {
     Ok(node)
 }
 
-/// The same for JSON. Its own parser is asked first: it knows what JSON forbids and YAML allows.
+/// Parses a JSON document. `serde_json` runs first, since it refuses what JSON forbids but YAML allows.
 pub(super) fn parse_json(text: &str) -> Result<Node, Box<Finding>> {
     let value: serde_json::Value = serde_json::from_str(text).map_err(|error| {
         let (line, column) = (error.line().max(1), error.column().max(1));
@@ -57,13 +57,14 @@ pub(super) fn parse_json(text: &str) -> Result<Node, Box<Finding>> {
     })?;
     match read(text) {
         Ok(value) => document(text, value),
-        // JSON writes some characters as YAML cannot read them: such a text only loses its places.
+        // JSON writes some characters as surrogate escapes that the YAML reader cannot parse. Such a text is accepted,
+        // but has no places.
         Err(_) if has_surrogates(text) && fits(&value) => Ok(without_places(value)),
         Err(error) => Err(Box::new(syntax(text, &error))),
     }
 }
 
-/// The finding for what other readers of JSON allow: a comment, or a comma before the end.
+/// The finding for syntax that only lenient JSON readers accept: a comment, or a trailing comma.
 fn json_slip(text: &str, at: Place) -> Option<Finding> {
     let (before, rest) = text.split_at_checked(at.start)?;
     let (at, message, hint) = if rest.starts_with("//") || rest.starts_with("/*") {
@@ -79,7 +80,7 @@ fn json_slip(text: &str, at: Place) -> Option<Finding> {
     Some(Finding::new(Rule::Syntax, "", at, message).suggest(hint.to_owned()))
 }
 
-/// Whether `text` holds an escape of a surrogate, as JSON writes characters beyond 16 bits.
+/// Whether `text` contains a surrogate escape, which JSON uses for characters beyond U+FFFF.
 fn has_surrogates(text: &str) -> bool {
     text.match_indices("\\u").any(|(at, _)| {
         let digits = text.get(at + 2..at + 4).map(str::to_ascii_lowercase);
@@ -125,7 +126,7 @@ fn options() -> Options {
             max_total_replayed_events: limits::YAML_ALIAS_EVENTS_MAX,
             max_replay_stack_depth: 16,
         },
-        // The reader of drafts reports them all, with their places.
+        // Pass duplicates through: the draft reader reports all of them with their places.
         duplicate_keys: DuplicateKeyPolicy::PassThrough,
         merge_keys: MergeKeyPolicy::Merge,
         strict_booleans: true,
@@ -133,7 +134,7 @@ fn options() -> Options {
     }
 }
 
-/// A value as the library hands it over, with the library's own locations.
+/// A value as the YAML library returns it, with the library's locations.
 enum Loose {
     Null,
     Bool(bool),
@@ -247,7 +248,7 @@ fn tree(text: &str, spanned: Spanned<Loose>) -> Result<Node, Box<Finding>> {
     Ok(Node { content, place })
 }
 
-/// A number by YAML's core schema: the library accepts more notations as numbers than that does.
+/// Interprets a number by YAML's core schema. The library accepts more notations as numbers than that schema does.
 fn numeric(number: Number, written: String, place: Place) -> Result<Content, Box<Finding>> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_+-.:".contains(c);
     if !written.chars().all(is_plain) {
@@ -284,7 +285,7 @@ fn numeric(number: Number, written: String, place: Place) -> Result<Content, Box
     }
 }
 
-/// A whole number that would be kept as another one.
+/// The finding for an integer that is too large to be stored exactly.
 fn too_large(written: &str, place: Place) -> Finding {
     let message =
         format!("the whole number `{written}` is too large: it could not be kept as it is");
@@ -310,18 +311,18 @@ fn entry(text: &str, key: Spanned<Loose>, value: Spanned<Loose>) -> Result<Entry
         return Err(Box::new(finding));
     }
     let mut value = tree(text, value)?;
-    // A key without a value has no place of its own: it is shown at the key.
+    // A key without a value has no place for the value, so use the place of the key.
     if value.content == Content::Null && value.place.end <= value.place.start {
         value.place = place;
     }
     Ok(Entry { key, place, value })
 }
 
-/// The finding for a value that begins with `!`: a tag, which takes the word from the text.
+/// The finding for a value that begins with `!`: YAML reads it as a tag, and drops the word from the text.
 fn tag(text: &str, key: &str, place: Place) -> Option<Finding> {
     let rest = text.get(place.end..)?;
     let value = rest.trim_start().strip_prefix(':')?.trim_start();
-    // Most values begin otherwise, and a line may be long.
+    // Check the first character before scanning the line, since lines may be long.
     let value = value
         .strip_prefix('!')
         .map(|_| value)?
@@ -329,7 +330,7 @@ fn tag(text: &str, key: &str, place: Place) -> Option<Finding> {
         .next()?
         .trim_end();
     let word = value.trim_start_matches('!');
-    // Tags of YAML itself have two.
+    // The standard tags of YAML begin with `!!`.
     let is_known = value.starts_with("!!")
         && word
             .split(' ')
@@ -344,7 +345,7 @@ fn tag(text: &str, key: &str, place: Place) -> Option<Finding> {
     if !["if", "when", "until"].contains(&key) {
         return Some(finding.suggest("put the text in quotes".to_owned()));
     }
-    // In braces the next entry, or their end, follows.
+    // In a flow mapping, the value ends at the next comma or brace.
     let meant = word.split([',', '}']).next().unwrap_or_default().trim();
     let finding = finding.suggest(format!("write `not {meant}`"));
     Some(finding.raw(Some(start), format!("!{meant}"), format!("not {meant}")))

@@ -1,4 +1,4 @@
-//! The use cases that every face shares. Opens everything and owns the shutdown.
+//! The use cases that MCP and the command line share. Opens the store and shuts everything down in order.
 
 mod author;
 #[cfg(feature = "catalog")]
@@ -62,8 +62,8 @@ use midex_registry::{Definitions, Registry};
 
 pub use midex_engine::store::{busy, holder};
 
-/// A running midex as one of its callers has it: the caller's project and definitions, and the one engine that
-/// all callers share. Cheap to clone.
+/// A running midex, as one caller sees it: the caller's project and definitions, plus the engine that all callers
+/// share. Cheap to clone.
 #[derive(Clone)]
 pub struct App {
     host: Arc<Host>,
@@ -76,37 +76,38 @@ pub struct App {
     by: By,
 }
 
-/// What all callers share.
+/// State that all callers share.
 struct Host {
     options: Options,
-    /// Whether a call may open the store.
+    /// Whether a call opens the store if it is not open yet. False for processes that first have to own the data
+    /// directory.
     opens_itself: bool,
     engine: Mutex<Slot>,
-    /// Whether the last try to open the store succeeded; nothing before the first one.
+    /// Whether the last attempt to open the store succeeded. `None` before the first attempt.
     opened: watch::Sender<Option<bool>>,
     stopping: CancellationToken,
     changes: Notifier,
     environments: Environments,
     definitions: Arc<DefinitionCache>,
     large_reads: Semaphore,
-    /// Turns to read the documents of catalogs from files.
+    /// Limits how many threads read catalog documents from files at the same time.
     #[cfg(feature = "catalog")]
     document_reads: Arc<Semaphore>,
-    /// The user's catalogs, where the program brings no operations of its own.
+    /// The user's catalogs. `None` if the embedding program supplies its own operations, or there is no home directory.
     #[cfg(feature = "catalog")]
     catalogs: Option<Arc<Catalogs>>,
 }
 
-/// What was going on in a project.
+/// The open executions of a project, as a resuming client sees them.
 #[derive(Clone, Debug)]
 pub enum OpenWork {
-    /// What to do in the only execution that is open.
+    /// Exactly one execution is open: its current step.
     One(Box<CurrentStep>),
-    /// Several, or none.
+    /// No execution is open, or several are.
     Several(Resumed),
 }
 
-/// The execution that may have been meant by an id that there is not.
+/// Suggests reading the open execution whose id is nearest to an unknown id.
 const NEAREST: NextCall = read(
     address!("current_step/{nearest}"),
     "if that is the one meant; execution.list shows all",
@@ -122,19 +123,21 @@ impl fmt::Debug for App {
 }
 
 impl App {
-    /// Reads nothing yet: the first call that needs the definitions loads them, and the first that needs the store opens it.
+    /// Creates an app without reading anything. The first call that needs definitions loads them; the first call that
+    /// needs the store opens it.
     pub fn new(config: Config, clock: Arc<dyn Clock>, ids: Arc<dyn IdSource>) -> Self {
         Self::with(Options::new(config, clock, ids))
     }
 
-    /// The same for a program that brings something of its own. What the server does itself goes on as soon as the store
-    /// is open: a program that has such work opens it at its start ([`App::open`]).
+    /// Like [`App::new`], with the activities, operations and other options of an embedding program. Background work
+    /// (timers, activities) resumes only once the store is open, so a program that has such work calls [`App::open`] at
+    /// start-up.
     pub fn with(options: Options) -> Self {
         Self::made(options, true)
     }
 
-    /// The same for a process that must own its directory before the store is opened: calls wait for
-    /// [`App::open_owned`], for [`limits::OWNED_WITHIN`] at most.
+    /// Like [`App::with`], for a process that must own its data directory before the store is opened. Calls wait for
+    /// [`App::open_owned`], at most [`limits::OWNED_WITHIN`].
     pub fn waiting(options: Options) -> Self {
         Self::made(options, false)
     }
@@ -186,8 +189,8 @@ impl App {
         .claimed()
     }
 
-    /// The same midex for a caller with other definitions, another project and an environment of its own. Callers with the
-    /// same directories share their definitions.
+    /// The same app for a caller with its own directories, project and environment. Callers with equal directories
+    /// share one set of definitions.
     #[must_use]
     pub fn for_caller(&self, caller: &Config, environment: Environment) -> Self {
         let directories = caller.directories();
@@ -204,24 +207,24 @@ impl App {
         .claimed()
     }
 
-    /// What the caller allowed is what executions of its project see from now on.
+    /// Makes the caller's environment the one that executions of its project read from now on.
     fn claimed(self) -> Self {
         let environments = &self.host.environments;
         environments.set(&self.project(), self.environment.clone());
         self
     }
 
-    /// What it was told.
+    /// The configuration of the process.
     pub fn config(&self) -> &Config {
         &self.host.options.config
     }
 
-    /// The definitions as they stand, those on disk included.
+    /// The current definitions, including changes on disk.
     pub async fn registry(&self) -> Result<Arc<Registry>> {
         self.look_into_files(Definitions::current).await
     }
 
-    /// The same for what is worked out of them, off the workers.
+    /// Runs `look` on the current definitions, off the async worker threads.
     pub async fn look_into_registry<T: Send + 'static>(
         &self,
         look: impl FnOnce(&Registry) -> T + Send + 'static,
@@ -230,7 +233,7 @@ impl App {
             .await
     }
 
-    /// What an execution of this workflow would follow now.
+    /// The definition that a new execution of this workflow would use.
     async fn definition(&self, name: &str) -> Result<Arc<Definition>> {
         self.definitions.find(name).await
     }
@@ -242,41 +245,42 @@ impl App {
         self.definitions.look(look).await
     }
 
-    /// The definitions, live.
+    /// The live definitions, which follow their files.
     pub fn definitions(&self) -> &Definitions {
         &self.definitions
     }
 
-    /// Whoever listens to executions. Listening opens no store.
+    /// The source of change notifications for executions. Subscribing does not open the store.
     pub fn changes(&self) -> &Notifier {
         &self.host.changes
     }
 
-    /// Waits for a turn to read much: [`limits::LARGE_READS_MAX`]. It lasts until the guard is dropped.
+    /// Acquires one of [`limits::LARGE_READS_MAX`] permits for a large read. The permit is held until the guard is
+    /// dropped.
     pub async fn large_read(&self) -> Option<SemaphorePermit<'_>> {
-        // Nobody closes it.
+        // `ok`: the semaphore is never closed, so acquiring does not fail.
         self.host.large_reads.acquire().await.ok()
     }
 
-    /// The time, as its executions have it.
+    /// The current time, from the clock that executions use.
     pub fn now(&self) -> Timestamp {
         self.host.options.clock.now()
     }
 
-    /// The activities that its program brings.
+    /// The names of the activities that the embedding program registers.
     pub fn activities(&self) -> BTreeSet<String> {
         let names = self.host.options.activities.names();
         names.map(str::to_owned).collect()
     }
 
-    /// Randomness, for correlation ids.
+    /// The source of random ids, used for correlation ids.
     pub fn ids(&self) -> &dyn IdSource {
         &*self.host.options.ids
     }
 
-    /// Answers once the store is open, and so this process owns its directory.
+    /// Waits until the store is open, which implies that this process owns its data directory.
     pub async fn opened(&self) {
-        // The sender lives in `self`.
+        // The error is impossible: `self` keeps the sender alive.
         let _ = self
             .host
             .opened
@@ -285,7 +289,7 @@ impl App {
             .await;
     }
 
-    /// Starts an execution (`workflow.start`), for the caller's project where `project` is `None`.
+    /// Starts an execution (`workflow.start`). The project is the caller's if `project` is `None`.
     pub async fn start(
         &self,
         workflow_name: &str,
@@ -300,7 +304,7 @@ impl App {
         Ok(advanced)
     }
 
-    /// The same for a definition in hand.
+    /// Like [`App::start`], for a definition that is already loaded.
     async fn start_of(
         &self,
         definition: Arc<Definition>,
@@ -312,14 +316,14 @@ impl App {
         self.check_trust(&definition).await?;
         #[cfg(feature = "catalog")]
         if self.host.catalogs.is_some() && definition.calls().next().is_some() {
-            // What its user has just changed of a catalog counts.
+            // Load the user's latest catalog changes before the start.
             self.catalog_set().await?;
         }
         let own = self.project();
         let project = project.unwrap_or_else(|| own.clone());
         let environments = &self.host.environments;
         if project == own {
-            // Of several windows of one project the one that starts it counts.
+            // If several clients have this project open, the one that starts the execution sets the environment.
             environments.set(&project, self.environment.clone());
         } else if !environments.claim(&project, &self.environment) {
             return Err(of_another_client(&project));
@@ -334,7 +338,7 @@ impl App {
         self.engine().await?.start(request).await
     }
 
-    /// Finishes a step (`workflow.next_step`).
+    /// Completes a step (`workflow.next_step`).
     pub async fn next_step(
         &self,
         token: &str,
@@ -343,7 +347,7 @@ impl App {
         self.engine().await?.advance(token, submission).await
     }
 
-    /// Moves an execution, and answers with where it stands then.
+    /// Applies a command to an execution and returns its new status.
     ///
     /// # Errors
     /// As [`midex_engine::Engine::command`].
@@ -355,15 +359,15 @@ impl App {
         self.engine().await?.command(id, command).await
     }
 
-    /// The project that stands for the commands of this caller's project, in lists of executions.
+    /// The project name under which lists of executions show the commands that this caller's project ran.
     pub fn commands_project(&self) -> String {
         format!("{}#commands", self.project())
     }
 
-    /// A page of executions, the one that moved last first.
+    /// A page of executions, most recently changed first.
     ///
     /// # Errors
-    /// `ARGUMENTS_INVALID` where a word of the request means nothing.
+    /// `ARGUMENTS_INVALID` if a filter or the cursor of the request is invalid.
     pub async fn list(&self, request: ListRequest) -> Result<Listing> {
         let project = if request.calls {
             Some(self.commands_project())
@@ -374,7 +378,8 @@ impl App {
         self.engine().await?.list(query).await
     }
 
-    /// What was going on in a project (`None`: the caller's own). Changes nothing, save that expired tokens are replaced.
+    /// The open executions of a project (`None`: the caller's own). Changes nothing, except that expired tokens are
+    /// replaced.
     pub async fn resumed(&self, project: Option<String>) -> Result<OpenWork> {
         let engine = self.engine().await?;
         let project = self.filter(project);
@@ -386,17 +391,18 @@ impl App {
         engine.resumed(project).await.map(OpenWork::Several)
     }
 
-    /// Lifts what a resume lifts of a pause, and answers with what to do now, whatever the state is.
+    /// Resumes the execution if it is paused or holds a step, then returns its current step. An execution that a resume
+    /// cannot move is returned as it is.
     pub async fn go_on(&self, id: &ExecutionId, reason: Option<String>) -> Result<CurrentStep> {
         let engine = self.engine().await?;
         let status = engine.status(id).await?;
-        // A step that is held waits for a resume while the others go on.
+        // A step that is held for a person needs a resume too, although the execution is still running.
         let is_held = |wait: &WaitView| wait.waits_for == PauseReason::OutputInvalid.as_str();
         if status.state == State::Paused.as_str() || status.waits.iter().any(is_held) {
             let lifecycle = Lifecycle::Resume;
             match engine.command(id, Change { lifecycle, reason }).await {
                 Ok(_) => {}
-                // Something else lifts it, or it has just been lifted: what is read says so.
+                // The pause ends in another way, or has just ended: the step that is read below says so.
                 Err(error) if is_of_state(error.code()) => {}
                 Err(error) => return Err(error),
             }
@@ -404,27 +410,27 @@ impl App {
         engine.current_step(id).await
     }
 
-    /// What to do now. Expired tokens are replaced.
+    /// The current step of an execution. Expired tokens are replaced.
     pub async fn current_step(&self, id: &ExecutionId) -> Result<CurrentStep> {
         self.current_step_for(id, Reader::Model).await
     }
 
-    /// The steps of an execution, in their order, with where each stands.
+    /// The steps of an execution in definition order, each with its state.
     pub async fn graph(&self, id: &ExecutionId) -> Result<GraphView> {
         self.engine().await?.graph(id).await
     }
 
-    /// The same in words for this reader.
+    /// Like [`App::current_step`], worded for this reader.
     pub async fn current_step_for(&self, id: &ExecutionId, reader: Reader) -> Result<CurrentStep> {
         self.engine().await?.current_step_for(id, reader).await
     }
 
-    /// Examines a portion of what is stored: see [`midex_engine::Engine::examine`].
+    /// Checks a portion of the stored data: see [`midex_engine::Engine::examine`].
     pub async fn examine(&self, from: Reached) -> Result<Examination> {
         self.engine().await?.examine(from).await
     }
 
-    /// Where an execution stands.
+    /// The status of an execution.
     pub async fn status(&self, id: &ExecutionId) -> Result<StatusView> {
         let status = self.engine().await?.status(id).await?;
         #[cfg(feature = "catalog")]
@@ -432,13 +438,13 @@ impl App {
         Ok(status)
     }
 
-    /// Where an execution stands, as the answer of a call that leads through it.
+    /// The status of an execution, in the form that start and next-step calls return.
     pub async fn standing(&self, id: &ExecutionId) -> Result<Advanced> {
         self.engine().await?.standing(id).await
     }
 
-    /// Where an execution stands once it has moved past the revision `since`, or after `timeout`; and whether it has
-    /// moved. Without `since` any move counts.
+    /// Waits until an execution has moved past the revision `since`, or `timeout` has passed. Returns its status and
+    /// whether it moved. Without `since`, waits for any change after the call.
     pub async fn wait(
         &self,
         id: &ExecutionId,
@@ -455,12 +461,12 @@ impl App {
         Ok((status, changed))
     }
 
-    /// The definition that an execution keeps.
+    /// The definition that is stored with an execution.
     pub async fn kept_definition(&self, id: &ExecutionId) -> Result<Arc<Definition>> {
         Ok(self.engine().await?.see(id).await?.definition)
     }
 
-    /// Every visit of every step, with outputs.
+    /// Every visit of every step, with its output.
     pub async fn history(&self, id: &ExecutionId) -> Result<Vec<HistoryRow>> {
         self.engine().await?.history(id).await
     }
@@ -486,7 +492,7 @@ impl App {
         engine.artifact(id, which, offset, limit).await
     }
 
-    /// The latest telemetry, oldest first.
+    /// The latest telemetry events, oldest first.
     pub async fn telemetry(
         &self,
         id: Option<&ExecutionId>,
@@ -496,8 +502,8 @@ impl App {
         self.engine().await?.telemetry(id, event_type, limit).await
     }
 
-    /// The same error, with what can be said of it from here: the execution that may have been meant, and what a command
-    /// of a person needs to reach this data directory.
+    /// Adds what only the app knows to an error: the nearest execution id for an unknown one, and the `--data-dir`
+    /// value for command lines that the error suggests.
     pub async fn explained(&self, error: Error) -> Error {
         match error.code() {
             Code::ExecutionNotFound => self.with_nearest(error).await,
@@ -511,7 +517,7 @@ impl App {
         }
     }
 
-    /// Names the open execution of the caller's project whose id is nearest to the one that was asked for.
+    /// Adds the open execution of the caller's project whose id is nearest to the requested one.
     async fn with_nearest(&self, error: Error) -> Error {
         let request = ListRequest {
             state: Some(OPEN.into()),
@@ -533,7 +539,7 @@ impl App {
         }
     }
 
-    /// What a person adds to a command that is to reach this data directory.
+    /// The `--data-dir` flag that a command line needs to reach this data directory; empty for the default one.
     fn command_flags(&self) -> String {
         let named = self.config().data_dir_named();
         named.map_or_else(String::new, |dir| format!(" --data-dir '{dir}'"))
@@ -548,18 +554,18 @@ impl App {
         self.project_dir.display().to_string()
     }
 
-    /// Cancelled as soon as the process begins to end.
+    /// Cancelled when the process begins to shut down.
     pub fn stopping(&self) -> &CancellationToken {
         &self.host.stopping
     }
 
-    /// Refuses new calls and ends every wait, so that whoever waits is answered before its connection ends.
+    /// Refuses new calls and ends every wait, so that waiting callers get an answer before their connections close.
     pub fn begin_stop(&self) {
-        // The engine's own, whether its store is open yet or not.
+        // The engine shares this token, whether its store is open yet or not.
         self.host.stopping.cancel();
     }
 
-    /// Ends everything in order: what was asked is finished, the store is closed.
+    /// Shuts down in order: finishes the requests in progress, then closes the store.
     pub async fn stop(&self) -> Result<()> {
         let mut slot = self.host.engine.lock().await;
         match std::mem::replace(&mut *slot, Slot::Stopped) {
@@ -569,7 +575,8 @@ impl App {
     }
 }
 
-/// What a client allowed for its own project is not another one's to see.
+/// The error for starting an execution in a project whose environment belongs to another client. That environment must
+/// not leak to this caller.
 fn of_another_client(project: &str) -> Error {
     let message = format!(
         "another client of this midex has the project `{project}`, with an environment of its own"
@@ -579,7 +586,7 @@ fn of_another_client(project: &str) -> Error {
     )
 }
 
-/// Whether the execution's state stood in the way.
+/// Whether the error means that the execution's state does not allow the command.
 fn is_of_state(code: Code) -> bool {
     matches!(code, Code::ExecutionPaused | Code::StateTransitionRefused)
 }

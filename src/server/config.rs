@@ -1,4 +1,4 @@
-//! The configuration of a process. Without the command line: environment variables, then defaults.
+//! The configuration of a process. Values come from the command line, then environment variables, then defaults.
 
 mod authoring;
 mod trust;
@@ -30,10 +30,10 @@ use midex_registry::{Definitions, Places, Registry, user_dir};
 /// The environment variable that names the data directory.
 pub const DATA_DIR_ENV: &str = "MIDEX_DATA_DIR";
 
-/// The environment variable that lists, with commas, the variables that defaults of inputs may read.
+/// The environment variable that lists, separated by commas, the variables that defaults of inputs may read.
 pub const ALLOW_ENV_ENV: &str = "MIDEX_ALLOW_ENV";
 
-/// The environment variable that lists, with commas, the variables that are secrets of steps.
+/// The environment variable that lists, separated by commas, the variables that steps may use as secrets.
 pub const SECRET_ENV_ENV: &str = "MIDEX_SECRET_ENV";
 
 /// The configuration of a process.
@@ -45,39 +45,39 @@ pub struct Config {
     pub workflows_dir: Option<PathBuf>,
     /// A directory of agents that takes precedence over all others.
     pub agents_dir: Option<PathBuf>,
-    /// The project: its definitions are loaded, and executions are marked with it.
+    /// The project directory. Its definitions are loaded, and executions are tagged with it.
     pub project_dir: PathBuf,
-    /// The directories of definitions that the project's own configuration names.
+    /// The definition directories that the project's own configuration names.
     pub named_by_project: NamedByProject,
-    /// The projects whose workflows may do all that they say.
+    /// The trusted projects, whose workflows may have effects outside midex.
     pub trust: Trust,
     /// The lifetime of a token.
     pub token_ttl: Duration,
-    /// A snapshot is written on every so-many-th transition.
+    /// A snapshot is written every this many transitions.
     pub snapshot_every: u32,
-    /// The environment variables that defaults of inputs may read. No others are read.
+    /// The environment variables that defaults of inputs may read. All others are unreadable.
     pub allow_env: Vec<String>,
-    /// The environment variables that steps of the server may use as `secrets.NAME`. Their values are never shown.
+    /// The environment variables that server-side steps may use as `secrets.NAME`. Their values are never shown.
     pub secret_env: Vec<String>,
-    /// The hosts that a secret may be sent to, by its name: `HOST`, or `HOST:PORT`. One that is not named here goes to the
-    /// origins that the user gave for a catalog.
+    /// The hosts that each secret may be sent to: `HOST` or `HOST:PORT`. A secret without an entry may be sent to the
+    /// origins that the user set for a catalog.
     pub secret_hosts: BTreeMap<String, BTreeSet<String>>,
-    /// A directory of workflows that comes before the project's.
+    /// A workflow directory that takes precedence over the project's.
     pub registry_dir: Option<RegistryDir>,
-    /// Whose workflows the tools of authors write.
+    /// Which workflow directory the authoring tools write into.
     pub author_to: AuthorTo,
-    /// Where the user's catalogs lie; `None` where there is no home.
+    /// The directories of the user's catalogs. `None` if there is no home directory.
     #[cfg(feature = "catalog")]
     pub catalogs: Option<catalog::Places>,
-    /// A file of secrets for the headers of catalogs, which nobody but its owner may read.
+    /// A file of secrets for the headers of catalogs. Only its owner may be able to read it.
     pub secrets_file: Option<PathBuf>,
-    /// What catalogs may be imported from besides the project and the user's directory: directories, and `HOST:PORT` of
-    /// servers that are not public.
+    /// Sources that catalogs may be imported from, besides the project and the user's directory: directories, and
+    /// `HOST:PORT` of servers that are not public.
     pub import_from: Vec<String>,
 }
 
 impl Config {
-    /// The defaults with this data directory; `None` for that of the environment, else the user's.
+    /// The default configuration with this data directory. `None` for the one in the environment, otherwise the user's.
     pub fn new(data_dir: Option<PathBuf>) -> Result<Self> {
         Ok(Self {
             data_dir: match data_dir {
@@ -106,30 +106,30 @@ impl Config {
         })
     }
 
-    /// The value of `--data-dir` that a further command needs; `None` for the user's own data directory.
+    /// The value of `--data-dir` that a suggested command line needs. `None` for the user's default data directory.
     pub fn data_dir_named(&self) -> Option<String> {
         let is_usual = user_data_dir().is_ok_and(|usual| usual == self.data_dir);
         (!is_usual).then(|| self.data_dir.display().to_string())
     }
 
-    /// The present values of the allowed environment variables that are set, and are Unicode.
+    /// The current values of the allowed environment variables. Unset and non-Unicode variables are left out.
     pub fn environment(&self) -> BTreeMap<String, String> {
         values_of(&self.allow_env).collect()
     }
 
-    /// The present values of the secrets that are set, and are Unicode.
+    /// The current values of the secrets. Unset and non-Unicode variables are left out.
     pub fn secrets(&self) -> Secrets {
         values_of(&self.secret_env).collect()
     }
 
-    /// The same by their names, for the headers of catalogs.
+    /// Like [`Config::secrets`], as a map by name, for the headers of catalogs.
     pub fn secret_values(&self) -> BTreeMap<String, String> {
         values_of(&self.secret_env).collect()
     }
 
-    /// Where this configuration has definitions.
+    /// The directories that this configuration reads definitions from.
     pub fn directories(&self) -> Directories {
-        // An execution may outlive the working directory that a relative path begins at.
+        // Make paths absolute, since an execution may outlive the current working directory.
         let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
         Directories {
             project_dir: absolute(&self.project_dir),
@@ -140,12 +140,12 @@ impl Config {
         }
     }
 
-    /// The definitions of this configuration, which follow their files, checked for a server with these abilities.
+    /// The live definitions of this configuration, checked against these abilities. They follow their files.
     pub fn definitions(&self, abilities: &Abilities) -> Definitions {
         Definitions::new_for(self.places(), self.with_secrets(abilities))
     }
 
-    /// The definitions of this configuration as they are now, checked for a server with the user's catalogs and no activities.
+    /// The definitions of this configuration as they are now, checked against the user's catalogs and no activities.
     pub fn registry(&self) -> Registry {
         #[cfg(feature = "catalog")]
         let operations = self.catalogs.clone().map(|places| {
@@ -178,7 +178,7 @@ impl Config {
     }
 }
 
-/// The places of definitions that these directories mean, with those of the user who runs this.
+/// The places to read these directories' definitions from, plus those of the user who runs this process.
 pub(crate) fn places(directories: &Directories) -> Places {
     let workflows = directories.workflows_dir.as_deref();
     let agents = directories.agents_dir.as_deref();
@@ -189,7 +189,7 @@ pub(crate) fn places(directories: &Directories) -> Places {
     }
 }
 
-/// The machine and the user that paths belong to: the machine by its id, else by its name.
+/// An id of the machine and user that paths belong to: the machine id, or else the hostname, and the effective user id.
 pub(crate) fn account() -> String {
     let machine = ["/etc/machine-id", "/proc/sys/kernel/hostname"]
         .iter()
@@ -206,7 +206,8 @@ fn named_in(variable: &str) -> Vec<String> {
     names.map(|names| split_names(&names)).unwrap_or_default()
 }
 
-/// The values of the environment variables that are set.
+/// The values of these environment variables; at most [`limits::ENV_NAMES_MAX`]. Unset and non-Unicode variables are
+/// left out.
 fn values_of(names: &[String]) -> impl Iterator<Item = (String, String)> {
     let names = names.iter().take(limits::ENV_NAMES_MAX);
     names.filter_map(|name| Some((name.clone(), std::env::var(name).ok()?)))
@@ -223,26 +224,26 @@ fn user_data_dir() -> Result<PathBuf> {
     Ok(strategy.data_dir().join("midex"))
 }
 
-/// The project that the working directory is in.
+/// The project of the current working directory.
 pub fn project_dir() -> PathBuf {
     project_around(&std::env::current_dir().unwrap_or_else(|_| PathBuf::from(".")))
 }
 
-/// The root of the git repository around a directory, else the directory.
+/// The root of the git repository that contains a directory, or the directory itself.
 pub fn project_around(directory: &Path) -> PathBuf {
     let mut around = directory.ancestors();
     let root = around.find(|dir| dir.join(".git").exists());
     root.unwrap_or(directory).to_path_buf()
 }
 
-/// Splits names with commas between them.
+/// Splits names that are separated by commas.
 pub fn split_names(text: &str) -> Vec<String> {
     let names = text.split(',').map(str::trim);
     let names = names.filter(|name| !name.is_empty());
     names.map(str::to_owned).collect()
 }
 
-/// Checks names of environment variables with commas between them, and leaves them as they are.
+/// Checks names of environment variables that are separated by commas. Returns the text unchanged.
 pub fn parse_names(text: &str) -> Result<String, String> {
     let is_bad = |name: &String| {
         name.contains(|char: char| char == '=' || char.is_whitespace() || char.is_control())
@@ -261,7 +262,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Duration::try_from(duration).map_err(|_| format!("`{text}` is negative"))
 }
 
-/// Parses the lifetime of tokens, within its limits.
+/// Parses the lifetime of tokens, and checks that it is within its limits.
 pub fn parse_token_ttl(text: &str) -> Result<Duration, String> {
     let ttl = parse_duration(text)?;
     if (limits::TOKEN_TTL_MIN..=limits::TOKEN_TTL_MAX).contains(&ttl) {

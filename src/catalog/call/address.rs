@@ -1,9 +1,9 @@
-//! Which addresses are public: those that everybody can reach, and that nobody reaches only from this machine or network.
+//! Public IP addresses: those that are reachable from everywhere, and not only from this machine or its network.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Blocks of addresses that are not public (IANA's registries of special-purpose addresses, RFC 6890), with the rule that
-/// refuses each. The first that holds an address counts.
+/// Address blocks that are not public (IANA's registries of special-purpose addresses, RFC 6890), each with the rule
+/// that refuses it. The first block that contains an address determines the rule.
 const V4: &[(&str, u8, [u8; 4])] = &[
     ("metadata", 32, [169, 254, 169, 254]),
     ("unspecified", 8, [0, 0, 0, 0]),
@@ -24,7 +24,8 @@ const V4: &[(&str, u8, [u8; 4])] = &[
     ("reserved", 4, [240, 0, 0, 0]),
 ];
 
-/// The same for version 6. The addresses that hold one of version 4 are refused whatever that is: there is no need for them.
+/// The same for IPv6. Addresses that embed an IPv4 address are refused whatever that address is, because there is no
+/// need to call them.
 const V6: &[(&str, u8, [u16; 8])] = &[
     ("unspecified", 128, [0, 0, 0, 0, 0, 0, 0, 0]),
     ("loopback", 128, [0, 0, 0, 0, 0, 0, 0, 1]),

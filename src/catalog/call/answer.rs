@@ -1,4 +1,4 @@
-//! The answer to a call: read within limits, with its secrets covered, as a value or as a failure.
+//! The answer to a call: read within limits, with secrets masked, and returned as a value or as a failure.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -22,7 +22,7 @@ use midex_domain::{
     truncate::shortened,
 };
 
-/// Headers that an answer keeps: what a step may go on with.
+/// Headers that an answer keeps, because later steps may use them.
 const KEPT: &[&str] = &[
     "content-type",
     "content-disposition",
@@ -36,7 +36,7 @@ const KEPT: &[&str] = &[
     "ratelimit-remaining",
     "x-ratelimit-remaining",
 ];
-/// Where services say in words what went wrong.
+/// JSON pointers at which services put the text of an error.
 const WORDS: &[&str] = &[
     "/message",
     "/error/message",
@@ -45,26 +45,26 @@ const WORDS: &[&str] = &[
     "/error",
     "/title",
 ];
-/// Where they list what is wrong with each part of a request.
+/// JSON pointers at which services list the details of an error, separated by spaces.
 const LISTS: &str = "/detail /errors /error/errors /error/details";
-/// Where an entry of such a list says what is wrong, and of what.
+/// JSON pointers within such a detail: to its reason, and (`PLACES`) to the part of the request that it is about.
 const REASONS: &str = "/msg /detail /message /title /description /code";
 const PLACES: &str = "/loc /source/pointer /source/parameter /path /field /param /property";
 
-/// What an operation answered. No secret of its catalog stands in it.
+/// The answer of an operation. Secrets of the catalog are masked in it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
-    /// The status.
+    /// The status code.
     pub status: u16,
-    /// Some of its headers, by their names in lower case.
+    /// The headers that are kept, by their names in lower case.
     pub headers: BTreeMap<String, String>,
     /// Its body.
     pub payload: Payload,
-    /// What a file of its body would be called, as the service says it: it may be anything, a path too.
+    /// The file name for the body. The service suggests it, so it may be any text, even a path.
     pub name: String,
-    /// How many pages it was gathered from.
+    /// The number of pages that it combines.
     pub pages: u32,
-    /// What the caller should know: that it was redirected elsewhere, that there are more pages…
+    /// Notes for the caller, for example that the call was redirected or that there are more pages.
     pub notes: Vec<String>,
 }
 
@@ -83,7 +83,7 @@ impl Answer {
         }
     }
 
-    /// What the answer brings its step: its body, or `whole` all that came back. A body that is too large for that is an
+    /// The output of the step: the body, or the whole answer if `is_whole`. A body that is too large becomes an
     /// artifact.
     pub fn brought(mut self, is_whole: bool) -> Brought {
         if !self.payload.is_kept_apart(is_whole) {
@@ -101,7 +101,7 @@ impl Answer {
         })
     }
 
-    /// All that came back.
+    /// The whole answer: status code, headers, body, number of pages and notes.
     pub fn whole(self) -> Value {
         let mut whole = json!({
             "status_code": self.status,
@@ -118,8 +118,8 @@ impl Answer {
     }
 }
 
-/// At most `most` bytes of the body, unpacked. The error is what broke; a body that goes on is [`Fault::TooLarge`] unless
-/// it `may_be_cut`.
+/// Reads at most `most` bytes of the decompressed body. A longer body is [`Fault::TooLarge`], and a broken connection
+/// [`Fault::Broken`]. If it `may_be_cut`, both return the bytes that were read.
 pub(super) async fn read(
     response: &mut Response,
     most: usize,
@@ -158,7 +158,7 @@ pub(super) async fn read(
     }
 }
 
-/// The answer of a success.
+/// The answer with a success status.
 pub(super) async fn success(response: &mut Response, mask: &Mask) -> Result<Answer, Fault> {
     let bytes = read(response, limits::CALL_ANSWER_BYTES_MAX, false).await?;
     let headers = response.headers();
@@ -184,7 +184,7 @@ pub(super) async fn success(response: &mut Response, mask: &Mask) -> Result<Answ
     })
 }
 
-/// The failure of any other status. `what` is what was called.
+/// The failure for any other status. `what` names the call in the message.
 pub(super) async fn failure(response: &mut Response, what: &str, mask: &Mask) -> OperationFailure {
     let bytes = read(response, limits::CALL_ERROR_READ_BYTES_MAX, true)
         .await
@@ -215,7 +215,7 @@ pub(super) async fn failure(response: &mut Response, what: &str, mask: &Mask) ->
     }
 }
 
-/// What a service says of a failure: its words and what it lists, or where it says neither all of it.
+/// The message in an error body: its text and its details. If it has neither, the whole body.
 fn said(payload: &Value) -> Option<String> {
     let words = WORDS
         .iter()
@@ -235,7 +235,7 @@ fn said(payload: &Value) -> Option<String> {
     }
 }
 
-/// The entries of a list of reasons, or of reasons by the names of fields.
+/// Formats the details of an error: a list, or an object that maps fields to reasons.
 fn reasons(list: &Value) -> Vec<String> {
     let joined = |value: &Value, sign: &str| match value {
         Value::Array(parts) => parts.iter().map(plain).collect::<Vec<_>>().join(sign),
@@ -269,7 +269,7 @@ pub(super) fn was_not_done(status: u16, failure: &OperationFailure) -> bool {
     status == 429 || status == 503 && failure.retry_after.is_some()
 }
 
-/// The class of a status, as `retry.on` names it.
+/// The failure class of a status, as `retry.on` names it.
 fn class(status: u16) -> String {
     match status {
         429 => "http_429".to_owned(),
@@ -277,7 +277,7 @@ fn class(status: u16) -> String {
     }
 }
 
-/// What is kept of the body of a failure.
+/// The error body as it is recorded, truncated to [`limits::CALL_ERROR_BYTES_MAX`].
 fn kept(payload: &Value) -> Option<Document> {
     if payload.is_null() {
         return None;
@@ -287,7 +287,7 @@ fn kept(payload: &Value) -> Option<Document> {
         return Some(document);
     }
     let text = payload.as_str().unwrap_or(document.as_str());
-    // As JSON some characters take more; those that are cut off are the last ones.
+    // Escapes of JSON make some characters longer, so the text is shortened until it fits.
     let mut most = limits::CALL_ERROR_BYTES_MAX - 2;
     loop {
         let cut = Document::of(&json!(text[..text.floor_char_boundary(most)]));
@@ -298,7 +298,8 @@ fn kept(payload: &Value) -> Option<Document> {
     }
 }
 
-/// How long the other side asks to be left alone (RFC 9110, 10.2.3): seconds, or a date, which counts from the answer's own.
+/// The delay that the service requests in `Retry-After` (RFC 9110, 10.2.3): in seconds, or as a date relative to the
+/// answer's own. At most [`limits::CALL_RETRY_AFTER_MAX`].
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let said = text_of(headers, &RETRY_AFTER)?;
     let date = |text: &str| {
@@ -316,7 +317,8 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 }
 
 impl Fault {
-    /// The failure of the call. One of which nobody knows whether it was done is done again only where that `is_repeatable`.
+    /// The failure of the call. If it is unknown whether the call was carried out, it may be retried only if it
+    /// `is_repeatable`.
     pub(super) fn into_failure(self, is_repeatable: bool) -> OperationFailure {
         match self {
             Self::Refused(refusal) => OperationFailure::new("address_refused", refusal.to_string())

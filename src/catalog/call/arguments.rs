@@ -1,4 +1,4 @@
-//! What a call is given, held to the parameters and the body of its operation before anything is sent.
+//! Checks the arguments and the body of a call against its operation, before anything is sent.
 
 use std::{
     borrow::Cow,
@@ -17,26 +17,26 @@ use midex_domain::{
     schema::Schema,
 };
 
-/// The arguments where there are none.
+/// The arguments of a call that has none.
 static NOTHING: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
 
-/// An operation whose schemas are compiled, once one of them is needed.
+/// An operation with its schemas, which are compiled on first use.
 #[derive(Debug)]
 pub struct Prepared {
     operation: Operation,
-    /// Of the arguments: an object.
+    /// The schema of the arguments, which are an object.
     schema: Value,
     compiled: OnceLock<Option<Schema>>,
-    /// Of each content of the body.
+    /// The accepted contents of the body, in the operation's order.
     bodies: Vec<Taken>,
 }
 
-/// What a body of one media type is held to.
+/// A body of one media type, and how it is validated.
 #[derive(Debug)]
 struct Taken {
     schema: Value,
     compiled: OnceLock<Option<Schema>>,
-    /// The fields of a body whose fields may stand among the arguments.
+    /// The fields of the body, if they may be given among the arguments.
     fields: Option<BodyFields>,
 }
 
@@ -49,7 +49,8 @@ impl Taken {
         }
     }
 
-    /// How a body breaks the schema, and whether several schemas of a `oneOf` hold for it, which its service may take.
+    /// Validates a body. Also returns whether several schemas of a `oneOf` match it: no violation, because the
+    /// service may accept that.
     fn breaks(&self, given: &Value, place: &str) -> (Vec<Violation>, bool) {
         let compile = || Schema::compile(&self.schema).ok();
         let schema = self.compiled.get_or_init(compile);
@@ -58,7 +59,7 @@ impl Taken {
 }
 
 impl Prepared {
-    /// The operation, whose schemas stand alone.
+    /// Prepares an operation whose schemas are self-contained.
     pub fn new(operation: Operation) -> Self {
         let schema = schema_of(&operation.parameters);
         let contents = operation.body.iter().flat_map(|body| &body.contents);
@@ -75,14 +76,15 @@ impl Prepared {
         &self.operation
     }
 
-    /// Whether keys of `with` that are no arguments become the body, where none is given: the operation takes an object where
-    /// nobody says otherwise.
+    /// Whether keys of `with` that are no arguments are fields of the body, if no body is given. This is so if the
+    /// first content may be an object.
     pub fn takes_fields(&self) -> bool {
         let first = self.bodies.first();
         first.is_some_and(|first| first.fields.is_some())
     }
 
-    /// The schema of what `with` takes: its arguments, and the fields of its body, which stand in the schema of that in full.
+    /// The schema of `with`: its arguments, and a short schema of each field of the body. The schema of the body has
+    /// these in full.
     pub fn input_schema(&self) -> Value {
         let mut schema = self.schema.clone();
         let mut required = Vec::new();
@@ -113,13 +115,13 @@ impl Prepared {
         schema
     }
 
-    /// The fields of its body that may stand among the arguments; nothing where it takes no body.
+    /// The fields of the body that may be given among the arguments; `None` if the operation takes no body.
     pub fn body_fields(&self) -> Option<BodyFields> {
         let is_required = self.operation.body.as_ref()?.is_required;
         let mut taking = self.bodies.iter().filter_map(|body| body.fields.as_ref());
         let fields = match (taking.next(), taking.next()) {
             (Some(only), None) => only.clone(),
-            // Which of them is sent is said only when it is called.
+            // Only the call determines which of several contents is sent, so every field is accepted here.
             (first, _) => BodyFields {
                 is_open: first.is_some(),
                 ..BodyFields::default()
@@ -131,8 +133,8 @@ impl Prepared {
         })
     }
 
-    /// How what a step would give breaks the schemas, before it is known what its expressions come to. Where a schema
-    /// chooses by values and expressions stand among them, nothing is said.
+    /// Validates the arguments and the body of a step before its expressions are evaluated. If there are expressions
+    /// and a schema has an `if`, returns nothing, because the result could depend on their values.
     pub fn breaks(&self, with: &Value, body: Option<&Value>) -> Vec<Violation> {
         let is_open = |value: &Value| value.to_string().contains("${{");
         let chooses = |schema: &Value| schema.to_string().contains("\"if\":");
@@ -152,7 +154,7 @@ impl Prepared {
         broken(schema.as_ref(), given, "/with", "the arguments")
     }
 
-    /// The content of the body that the arguments choose; the first one where they do not.
+    /// The content of the body that [`CONTENT_TYPE_ARGUMENT`] selects, or else the first one.
     fn chosen(&self, with: &Map<String, Value>) -> Option<(&Content, &Taken)> {
         let contents = &self.operation.body.as_ref()?.contents;
         let wanted = with.get(CONTENT_TYPE_ARGUMENT).and_then(Value::as_str);
@@ -162,7 +164,8 @@ impl Prepared {
     }
 }
 
-/// What breaks the schema. One that cannot be compiled holds nobody up: the service judges what it is sent.
+/// Validates a value. A schema that cannot be compiled reports no violation, because the service checks the request
+/// anyway.
 fn broken(
     schema: Option<&Schema>,
     given: &Value,
@@ -178,7 +181,8 @@ fn broken(
     (found.into_iter().map(placed).collect(), has_several)
 }
 
-/// The schema of the arguments: an object. What the schemas of parameters share is the same in each.
+/// Combines the schemas of the parameters into that of one object. Their `$defs` can be merged, because a shared
+/// schema is the same in each.
 fn schema_of(parameters: &[Parameter]) -> Value {
     let (mut properties, mut shared) = (Map::new(), Map::new());
     for parameter in parameters {
@@ -194,19 +198,19 @@ fn schema_of(parameters: &[Parameter]) -> Value {
     json!({ "properties": properties, "$defs": shared })
 }
 
-/// The arguments of a call, each with its parameter, and its body with the content that it is written as.
+/// The checked arguments of a call, each with its parameter, and the body with its content.
 #[derive(Debug)]
 pub(super) struct Given<'a> {
     pub(super) parameters: Vec<(&'a Parameter, &'a Value)>,
     pub(super) body: Option<(&'a Content, Cow<'a, Value>)>,
-    /// Whether several schemas of a `oneOf` hold for a part of it.
+    /// Whether several schemas of a `oneOf` match a part of it.
     pub(super) has_several: bool,
 }
 
-/// Holds what a call is given to its operation. An argument that is null counts as not given.
+/// Checks the arguments and the body of a call. An argument that is null counts as absent.
 ///
 /// # Errors
-/// Every violation, with its place in `with` or `body`.
+/// All violations, each with its place in `with` or `body`.
 pub(super) fn read<'a>(
     prepared: &'a Prepared,
     with: &'a Value,
@@ -261,7 +265,7 @@ impl<'a> Reading<'a> {
             let name = &parameter.argument;
             match self.with.get(name).filter(|value| !value.is_null()) {
                 Some(value) => {
-                    // Which the body writes itself, with what belongs to it.
+                    // The encoder of the body sets this header itself, with parameters such as the boundary.
                     if name != CONTENT_TYPE_ARGUMENT {
                         given.push((parameter, value));
                     }
@@ -280,7 +284,7 @@ impl<'a> Reading<'a> {
         given
     }
 
-    /// The keys of `with` that are no arguments.
+    /// The keys of `with` that are not arguments.
     fn others(&self) -> Map<String, Value> {
         let is_argument = |name: &str| {
             self.prepared
@@ -332,7 +336,7 @@ impl<'a> Reading<'a> {
         Some((content, value))
     }
 
-    /// Nothing, which is a violation where a body is needed.
+    /// Returns `None`, and reports a violation if the operation requires a body.
     fn missing_body(&mut self) -> Option<&'a Value> {
         let body = self.prepared.operation.body.as_ref()?;
         if body.is_required {
@@ -380,7 +384,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// Whether the parameter is the header by which the service knows a repeated call.
+/// Whether the parameter is the idempotency header of the operation.
 pub(super) fn is_key(operation: &Operation, parameter: &Parameter) -> bool {
     let header = operation.idempotency_header.as_deref();
     parameter.location == Location::Header

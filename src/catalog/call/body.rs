@@ -16,7 +16,8 @@ use midex_domain::{
     schema::{meant, types},
 };
 
-/// What the body's schema is held against: files count as their text, and bytes are not judged.
+/// The value that is validated against the schema of the body. Files are replaced by their text. A body of bytes is
+/// not validated, hence `None`.
 pub(super) fn judged<'a>(of: &Content, body: &'a Value) -> Option<Cow<'a, Value>> {
     match (Kind::of(&of.media_type), body) {
         (Kind::Bytes, _) => None,
@@ -32,7 +33,8 @@ pub(super) fn judged<'a>(of: &Content, body: &'a Value) -> Option<Cow<'a, Value>
     }
 }
 
-/// Whether the document says that a field is a file, or a list of them, or says nothing of it.
+/// Whether a field can take a file: the document declares it as a string, or a list of strings, or does not declare
+/// its type.
 fn takes_file(of: &Content, name: &str) -> bool {
     let whole = &of.schema;
     let field = meant(whole, whole)
@@ -65,8 +67,9 @@ fn without_files(value: &Value, takes_file: bool) -> Value {
     }
 }
 
-/// Whether a field is a file: `{filename?, content_type?, content | base64}`. Where the document does not take one there, the
-/// keys alone say so: an object with a `content` is one of JSON.
+/// Whether the value of a field is a file: `{filename?, content_type?, content | base64}`. If the document does not
+/// take a file there, only an object with `filename` or `base64` is one, because an object with just a `content` may
+/// be JSON.
 fn is_file(map: &Map<String, Value>, takes_file: bool) -> bool {
     let is_known =
         |key: &String| ["filename", "content_type", "content", "base64"].contains(&key.as_str());
@@ -77,7 +80,7 @@ fn is_file(map: &Map<String, Value>, takes_file: bool) -> bool {
         && map.values().all(Value::is_string)
 }
 
-/// The bytes of a body, and its `Content-Type`.
+/// Encodes a body. Returns its `Content-Type` and its bytes.
 pub(super) fn encode(of: &Content, body: &Value) -> Result<(String, Vec<u8>), Box<Violation>> {
     let media_type = of.media_type.clone();
     match Kind::of(&media_type) {
@@ -124,8 +127,8 @@ fn text(media_type: String, body: &Value) -> Result<(String, Vec<u8>), Box<Viola
     }
 }
 
-/// The fields as pairs. What the document says nothing about is written as most services read it: lists as the same name
-/// again, objects as JSON.
+/// Encodes the fields of a form. If the document does not specify the encoding, a list repeats the name and an object
+/// is JSON, as most services expect.
 fn form(of: &Content, fields: &Map<String, Value>) -> String {
     let pairs = fields
         .iter()
@@ -178,7 +181,7 @@ fn multipart(
             value => parts.push(part(of, name, value)?),
         }
     }
-    // Made of the contents, so that it stands in none of them, and the same request is the same bytes.
+    // The boundary is a digest of the contents. So it does not occur in them, and equal requests have equal bytes.
     let all: Vec<u8> = parts
         .iter()
         .flat_map(|part| part.content.iter().copied())
@@ -199,7 +202,7 @@ fn part<'a>(of: &'a Content, name: &'a str, value: &'a Value) -> Result<Part<'a>
         .encoding
         .get(name)
         .and_then(|encoding| encoding.get("contentType")?.as_str());
-    // Several are a choice, which the document leaves to the caller.
+    // A list of types, or a wildcard, leaves the choice to the caller.
     let said = said.filter(|said| !said.contains([',', '*']));
     let (file, content, usual) = match value {
         Value::Object(map) if is_file(map, takes_file(of, name)) => (
@@ -267,7 +270,8 @@ impl Part<'_> {
     }
 }
 
-/// A name between quotes, as browsers write it (WHATWG HTML, 4.10.21.8): it ends neither the quotes nor the line.
+/// Escapes a name for a quoted string, as browsers do (WHATWG HTML, 4.10.21.8), so that it cannot end the string or
+/// the line.
 fn quoted(name: &str) -> String {
     name.replace('\r', "%0D")
         .replace('\n', "%0A")

@@ -1,4 +1,4 @@
-//! The connections: names resolved by us and each address looked at as it is connected to, redirects followed by us.
+//! The HTTP client. It checks each address that a host name resolves to, and follows redirects itself.
 
 use std::{
     error::Error as StdError,
@@ -25,13 +25,13 @@ use crate::operation::{Class, Method};
 use midex_domain::limits;
 use midex_domain::operation::BoxFuture;
 
-/// How names become addresses.
+/// Resolves host names.
 pub trait Resolver: fmt::Debug + Send + Sync {
     /// The addresses of a name.
     fn addresses(&self, name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>>;
 }
 
-/// As this machine resolves them.
+/// The resolver of the operating system.
 #[derive(Debug)]
 pub(super) struct SystemResolver;
 
@@ -45,13 +45,13 @@ impl Resolver for SystemResolver {
     }
 }
 
-/// What a name resolves to, without what must not be called.
+/// A resolver that drops the addresses that must not be called.
 struct Checked {
     names: Arc<dyn Resolver>,
     way: Way,
 }
 
-/// A name of which no address is public: one of them, and the rule that refuses it.
+/// The error for a name without a public address: the rule that refuses its first address, and that address.
 #[derive(Debug)]
 struct RefusedAddress(&'static str, IpAddr);
 
@@ -85,7 +85,8 @@ impl Resolve for Checked {
     }
 }
 
-/// Two pools of connections: a connection to an address that somebody allowed is never used for a catalog that did not.
+/// Two connection pools: a connection to an address that a user allowed is never used for a catalog that may not call
+/// it.
 #[derive(Debug)]
 pub(super) struct Clients {
     names: Arc<dyn Resolver>,
@@ -93,14 +94,14 @@ pub(super) struct Clients {
     allowed: OnceLock<Client>,
 }
 
-/// Why a request has no answer.
+/// Why a request has no complete answer.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// It may not be sent there.
+    /// The address is not allowed.
     Refused(Refusal),
-    /// It is redirected to where it cannot follow.
+    /// It was redirected, and the redirect must not be followed.
     Redirect(String),
-    /// The connection could not be made: nothing was sent.
+    /// The connection could not be established: nothing was sent.
     NotConnected(String),
     /// The connection broke.
     Broken(String),
@@ -108,11 +109,11 @@ pub(super) enum Fault {
     TooLarge(String),
 }
 
-/// The answer to a request, and where it came from.
+/// The answer to a request.
 #[derive(Debug)]
 pub(super) struct Answered {
     pub(super) response: Response,
-    /// The other origin that it was redirected to, and that got no header of the catalog's.
+    /// The other origin that it was redirected to, if any, which received no headers of the catalog.
     pub(super) other_origin: Option<String>,
 }
 
@@ -138,7 +139,7 @@ impl Clients {
         Ok(place.get_or_init(|| client))
     }
 
-    /// Sends a request that is admitted by this way, and again where it is redirected to.
+    /// Sends an admitted request, and follows redirects. The target of each redirect must be admitted too.
     pub(super) async fn send(
         &self,
         mut request: Request,
@@ -173,7 +174,8 @@ impl Clients {
         let mut sent = reqwest::Request::new(method(request.method), request.url.clone());
         *sent.headers_mut() = request.headers.clone();
         *sent.body_mut() = request.body.clone().map(Body::from);
-        // Many services refuse such a method without a length, and the client leaves it out (RFC 9110, 8.6).
+        // Many services refuse a POST, PUT or PATCH without a length, and the client omits it if there is no body
+        // (RFC 9110, 8.6).
         if request.body.is_none() && request.method.class() == Class::Standard {
             let none = HeaderValue::from_static("0");
             sent.headers_mut().insert(CONTENT_LENGTH, none);
@@ -213,7 +215,8 @@ fn client(names: Checked) -> Result<Client, String> {
     client.map_err(causes)
 }
 
-/// With the certificate authorities that this machine trusts. Where it has none, whatever is called by https fails.
+/// The TLS configuration, with the certificate authorities of the operating system. If it has none, every https call
+/// fails.
 fn encryption() -> Result<ClientConfig, rustls::Error> {
     let provider = Arc::new(ring::default_provider());
     let builder =
@@ -239,7 +242,7 @@ fn method(method: Method) -> reqwest::Method {
     }
 }
 
-/// What the error of a request is. Its text has no URL: a secret may stand in that.
+/// Classifies the error of a request. The message omits the URL, which may contain a secret.
 fn fault(error: reqwest::Error, url: &Url, reach: &Reach) -> Fault {
     let mut cause: Option<&(dyn StdError + 'static)> = Some(&error);
     while let Some(error) = cause {
@@ -258,7 +261,7 @@ fn fault(error: reqwest::Error, url: &Url, reach: &Reach) -> Fault {
     }
 }
 
-/// The error with its causes, each once.
+/// The error and its causes, each once, without the URL.
 pub(super) fn causes(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut text = error.to_string();
@@ -273,7 +276,7 @@ pub(super) fn causes(error: reqwest::Error) -> String {
     text
 }
 
-/// Where the answer sends the request on to.
+/// The target of a redirect; `None` if the answer is not one.
 fn redirected(from: &Url, response: &Response, reach: &Reach) -> Result<Option<Url>, Fault> {
     if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
         return Ok(None);
@@ -288,8 +291,9 @@ fn redirected(from: &Url, response: &Response, reach: &Reach) -> Result<Option<U
     Ok(Some(next))
 }
 
-/// Turns the request to where it is redirected (RFC 9110, 15.4). Another origin gets no headers and no body of this call,
-/// for secrets may stand in them: it is what the answer is.
+/// Changes the request to follow a redirect (RFC 9110, 15.4). Returns the origin if it is another one. Another origin
+/// receives no body and only the headers of [`without_secrets`], and a request that changes something is not
+/// redirected there.
 fn follow(request: &mut Request, next: Url, status: u16) -> Result<Option<String>, Fault> {
     let is_safe = matches!(
         request.method,
@@ -317,7 +321,7 @@ fn follow(request: &mut Request, next: Url, status: u16) -> Result<Option<String
     Ok(is_other.then(|| request.url.origin().ascii_serialization()))
 }
 
-/// The headers that another origin gets.
+/// The headers that another origin receives: only `Accept`, because the others may contain secrets.
 fn without_secrets(headers: &HeaderMap) -> HeaderMap {
     let accept = headers.get(ACCEPT).cloned();
     accept.map(|accept| (ACCEPT, accept)).into_iter().collect()

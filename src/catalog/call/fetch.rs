@@ -1,4 +1,4 @@
-//! Fetching a document that is to be imported.
+//! Fetches documents for imports.
 
 use reqwest::{Url, header::HeaderMap};
 
@@ -16,11 +16,12 @@ use midex_domain::{
 };
 
 impl Caller {
-    /// The document at `url`, unpacked: at most [`limits::DOCUMENT_BYTES_MAX`] within [`limits::DOCUMENT_FETCH_MAX`].
+    /// Fetches the document at `url`, decompressed: at most [`limits::DOCUMENT_BYTES_MAX`] within
+    /// [`limits::DOCUMENT_FETCH_MAX`].
     ///
     /// # Errors
-    /// `ADDRESS_REFUSED` where `reach` or a redirect does not allow it, `LIMIT_EXCEEDED`, and `FETCH_FAILED` for all that the
-    /// network and the server do.
+    /// `ADDRESS_REFUSED` if `reach` does not allow the URL or a redirect, `LIMIT_EXCEEDED`, and `FETCH_FAILED` for
+    /// errors of the network and the server.
     pub async fn fetch(&self, url: &str, reach: &Reach) -> Result<Vec<u8>> {
         let parsed =
             Url::parse(url).map_err(|error| refused(Fault::Refused(reach.no_url(error)), url))?;

@@ -1,4 +1,4 @@
-//! The fields of a body of JSON, or of a form, which may stand among the arguments: of a call, and of a step that is checked.
+//! The fields of a JSON or form body, which may be given among the arguments of a call or of a step.
 
 use std::{collections::BTreeSet, ptr};
 
@@ -10,7 +10,7 @@ use midex_domain::{
     schema::{composing, meant, members, referred},
 };
 
-/// The fields of a body of this content; nothing where it is no object.
+/// The fields of a body of this content; `None` if the body cannot be an object.
 pub(super) fn of(content: &Content) -> Option<BodyFields> {
     let whole = &content.schema;
     let has_fields = Kind::of(&content.media_type) <= Kind::Multipart;
@@ -18,7 +18,7 @@ pub(super) fn of(content: &Content) -> Option<BodyFields> {
     is_object.then(|| Reading::of(whole))
 }
 
-/// What the schema of a body says of a field in a line: its type, its choices, what it is for.
+/// A short schema of a field of the body: its type, choices, format and description.
 pub(super) fn schema_of(whole: &Value, name: &str) -> Value {
     let field = &meant(whole, whole)["properties"][name];
     let kept = ["type", "enum", "format", "description"].into_iter();
@@ -29,8 +29,8 @@ pub(super) fn schema_of(whole: &Value, name: &str) -> Value {
     Value::Object(kept.collect())
 }
 
-/// The schemas that were looked at, by their addresses: one that several parts share, or that is part of itself, is
-/// looked at once.
+/// The schemas visited so far, by address. A schema that several parts share, or that contains itself, is visited
+/// once.
 type Seen = BTreeSet<*const Value>;
 
 fn may_be_object(schema: &Value, whole: &Value, seen: &mut Seen) -> bool {
@@ -47,8 +47,8 @@ fn may_be_object(schema: &Value, whole: &Value, seen: &mut Seen) -> bool {
     is_said && (others.peek().is_none() || others.any(|one| may_be_object(one, whole, seen)))
 }
 
-/// What says something of fields: an object without any of it may have every field. One that only says what is required
-/// names no fields, and lets no others in.
+/// Keywords that describe fields. An object schema with none of them accepts every field. One with only `required`
+/// declares no fields, and accepts no others.
 const SAYING: [&str; 6] = ["properties", "required", "$ref", "allOf", "anyOf", "oneOf"];
 
 struct Reading<'a> {
@@ -83,7 +83,8 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Reads a part of the schema. What it requires is binding unless it is one alternative of several.
+    /// Reads a part of the schema. Its `required` counts if `is_binding`, which is false for alternatives (`anyOf`,
+    /// `oneOf`).
     fn read(&mut self, schema: &'a Value, is_binding: bool) {
         if !self.seen.insert(ptr::from_ref(schema)) {
             return;
@@ -118,7 +119,7 @@ mod tests {
 
     use super::*;
 
-    /// The names of the fields, those that a call needs with a `!`, and `…` where there may be others.
+    /// The names of the fields, with `!` if they are required, and `…` if other fields are accepted.
     fn shown(schema: Value) -> Option<String> {
         let content = Content {
             media_type: "application/json".to_owned(),

@@ -1,8 +1,8 @@
-//! An operation with its arguments becomes a request, and the request an answer.
+//! Calls of operations: an operation and its arguments become a request, and the response becomes an answer.
 //!
-//! Arguments are held to the document before anything is sent (`arguments`, `write`, `body`, [`Request`]). Then the catalog's
-//! headers and credentials are filled in where they may go (`security`, `secret`), and the request goes where it may
-//! ([`Reach`], `client`). Nothing outside this module names the client of HTTP.
+//! Arguments are checked against the document before anything is sent (`arguments`, `write`, `body`, [`Request`]).
+//! Then the catalog's headers and credentials are added, if the origin may receive them (`security`, `secret`). The
+//! request is sent if the address is allowed ([`Reach`], `client`). Only this module uses the HTTP client library.
 
 mod address;
 mod answer;
@@ -51,30 +51,33 @@ use self::{
 use super::operation::{Class, Operation, SecurityScheme};
 use midex_domain::{FailureCode, Mask, error::Violation, execution::OperationFailure, limits};
 
-/// Where the operations of a catalog are called, and with what. It belongs to one catalog and no other.
+/// How the operations of one catalog are called: base URL, headers, credentials, and the addresses and origins that
+/// are allowed.
 #[derive(Clone, Default)]
 pub struct Target {
-    /// Where it may call.
+    /// The addresses that may be called.
     pub reach: Reach,
-    /// What paths begin with, where an operation has no servers of its own.
+    /// The base URL of the operations that have no servers declared for them.
     pub base_url: String,
-    /// Whether `base_url` replaces the servers of single operations too: the user or a tool chose it.
+    /// Whether `base_url` also replaces the servers of single operations, because the user or a tool chose it.
     pub base_url_replaces_servers: bool,
     /// Headers of every call. Values may refer to secrets: `Bearer ${env:NAME}`, `${file:NAME}`.
     pub headers: Vec<(String, String)>,
     /// The security schemes of its document by name.
     pub schemes: BTreeMap<String, SecurityScheme>,
-    /// Credentials by the name of their scheme, written as headers are; for basic authentication `user:password`.
+    /// Credentials by the name of their scheme. They may refer to secrets too. For basic authentication:
+    /// `user:password`.
     pub credentials: BTreeMap<String, String>,
-    /// The origins that may have headers and credentials, as [`origin`] writes them.
+    /// The origins that may receive headers and credentials, as [`origin`] writes them.
     pub origins: BTreeSet<String>,
-    /// Those of them that the user gave: the secrets of steps go there.
+    /// The origins that the user approved. Secrets of steps are sent only there, unless the user listed hosts for a
+    /// secret.
     pub given_origins: BTreeSet<String>,
-    /// Whether its user says that the service knows a repeated call by `Idempotency-Key`.
+    /// Whether the user says that the service recognizes repeated calls by `Idempotency-Key`.
     pub knows_idempotency_keys: bool,
 }
 
-/// Without the values of headers and credentials.
+/// Omits the values of headers and credentials.
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let headers: Vec<_> = self.headers.iter().map(|(name, _)| name).collect();
@@ -84,15 +87,15 @@ impl fmt::Debug for Target {
 }
 
 impl Target {
-    /// Whether doing the operation twice is doing it once: its method says so, or the service knows a repeated call by its
-    /// key, as the document or the user says.
+    /// Whether repeating a call has the effect of a single one: the method is idempotent, or the service recognizes a
+    /// repeated call by its idempotency key, according to the document or the user.
     pub fn is_repeatable(&self, operation: &Operation) -> bool {
         operation.method.is_idempotent()
             || operation.idempotency_header.is_some()
             || self.knows_idempotency_keys
     }
 
-    /// What the paths of the operation begin with.
+    /// The base URL of the operation.
     pub fn base_url_of<'a>(&'a self, operation: &'a Operation) -> &'a str {
         let own = operation.servers.first();
         own.filter(|_| !self.base_url_replaces_servers)
@@ -100,20 +103,21 @@ impl Target {
     }
 }
 
-/// How an operation is called.
+/// The options of a call.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// How long it may take; [`limits::CALL_MAX`] where nobody says.
+    /// The time limit; by default [`limits::CALL_MAX`].
     pub timeout: Option<Duration>,
-    /// By what the service may know a repeated call. It is sent with each call that changes something.
+    /// The idempotency key, by which the service may recognize a repeated call. It is sent with POST, PUT and PATCH,
+    /// and with every operation that declares an idempotency header.
     pub idempotency_key: Option<String>,
-    /// Whether doing it twice is doing it once, where its step says so.
+    /// Whether the step declares the call to be idempotent; overrides [`Target::is_repeatable`].
     pub is_idempotent: Option<bool>,
-    /// The names of the secrets that stand in the arguments and the body.
+    /// The names of the secrets that the arguments and the body contain.
     pub secrets: Vec<String>,
 }
 
-/// Calls operations and fetches documents, with one set of connections for the process. Cheap to clone.
+/// Calls operations and fetches documents. Clones share one set of connections, and are cheap.
 #[derive(Clone, Debug)]
 pub struct Caller {
     clients: Arc<Clients>,
@@ -121,12 +125,12 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// One whose catalogs may refer to the secrets of `sources`.
+    /// A caller whose catalogs may refer to the secrets of `sources`.
     pub fn new(sources: Sources) -> Self {
         Self::with_resolver(sources, Arc::new(SystemResolver))
     }
 
-    /// The same with names resolved by `resolver`.
+    /// [`Caller::new`] with another resolver of host names.
     pub fn with_resolver(sources: Sources, resolver: Arc<dyn Resolver>) -> Self {
         Self {
             clients: Arc::new(Clients::new(resolver)),
@@ -134,7 +138,7 @@ impl Caller {
         }
     }
 
-    /// Where the secrets of catalogs come from.
+    /// The sources of the catalogs' secrets.
     pub fn sources(&self) -> &Sources {
         &self.sources
     }
@@ -142,9 +146,10 @@ impl Caller {
     /// Calls an operation.
     ///
     /// # Errors
-    /// The class says what happened: `network`, `timeout`, `http_4xx`, `http_5xx`, `http_429`, `too_large`; and
-    /// before anything is sent `arguments_invalid`, `address_refused`, `secret_missing`, `secret_not_allowed`. What the
-    /// service answered stands in the failure. No secret of the catalog stands in what is returned.
+    /// The class of the failure says what happened: `network`, `timeout`, `http_4xx`, `http_5xx`, `http_429`,
+    /// `too_large`; and before anything is sent `arguments_invalid`, `address_refused`, `secret_missing`,
+    /// `secret_not_allowed`. The failure contains the response of the service. Secrets of the catalog are masked in
+    /// everything that is returned.
     pub async fn call(
         &self,
         prepared: &Prepared,
@@ -154,16 +159,16 @@ impl Caller {
         options: &Options,
     ) -> Result<Answer, OperationFailure> {
         let call = self.prepare(prepared, target, options);
-        // Pinned where it is made: it is large, and would be copied each time that it is handed on.
+        // Pinned in place, because the future is large and passing it on would copy it.
         let work = pin!(call.once(with, body, Page::default()));
         let (answer, _) = work.await?;
         Ok(answer)
     }
 
-    /// Asks for a page of a list: the first, or the one that the page before said is `next`.
+    /// Requests one page of a list: the first, or the `next` of the previous page.
     ///
     /// # Errors
-    /// As [`Caller::call`]; and `redirect_refused` where the next page lies at another origin.
+    /// As [`Caller::call`]; and `redirect_refused` if the next page is at another origin.
     pub async fn page(
         &self,
         prepared: &Prepared,
@@ -200,11 +205,11 @@ struct Call<'a> {
     options: &'a Options,
 }
 
-/// Which page is asked for: the first by arguments alone.
+/// The page to request. The default is the first page, which is determined by the arguments alone.
 #[derive(Default)]
 struct Page {
     number: u32,
-    /// Where an answer said that it lies.
+    /// The URL of the page, if the previous answer gave one.
     url: Option<Url>,
 }
 
@@ -246,7 +251,7 @@ impl Call<'_> {
         }
     }
 
-    /// Asks for one page, and answers the URL that it was asked at.
+    /// Requests one page. Also returns the URL of the request.
     async fn once(
         &self,
         with: &Value,
@@ -279,7 +284,7 @@ impl Call<'_> {
         let takes_key =
             operation.idempotency_header.is_some() || operation.method.class() == Class::Standard;
         let key = self.options.idempotency_key.as_ref().filter(|_| takes_key);
-        // Each page is a call of its own.
+        // Each page is a separate call, so it needs its own key.
         let key = key.map(|key| {
             if page == 0 {
                 key.clone()
@@ -297,9 +302,9 @@ impl Call<'_> {
             .map_err(|violations| invalid(operation, &violations))
     }
 
-    /// Adds headers and credentials, sends the request, and reads what comes.
+    /// Adds headers and credentials, sends the request, and reads the answer.
     async fn exchange(&self, mut request: Request, url: &Url) -> Result<Answer, OperationFailure> {
-        // Before secrets are looked for: an address that is refused needs none.
+        // The address is checked before secrets are read, because a refused request needs none.
         let admitted = self.target.reach.admit(url);
         let way = admitted.map_err(|refusal| Fault::Refused(refusal).into_failure(false))?;
         let sources = &self.caller.sources;
@@ -350,14 +355,15 @@ impl Call<'_> {
     }
 }
 
-/// What the caller is told of a request that its service may take otherwise than it was meant.
+/// The note for a request that the service may interpret in another way than the caller meant.
 const SEVERAL: &str = "several schemas of a `oneOf` hold for what was sent: which of them is meant the service decides";
 
 impl Caller {
-    /// Refuses a call that could not be sent: before it is begun, and nothing is kept of it.
+    /// Checks that a call can be sent, without sending it, so that an invalid call is refused before anything is
+    /// recorded.
     ///
     /// # Errors
-    /// As [`Unsent`] has them.
+    /// Why the call cannot be sent: see [`Unsent`].
     pub fn admit(
         &self,
         prepared: &Prepared,
@@ -376,7 +382,7 @@ impl Caller {
         let no_base =
             |violation: Box<Violation>| Unsent::NoBase(violation.message, base_url.to_owned());
         request::check_base(base_url).map_err(no_base)?;
-        // A key is made for each call that takes one.
+        // Every call that takes an idempotency key is given one later, so its absence is no violation here.
         let arguments = Arguments {
             with,
             body,
@@ -394,15 +400,15 @@ impl Caller {
 /// Why a call cannot be sent.
 #[derive(Debug)]
 pub enum Unsent {
-    /// What its path would follow is no URL: why, and it.
+    /// The base URL is invalid: the reason, and the base URL.
     NoBase(String, String),
-    /// What it is given breaks the operation, or the operation is one that cannot be called.
+    /// The arguments or the body violate the operation, or the operation cannot be called.
     Arguments(Vec<Violation>),
-    /// It would go where nobody allowed.
+    /// The address is not allowed.
     Address(Refusal),
 }
 
-/// The failure of arguments, each named.
+/// The failure for invalid arguments. Its message lists every violation.
 fn invalid(operation: &Operation, violations: &[Violation]) -> OperationFailure {
     let line = |violation: &Violation| {
         let suggestion = violation

@@ -1,4 +1,5 @@
-//! Pages of a list: each is a call, and says where the next one is, until the list has ended or a limit is met.
+//! Pagination: each page is one call, whose answer tells how to request the next page, until the list ends or a limit
+//! is reached.
 
 use std::{collections::BTreeSet, fmt::Display};
 
@@ -18,37 +19,38 @@ use midex_domain::{
     uri,
 };
 
-/// What a service answers a page that is none: once there was one before it, the list has ended.
+/// Status codes of an answer for a page past the end. After at least one page they mean that the list has ended.
 const PAST_THE_END: [u16; 4] = [400, 404, 416, 422];
-/// Characters of such an answer that a note repeats.
+/// How many characters of such an answer a note repeats.
 const NOTE_CHARS: usize = 300;
-/// Hexadecimal digits of a digest that tell one page from another.
+/// How many hexadecimal digits of a digest are stored to recognize a page.
 const SEEN_CHARS: usize = 24;
 
-/// That further pages are asked for.
+/// The options of a paginated call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Paginate {
-    /// How many at most; [`limits::CALL_PAGES`] where nobody says, and never more than [`limits::CALL_PAGES_MAX`].
+    /// The maximum number of pages: by default [`limits::CALL_PAGES`], and never more than
+    /// [`limits::CALL_PAGES_MAX`].
     pub max_pages: Option<u32>,
-    /// Where the list stands in an answer: `data.items`. Empty where the answer is the list; where nobody says, where the
-    /// document has it, or else the answer itself or its only list.
+    /// The path of the list in an answer: `data.items`, and empty if the answer itself is the list. If `None`, the
+    /// path that the document shows, or else the answer itself or its only list.
     pub items_path: Option<String>,
 }
 
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Paged {
-    /// The answer. Its payload is empty, unless it is no list.
+    /// The answer. Its payload is empty, unless the answer is no list.
     pub answer: Answer,
     /// The items; `None` where the answer is no list.
     pub items: Option<Vec<Value>>,
-    /// What the call for the next page is given; `None` where this is the last.
+    /// The state to pass to the call for the next page; `None` if this page is the last.
     pub next: Option<Value>,
-    /// Why items may be missing, other than that the caller's `max_pages` were reached.
+    /// Why items may be missing. `None` if the only reason is that the caller's `max_pages` was reached.
     pub incomplete: Option<String>,
 }
 
-/// How far a list came, and where its next page is.
+/// The progress through a list, and how to request its next page. The caller keeps it between pages.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Turn {
     pages: u32,
@@ -56,21 +58,21 @@ pub(super) struct Turn {
     bytes: usize,
     #[serde(default)]
     values: usize,
-    /// Digests of what was seen: cursors, URLs, pages.
+    /// Digests of the cursors, URLs and pages seen so far, to detect a loop.
     seen: BTreeSet<String>,
     next: Option<Next>,
-    /// Whether the page before said that there is a further one.
+    /// Whether the previous page announced a further one.
     #[serde(default)]
     is_promised: bool,
-    /// Whether a page named the next one in its header `Link`.
+    /// Whether a page had a header `Link` with the next page.
     #[serde(default)]
     has_links: bool,
-    /// The status of the page before.
+    /// The status code of the previous page.
     #[serde(default)]
     status: u16,
 }
 
-/// How the next page is asked for.
+/// How to request the next page: with an argument, or at a URL.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Next {
@@ -79,7 +81,7 @@ enum Next {
 }
 
 impl Turn {
-    /// The one that the page before gave.
+    /// Reads the state that the previous page returned. Without one, the state before the first page.
     pub(super) fn read(given: Option<&Value>) -> Result<Self, OperationFailure> {
         let read = given.map(Self::deserialize).transpose();
         Ok(read.map_err(unknown)?.unwrap_or_default())
@@ -91,7 +93,7 @@ fn unknown(error: impl Display) -> OperationFailure {
     OperationFailure::new("internal", message)
 }
 
-/// Asks for one page.
+/// Requests one page.
 pub(super) async fn page(
     call: &Call<'_>,
     with: &Value,
@@ -162,7 +164,8 @@ pub(super) async fn page(
     })
 }
 
-/// An answer that is no list: all of it where it is the first, else the end of the list.
+/// The result for an answer without a list: the whole answer for the first page, and the end of the list for any
+/// other.
 fn no_list(mut answer: Answer, payload: Payload, number: u32) -> Paged {
     let why = "an answer has no list of items";
     let incomplete = (number > 0).then(|| format!("there may be more items: {why}"));
@@ -197,7 +200,8 @@ fn is_past_the_end(failure: &OperationFailure) -> bool {
 }
 
 impl Turn {
-    /// The end of a list whose next page the service refused. Where it had promised one the list may lack items.
+    /// The end of a list whose next page the service refused. If the previous page announced a further one, items may
+    /// be missing.
     fn ended_by(self, failure: &OperationFailure) -> Paged {
         let words = shortened(&failure.message, NOTE_CHARS);
         let note = self
@@ -217,7 +221,7 @@ impl Turn {
         }
     }
 
-    /// Adds what the header `Link` says: the next page, or that there is none where pages before named one.
+    /// Adds the hint of the header `Link`: the next page, or the end of the list if earlier pages had such a link.
     fn read_link(&mut self, signs: &mut Signs, answer: &Answer) {
         let links = answer.headers.get("link").map_or("", String::as_str);
         match next_link(links) {
@@ -231,7 +235,8 @@ impl Turn {
         }
     }
 
-    /// Counts the items of a page, as far as the limits go: those, and why no further ones are wanted.
+    /// Adds the items of a page within the limits. Returns the added items, and why the list must end here, if it
+    /// must.
     fn add(&mut self, items: &[Value]) -> (Vec<Value>, Option<String>) {
         self.pages += 1;
         let mut taken = Vec::new();
@@ -262,14 +267,14 @@ impl Turn {
         (taken, None)
     }
 
-    /// Whether this is seen for the first time.
+    /// Records a cursor, URL or page. Returns whether it is new.
     fn sees(&mut self, kind: &str, text: &str) -> bool {
         let digest = Digest::of(format!("{kind} {text}").as_bytes()).to_string();
-        // It is stored with every page: as much of it as tells a thousand pages apart.
+        // The digests are stored with every page, so they are truncated to what distinguishes a thousand pages.
         self.seen.insert(digest.chars().take(SEEN_CHARS).collect())
     }
 
-    /// Why the next page is not asked for, other than the limit of pages.
+    /// Why the next page is not requested, apart from the limit of pages: it was requested before.
     fn stops_before(&mut self, next: &Next) -> Option<String> {
         let is_new = match next {
             Next::At(url) => self.sees("url", url),
@@ -279,7 +284,7 @@ impl Turn {
         (!is_new).then(|| why.to_owned())
     }
 
-    /// The limit of pages, if it is reached.
+    /// Why the limit of pages ends the list, if it is reached.
     fn cut_at(&self, paginate: &Paginate) -> Option<String> {
         let most = paginate.max_pages.unwrap_or(limits::CALL_PAGES);
         let most = most.clamp(1, limits::CALL_PAGES_MAX);
@@ -291,7 +296,7 @@ impl Turn {
     }
 }
 
-/// The items of an answer: where it is said, or where the document has them, or the only ones.
+/// The items of an answer: at the path that the caller gives, or else at that of the document, or else the only list.
 fn list_of<'a>(
     payload: &'a Value,
     paginate: &Paginate,
@@ -305,7 +310,7 @@ fn list_of<'a>(
     declared.or_else(|| items_of(payload, None))
 }
 
-/// The items of an answer.
+/// The list at `path`. Without a path, the answer itself, or its only property that is a list.
 fn items_of<'a>(payload: &'a Value, path: Option<&str>) -> Option<&'a [Value]> {
     let list = match path {
         Some(path) => at(payload, path)?.as_array(),
@@ -320,7 +325,7 @@ fn items_of<'a>(payload: &'a Value, path: Option<&str>) -> Option<&'a [Value]> {
     list.map(Vec::as_slice)
 }
 
-/// The value at a path: `meta.next_cursor`, and nothing for the whole.
+/// The value at a path such as `meta.next_cursor`. The empty path is the whole value.
 fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     let mut names = path.split('.').filter(|name| !name.is_empty());
     names.try_fold(value, |value, name| match value {
@@ -329,7 +334,7 @@ fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     })
 }
 
-/// How the page after this one is asked for; nothing where this is the last.
+/// How to request the page after this one; `None` if this is the last.
 fn next(
     operation: &Operation,
     (with, page): (&Value, Option<u64>),
@@ -338,7 +343,7 @@ fn next(
     (payload, items): (&Value, &[Value]),
 ) -> Result<Option<Next>, OperationFailure> {
     match &operation.pagination {
-        // A document need not say what an answer says.
+        // An answer may have a link to the next page even if the document declares no pagination.
         None | Some(Pagination::Link | Pagination::Url) => {
             let target = signs.url.as_deref();
             target.map(|target| same_origin(url, target)).transpose()
@@ -379,7 +384,7 @@ fn next(
     }
 }
 
-/// The argument with a value of an answer: as a text, where it takes no number.
+/// The argument for the next page, converted to a string if its parameter is one.
 fn with_value(operation: &Operation, argument: &str, value: &Value) -> Next {
     let mut parameters = operation.parameters.iter();
     let parameter = parameters.find(|parameter| parameter.argument == argument);
@@ -393,7 +398,7 @@ fn with_value(operation: &Operation, argument: &str, value: &Value) -> Next {
     Next::With(argument.to_owned(), value)
 }
 
-/// The number of the page that is asked for, where pages are counted.
+/// The number of the requested page, if the list counts pages.
 fn page_of(operation: &Operation, with: &Value) -> Option<u64> {
     match &operation.pagination {
         Some(Pagination::Page {
@@ -408,7 +413,7 @@ fn page_of(operation: &Operation, with: &Value) -> Option<u64> {
     }
 }
 
-/// The number that a service takes for the first page: its default, or else 1 of pages and 0 of items.
+/// The number of the first page: the parameter's default or minimum, or else 1 for pages and 0 for items.
 fn first(operation: &Operation, argument: &str, counts_items: bool) -> u64 {
     let mut parameters = operation.parameters.iter();
     let schema = parameters
@@ -419,7 +424,7 @@ fn first(operation: &Operation, argument: &str, counts_items: bool) -> u64 {
         .unwrap_or(u64::from(!counts_items))
 }
 
-/// The target of the link `next` (RFC 8288).
+/// The target of the link with the relation `next` (RFC 8288).
 fn next_link(links: &str) -> Option<&str> {
     links.split('<').skip(1).find_map(|link| {
         let (target, parameters) = link.split_once('>')?;
@@ -435,7 +440,7 @@ fn next_link(links: &str) -> Option<&str> {
     })
 }
 
-/// The next page lies where the one before it lay: to another origin neither arguments nor secrets go.
+/// The next page must be at the origin of the previous one, so that no other origin receives arguments or secrets.
 fn same_origin(url: &Url, target: &str) -> Result<Next, OperationFailure> {
     match url.join(target) {
         Ok(next) if next.origin() == url.origin() => Ok(Next::At(without_credentials(next).into())),
@@ -446,7 +451,8 @@ fn same_origin(url: &Url, target: &str) -> Result<Next, OperationFailure> {
     }
 }
 
-/// The URL without credentials that the service repeated, of which only the placeholders are left: the next call adds them.
+/// Removes masked credentials from a URL that the service returned: only their placeholders are left, and the next
+/// call adds the values again.
 fn without_credentials(mut url: Url) -> Url {
     let Some(query) = url.query() else {
         return url;

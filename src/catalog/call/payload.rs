@@ -1,4 +1,5 @@
-//! The body of an answer: what it is, what stands of it in an output, and what it is called where it is kept as a file.
+//! The body of an answer: its type, its value in the output of a step, and its file name if it is stored as an
+//! artifact.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use reqwest::{
@@ -13,24 +14,24 @@ use midex_domain::{Mask, document::count_values, limits, truncate::length, uri};
 /// The body of an answer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Payload {
-    /// There is none.
+    /// No body.
     #[default]
     Empty,
     /// JSON.
     Json(Value),
     /// Text.
     Text(String),
-    /// Anything else.
+    /// Any other content.
     Bytes {
-        /// What it is, as the answer says.
+        /// The media type that the answer declares.
         media_type: String,
-        /// It.
+        /// The content.
         bytes: Vec<u8>,
     },
 }
 
 impl Payload {
-    /// The body as a value: nothing as null, bytes as `{content_type, base64}`.
+    /// The body as a JSON value: an empty one is null, and bytes are `{content_type, base64}`.
     pub fn into_value(self) -> Value {
         match self {
             Self::Empty => Value::Null,
@@ -42,7 +43,7 @@ impl Payload {
         }
     }
 
-    /// The body as a file has it.
+    /// The body as the content of a file.
     pub fn into_bytes(self) -> Vec<u8> {
         match self {
             Self::Empty => Vec::new(),
@@ -52,8 +53,8 @@ impl Payload {
         }
     }
 
-    /// Whether it is kept as an artifact. Expressions read JSON, so it stays in the output of a step however long it is;
-    /// where `is_shown`, nothing but a reply reads it.
+    /// Whether the body is stored as an artifact instead of in the output. Expressions read JSON, so JSON stays in
+    /// the output of a step however long it is, unless `is_shown`: then only the reply to the caller contains it.
     pub fn is_kept_apart(&self, is_shown: bool) -> bool {
         let most = if is_shown {
             limits::CALL_REPLY_SHOWN_MAX
@@ -69,7 +70,7 @@ impl Payload {
         }
     }
 
-    /// The media type of such a body where its answer says none.
+    /// The media type of a body whose answer declares none.
     pub fn usual_media_type(&self) -> &'static str {
         match self {
             Self::Json(_) => "application/json",
@@ -78,10 +79,10 @@ impl Payload {
         }
     }
 
-    /// Reads the body of an answer with these headers.
+    /// Reads the body of an answer with these headers, and masks secrets in it.
     ///
     /// # Errors
-    /// [`Fault::TooLarge`] where it is JSON of more values than memory is given to.
+    /// [`Fault::TooLarge`] if it is JSON of more than [`limits::CALL_ANSWER_VALUES_MAX`] values.
     pub(super) fn of(headers: &HeaderMap, bytes: Vec<u8>, mask: &Mask) -> Result<Self, Fault> {
         if bytes.is_empty() {
             return Ok(Self::Empty);
@@ -116,7 +117,7 @@ impl Payload {
     }
 }
 
-/// A header as text.
+/// The value of a header, if it is text.
 pub(super) fn text_of(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     Some(headers.get(name)?.to_str().ok()?.to_owned())
 }
@@ -126,7 +127,7 @@ pub(super) fn bare(media_type: &str) -> &str {
     media_type.split(';').next().unwrap_or_default().trim()
 }
 
-/// What a file of the body is called: as `Content-Disposition` has it, else as the path ends.
+/// The file name for a body: from `Content-Disposition`, or else the last segment of the path.
 pub(super) fn file_name(disposition: Option<&str>, url: &Url) -> String {
     let said = disposition.and_then(said_name);
     said.or_else(|| {
@@ -136,7 +137,7 @@ pub(super) fn file_name(disposition: Option<&str>, url: &Url) -> String {
     .unwrap_or_default()
 }
 
-/// The name in `Content-Disposition` (RFC 6266): `filename*` before `filename`.
+/// The name in `Content-Disposition` (RFC 6266). `filename*` takes precedence over `filename`.
 fn said_name(disposition: &str) -> Option<String> {
     let value_of = |wanted: &str| {
         let mut parameters = parameters(disposition);
@@ -173,7 +174,7 @@ fn parameters(header: &str) -> impl Iterator<Item = (String, String)> {
 fn unquoted(value: &str) -> String {
     let inside = value.strip_prefix('"');
     match inside.and_then(|inside| inside.strip_suffix('"')) {
-        // What else stands after a backslash is a path of another system, which was not escaped.
+        // Other backslashes are kept: they belong to a Windows path that was not escaped.
         Some(inside) => inside.replace("\\\"", "\"").replace("\\\\", "\\"),
         None => value.to_owned(),
     }
@@ -237,7 +238,7 @@ mod tests {
         let (shown, bytes) = (limits::CALL_PAYLOAD_SHOWN_MAX, limits::CALL_BYTES_SHOWN_MAX);
         let told = limits::CALL_REPLY_SHOWN_MAX;
         const { assert!(limits::CALL_REPLY_SHOWN_MAX < limits::FINAL_OUTPUT_BYTES_MAX) };
-        // The quotes count.
+        // The limit includes the quotes.
         let text = |bytes: usize| "x".repeat(bytes - 2);
         for (payload, of_a_step, of_a_reply) in [
             (Payload::Empty, false, false),

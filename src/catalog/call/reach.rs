@@ -1,7 +1,7 @@
-//! Where may be called: one rule for the fetching of documents, for calls and for each redirect.
+//! Which addresses may be called: the same rule for fetched documents, for calls and for redirects.
 //!
-//! A URL is looked at before anything is sent; of a name, what it resolves to is looked at when it is connected to
-//! (`names`), so that a name whose address changes changes nothing.
+//! A URL is checked before anything is sent. The addresses of a host name are checked when it is resolved for a
+//! connection (`client`), so a name that later resolves to another address gains nothing.
 
 use std::{collections::BTreeSet, fmt, net::IpAddr};
 
@@ -9,32 +9,32 @@ use reqwest::Url;
 
 use super::address;
 
-/// Where a catalog may call: public addresses by https, and what its user allowed.
+/// The addresses that a catalog may call: public ones over https, and those that its user allowed.
 #[derive(Clone, Debug, Default)]
 pub struct Reach {
     catalog: String,
     allowed: BTreeSet<String>,
 }
 
-/// How an admitted URL is connected to.
+/// Which addresses an admitted URL may be connected to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// Where its address is public.
+    /// Public addresses only.
     Public,
-    /// Wherever it leads: the user allowed it by its name.
+    /// Any address, because the user allowed the host by name.
     Allowed,
 }
 
-/// Why a URL is not called.
+/// The refusal of a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The rule: `scheme`, `userinfo`, `plain_http`, `loopback`, `private`, `metadata`…
     pub rule: &'static str,
-    /// What it was about, for the reader.
+    /// The reason, as text for the reader.
     pub message: String,
-    /// The host and port that the user may allow for this catalog, where that would help.
+    /// The `HOST:PORT` that the user may allow for this catalog, if that would help.
     pub allowable: Option<String>,
-    /// The catalog.
+    /// The id of the catalog; empty for imports.
     pub catalog: String,
 }
 
@@ -52,23 +52,23 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// The host and port of a URL: what a user allows.
+/// The host and port of a URL, which is the unit that a user allows.
 pub(super) fn host_and_port(url: &Url) -> Option<String> {
     let port = url.port_or_known_default()?;
     Some(format!("{}:{port}", url.host_str()?))
 }
 
-/// The scheme, host and port of a URL: what secrets are bound to. `None` where the text is no URL of http.
+/// The origin of a URL: scheme, host and port. Secrets are bound to it. `None` if the text is no http or https URL.
 pub fn origin(url: &str) -> Option<String> {
     let url = Url::parse(url).ok()?;
     matches!(url.scheme(), "http" | "https").then(|| url.origin().ascii_serialization())
 }
 
 impl Reach {
-    /// That of `catalog`, whose user allowed these of the form `HOST:PORT`.
+    /// The reach of `catalog`, whose user allowed these hosts of the form `HOST:PORT`.
     ///
     /// # Errors
-    /// The first that has another form.
+    /// The first entry of another form.
     pub fn new<'a>(
         catalog: impl Into<String>,
         allowed: impl IntoIterator<Item = &'a str>,
@@ -80,8 +80,8 @@ impl Reach {
         })
     }
 
-    /// That of the import of documents, where the user named these sources: hosts with ports, and directories, which let
-    /// nothing be fetched.
+    /// The reach for imports of documents, from the sources that the user allowed. Entries that are not `HOST:PORT`,
+    /// for example directories, allow no fetch.
     pub fn of_imports(sources: &[String]) -> Self {
         Self {
             catalog: String::new(),
@@ -89,15 +89,15 @@ impl Reach {
         }
     }
 
-    /// Why nothing at `base_url` can be called, as far as its text says, with the command that allows it. `None` for a text
-    /// that is no URL.
+    /// Why `base_url` cannot be called, with the command that allows it. Only the text of the URL is checked. `None`
+    /// if it may be called, or if the text is no URL.
     pub fn refusal_of(&self, base_url: &str) -> Option<String> {
         let url = Url::parse(base_url).ok()?;
         let refusal = self.admit(&url).err()?;
         Some(refusal.to_string())
     }
 
-    /// Whether `url` may be called, as far as its text says.
+    /// Checks whether `url` may be called, as far as its text shows.
     pub(super) fn admit(&self, url: &Url) -> Result<Way, Refusal> {
         let refuse = |rule, message: String| Err(self.refusal(rule, message, None));
         if !matches!(url.scheme(), "http" | "https") {
@@ -133,7 +133,7 @@ impl Reach {
         }
     }
 
-    /// The refusal of an address, which `host` is or resolves to.
+    /// The refusal of an address that `host` is, or resolves to.
     pub(super) fn refused_address(
         &self,
         rule: &'static str,
@@ -144,7 +144,7 @@ impl Reach {
         self.refusal(rule, message, Some(host.to_owned()))
     }
 
-    /// The refusal of what is no URL at all.
+    /// The refusal of a text that is no URL.
     pub(super) fn no_url(&self, why: impl fmt::Display) -> Refusal {
         self.refusal("url", format!("this is no URL: {why}"), None)
     }
@@ -159,30 +159,30 @@ impl Reach {
     }
 }
 
-/// A host as a user names it, `HOST` or `HOST:PORT`, in the spelling of [`host_and_port`].
+/// Parses `HOST` or `HOST:PORT`, with the host in the spelling of [`host_and_port`].
 fn host_of(text: &str) -> Option<(String, Option<u16>)> {
     let url = Url::parse(&format!("http://{text}/")).ok()?;
     let is_bare = url.path() == "/" && url.username().is_empty() && url.password().is_none();
     let is_bare = is_bare && url.query().is_none() && url.fragment().is_none();
     let host = url.host_str().filter(|_| is_bare)?;
-    // The parser leaves out the usual port.
+    // The URL parser drops a default port, so the port is read from the text.
     let port = text.rsplit_once(':').map(|(_, port)| port.parse());
     Some((host.to_owned(), port.and_then(Result::ok)))
 }
 
-/// `HOST:PORT` in one spelling, which is what a user allows; `None` where the text is anything else.
+/// The normalized `HOST:PORT` that a user allows; `None` if the text has another form.
 pub fn allowable(text: &str) -> Option<String> {
     let (host, port) = host_of(text)?;
     Some(format!("{host}:{}", port?))
 }
 
-/// `HOST` or `HOST:PORT` in one spelling, which is what a secret may be sent to; `None` where the text is anything else.
+/// The normalized `HOST` or `HOST:PORT` that a secret may be sent to; `None` if the text has another form.
 pub fn secret_host(text: &str) -> Option<String> {
     let (host, port) = host_of(text)?;
     Some(port.map_or_else(|| host.clone(), |port| format!("{host}:{port}")))
 }
 
-/// The address that stands in the URL instead of a name. The URL's parser has read every spelling of it: decimal, octal,
+/// The IP address in a URL without a host name. The URL parser has normalized every spelling of it: decimal, octal,
 /// hexadecimal, short.
 fn literal(url: &Url) -> Option<IpAddr> {
     let host = url.host_str()?;
@@ -192,7 +192,7 @@ fn literal(url: &Url) -> Option<IpAddr> {
         .ok()
 }
 
-/// The URL for a reader: without user, password, query and fragment, any of which may hold a secret.
+/// The URL for messages: without user, password, query and fragment, which may contain secrets.
 pub(super) fn shown(url: &Url) -> String {
     let host = host_and_port(url).unwrap_or_default();
     format!("{}://{host}{}", url.scheme(), url.path())
@@ -209,7 +209,7 @@ mod tests {
         reach.admit(&url).err().map(|refusal| refusal.rule)
     }
 
-    /// Every way that is known of writing an address that must not be called.
+    /// Known spellings of addresses that must not be called.
     const REFUSED: &[(&str, &str)] = &[
         ("https://127.0.0.1/", "loopback"),
         ("https://127.1/", "loopback"),

@@ -1,4 +1,4 @@
-//! A request: an operation with its arguments, written as its document says. Building one is pure.
+//! Builds the HTTP request of an operation with its arguments, as the document specifies. Pure.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ use super::{
 use crate::operation::{Content, Location, Method, Operation, Parameter, Written};
 use midex_domain::{document::plain, error::Violation, limits, uri};
 
-/// Headers that say how a message is carried: a call that could write them could smuggle another one (RFC 9110, 7.6).
+/// Headers of the connection. A call that could set them could smuggle a second request (RFC 9110, 7.6).
 const OF_THE_CONNECTION: &[&str] = &[
     "connection",
     "content-length",
@@ -31,36 +31,36 @@ const OF_THE_CONNECTION: &[&str] = &[
     "upgrade",
 ];
 
-/// Whether a header belongs to the connection, so that nobody may set it.
+/// Whether a header belongs to the connection, so that no caller may set it.
 pub fn is_of_the_connection(name: &str) -> bool {
     OF_THE_CONNECTION
         .iter()
         .any(|own| name.eq_ignore_ascii_case(own))
 }
 
-/// What an operation is called with.
+/// The input of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments<'a> {
     /// The arguments by name: an object, or null.
     pub with: &'a Value,
     /// The body.
     pub body: Option<&'a Value>,
-    /// By what the service is to know a repeated call: the value of its header, unless an argument gives that.
+    /// The idempotency key: the value of the idempotency header, unless an argument sets that.
     pub idempotency_key: Option<&'a str>,
 }
 
-/// A request, without the headers and credentials of its catalog.
+/// A request, before the headers and credentials of its catalog are added.
 #[derive(Clone)]
 pub struct Request {
     pub(super) method: Method,
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
     pub(super) body: Option<Vec<u8>>,
-    /// Whether several schemas of a `oneOf` hold for a part of what is sent.
+    /// Whether several schemas of a `oneOf` match a part of what is sent.
     pub(super) has_several: bool,
 }
 
-/// Without what is sent: secrets may stand in it.
+/// Shows method and path only, because the rest may contain secrets.
 impl std::fmt::Debug for Request {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Request({} {})", self.method.as_str(), self.url.path())
@@ -68,11 +68,12 @@ impl std::fmt::Debug for Request {
 }
 
 impl Request {
-    /// The request of an operation below `base_url`.
+    /// Builds the request of an operation at `base_url`.
     ///
     /// # Errors
-    /// Every violation: arguments that are missing, unknown, or none that can be written; a body that breaks its schema; a
-    /// base URL that is none. A path is refused that does not lead where the document says: with an empty value, `.` or `..`.
+    /// Every violation: arguments that are missing, unknown or not serializable; a body that violates its schema; an
+    /// invalid base URL. An argument in the path that is empty, `.` or `..` is refused too, because it would lead to
+    /// another path.
     pub fn build(
         prepared: &Prepared,
         base_url: &str,
@@ -162,7 +163,7 @@ impl Request {
         self.set_header(COOKIE.as_str(), &cookie)
     }
 
-    /// Sets a header; the error is what it cannot be.
+    /// Sets a header. The error says why the header is invalid.
     pub(super) fn set_header(&mut self, name: &str, value: &str) -> Result<(), String> {
         let (name, value) = header(name, value)?;
         self.headers.insert(name, value);
@@ -170,7 +171,7 @@ impl Request {
     }
 }
 
-/// A header; the error says why it is none.
+/// Validates a header. The error says why it is invalid.
 fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> {
     let known =
         HeaderName::try_from(name).map_err(|_| format!("`{name}` is no name of a header"))?;
@@ -195,7 +196,7 @@ fn violation(parameter: &Parameter, rule: &str, message: String) -> Box<Violatio
 
 fn url_of(operation: &Operation, base_url: &str, given: &Given<'_>) -> Result<Url, Box<Violation>> {
     check_base(base_url)?;
-    // Some documents tell operations apart by what follows a `#`, which is never sent.
+    // Some documents distinguish operations of one path by a `#fragment`, which is never sent.
     let path = operation.path.split('#').next().unwrap_or_default();
     let (path, fixed) = path.split_once('?').unwrap_or((path, ""));
     let path = path_of(path, given)?;
@@ -215,10 +216,10 @@ fn url_of(operation: &Operation, base_url: &str, given: &Given<'_>) -> Result<Ur
     Ok(url)
 }
 
-/// The rule of the violation that a base URL is none.
+/// The rule of violations that are about the base URL.
 pub(super) const BASE_URL: &str = "base_url";
 
-/// Refuses what no request can begin with.
+/// Checks that a request can begin with this base URL.
 pub(super) fn check_base(base_url: &str) -> Result<(), Box<Violation>> {
     let why = match Url::parse(base_url) {
         _ if base_url.is_empty() => {
@@ -238,7 +239,7 @@ fn no_base(base_url: &str, why: &str) -> Box<Violation> {
     Box::new(Violation::new("", BASE_URL, message))
 }
 
-/// The query: what the path has of its own, then the arguments.
+/// The query: the fixed part in the path, then the arguments.
 fn query_of(fixed: &str, given: &Given<'_>) -> String {
     let mut query = Vec::new();
     if !fixed.is_empty() {
@@ -253,7 +254,7 @@ fn query_of(fixed: &str, given: &Given<'_>) -> String {
     query.join("&")
 }
 
-/// The path with its values. No `{NAME}` is left, and no segment leads up.
+/// Fills the arguments into the path. Fails if a `{NAME}` is left, or if a segment is `.` or `..`.
 fn path_of(template: &str, given: &Given<'_>) -> Result<String, Box<Violation>> {
     let mut path = template.to_owned();
     for (parameter, value) in &given.parameters {
@@ -334,7 +335,7 @@ fn headers_of(
     }
 }
 
-/// The value of a header. A document in it is ASCII: what is not is escaped as JSON allows.
+/// The value of a header. JSON in it is escaped to ASCII.
 fn header_value(parameter: &Parameter, value: &Value) -> String {
     match &parameter.written {
         Written::Content(media_type) => {
@@ -347,7 +348,7 @@ fn header_value(parameter: &Parameter, value: &Value) -> String {
                 match letter {
                     letter if letter.is_ascii() => escaped.push(letter),
                     letter => letter.encode_utf16(&mut [0; 2]).iter().for_each(|unit| {
-                        // Writing to a text cannot fail.
+                        // Writing to a `String` cannot fail.
                         let _ = write!(escaped, "\\u{unit:04x}");
                     }),
                 }

@@ -1,4 +1,5 @@
-//! Secrets by reference: a text of a catalog says `Bearer ${env:NAME}` or `${file:NAME}`, and only the request has the value.
+//! Secrets by reference: texts of a catalog contain `${env:NAME}` or `${file:NAME}`, and only the request has the
+//! value.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,31 +15,32 @@ use rustix::fs::{Mode, OFlags, open};
 use super::reach::host_and_port;
 use midex_domain::{FailureCode, execution::OperationFailure, limits};
 
-/// Where secrets come from: listed environment variables, and a file.
+/// The sources of secrets: listed environment variables, and a file.
 #[derive(Clone, Default)]
 pub struct Sources {
-    /// The values of the environment variables that may be named, as the user listed them.
+    /// The environment variables that the user listed, with their values.
     pub environment: BTreeMap<String, String>,
-    /// A file of lines `NAME=value`, which nobody but its owner may read.
+    /// A file of lines `NAME=value`, which only its owner may access.
     pub file: Option<PathBuf>,
-    /// The hosts that a secret may be sent to, by its name, as [`secret_host`](super::secret_host) writes them; one without an entry goes to the origins that the user gave.
+    /// The hosts that a secret may be sent to, by its name, as [`secret_host`](super::secret_host) writes them. A
+    /// secret without an entry may be sent to the origins that the user gave.
     pub hosts: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Sources {
-    /// What catalogs may refer to, as they write it: `env:NAME`, `file:NAME`. A file that is refused has nothing. Reads it:
-    /// not for a worker of an async runtime.
+    /// The references that catalogs may contain: `env:NAME`, `file:NAME`. A file that is refused contributes none.
+    /// Reads the file: not to be called on a worker thread of an async runtime.
     pub fn names(&self) -> BTreeSet<String> {
         let of_file = self.file.as_deref().map(secrets_in);
         let of_file = of_file.and_then(Result::ok).unwrap_or_default();
-        // The file stands in for a variable that is not set.
+        // The file also provides the variables that are not set.
         let named = self.environment.keys().chain(of_file.keys());
         let named = named.map(|name| format!("env:{name}"));
         let of_file = of_file.keys().map(|name| format!("file:{name}"));
         named.chain(of_file).collect()
     }
 
-    /// Refuses to send a secret to a host that its user did not name for it.
+    /// Refuses to send a secret to a host that is not in its list. Secrets without a list are not refused.
     pub(super) fn admit<'a>(
         &self,
         names: impl IntoIterator<Item = &'a str>,
@@ -56,7 +58,8 @@ impl Sources {
         Ok(())
     }
 
-    /// The same for the secrets of a step. One without hosts goes only to an origin that the user gave for the catalog.
+    /// [`Self::admit`] for the secrets of a step. A secret without a list of hosts is also refused if the user did
+    /// not give the origin for the catalog.
     pub(super) fn admit_of_step(
         &self,
         names: &[String],
@@ -96,7 +99,7 @@ impl fmt::Debug for Sources {
     }
 }
 
-/// Part of a text with references.
+/// A part of a text: plain, or a reference to a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part<'a> {
     Plain(&'a str),
@@ -109,7 +112,7 @@ pub fn has_reference(text: &str) -> bool {
     next_reference(text).is_some()
 }
 
-/// The names that the text refers to, as it writes them: `env:NAME`, `file:NAME`.
+/// The references in the text: `env:NAME`, `file:NAME`.
 pub fn references(text: &str) -> Vec<String> {
     let named = parts(text).into_iter().filter_map(|part| match part {
         Part::Plain(_) => None,
@@ -143,15 +146,15 @@ fn next_reference(text: &str) -> Option<(&str, Part<'_>, &str)> {
     })
 }
 
-/// Texts with their secrets filled in, and what must not be seen of them.
+/// The values of secrets, which fill the references in texts and are masked in answers.
 #[derive(Default)]
 pub(super) struct Filler {
     values: BTreeMap<String, String>,
 }
 
 impl Filler {
-    /// The values of all that `texts` refer to, to be sent to `url`. The file is read only where one names it, or where a
-    /// variable is not set.
+    /// Looks up all secrets that `texts` refer to, for a request to `url`. The file is read only if a reference names
+    /// it, or if a variable is not set.
     pub(super) async fn of<'a>(
         sources: &Sources,
         texts: impl Iterator<Item = &'a String>,
@@ -181,7 +184,7 @@ impl Filler {
         Ok(Self { values })
     }
 
-    /// The text with its secrets.
+    /// The text with its references replaced by their values.
     pub(super) fn fill(&self, text: &str) -> String {
         let value = |kind: &str, name: &str| {
             let value = self.values.get(&format!("{kind}:{name}"));
@@ -195,7 +198,7 @@ impl Filler {
         parts(text).into_iter().map(part).collect()
     }
 
-    /// The secrets, each with the placeholder that covers it.
+    /// The values, each with the placeholder that masks it.
     pub(super) fn covered(&self) -> impl Iterator<Item = (String, String)> {
         let given = self.values.iter();
         given.map(|(name, value)| (value.clone(), format!("${{{name}}}")))
@@ -215,7 +218,7 @@ fn missing(name: &str, file: Option<&Path>) -> OperationFailure {
     OperationFailure::new("secret_missing", message).coded(FailureCode::SecretMissing)
 }
 
-/// The file in which the secret of this name is looked for, where there is one.
+/// Reads the file of secrets to find the secret `name`, which is missing if there is no file.
 async fn read_file(
     name: &str,
     path: Option<PathBuf>,
@@ -231,10 +234,11 @@ async fn read_file(
     })
 }
 
-/// The secrets of a file: lines `NAME=value`, empty ones, and comments that begin with `#`.
+/// Reads a file of secrets: lines `NAME=value`. Empty lines and comments (`#`) are ignored.
 ///
 /// # Errors
-/// The file is a link, or no regular file of this user's own that nobody else may read; a line is none of those.
+/// The file is a symlink, not a regular file, larger than [`limits::SECRETS_FILE_BYTES_MAX`], owned by another user,
+/// or accessible to others; or a line has no `=`.
 pub fn secrets_in(path: &Path) -> Result<BTreeMap<String, String>, String> {
     let shown = path.display();
     let text = read_own(path)

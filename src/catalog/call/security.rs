@@ -1,4 +1,4 @@
-//! The headers and credentials of a catalog: they go to the origins that its user gave them for, and nowhere else.
+//! Adds the headers and credentials of a catalog to a request, if its origin may receive them.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 
@@ -11,18 +11,19 @@ use super::{
 use crate::operation::{Location, Operation, SecurityScheme};
 use midex_domain::{FailureCode, Mask, execution::OperationFailure};
 
-/// What became of the secrets of a call.
+/// The result of adding the headers and credentials to a request.
 pub(super) struct Secured {
-    /// What must not be seen of them.
+    /// Masks their secrets in answers and messages.
     pub(super) mask: Mask,
-    /// What the caller should know.
+    /// A note for the caller.
     pub(super) note: Option<String>,
 }
 
 /// Adds the headers and the credentials of the catalog to the request, with their secrets.
 ///
 /// # Errors
-/// A secret is not there; or the request goes to an origin that may not have the catalog's, and the operation needs them.
+/// A secret is missing or may not be sent to the host. Or the origin may not receive the catalog's headers and
+/// credentials, and the operation requires them.
 pub(super) async fn secure(
     request: &mut Request,
     operation: &Operation,
@@ -68,7 +69,7 @@ pub(super) async fn secure(
     })
 }
 
-/// The call goes without headers and credentials where its operation allows that.
+/// Allows the call without headers and credentials, if its operation requires none.
 fn without(
     request: &Request,
     operation: &Operation,
@@ -96,7 +97,7 @@ fn is_free(operation: &Operation) -> bool {
     security.is_empty() || security.iter().any(Vec::is_empty)
 }
 
-/// The first alternative of which the catalog has every credential: names, schemes and credentials.
+/// The first alternative for which the catalog has every credential: names, schemes and credentials.
 fn alternative<'a>(
     operation: &'a Operation,
     target: &'a Target,
@@ -140,7 +141,7 @@ fn place(request: &mut Request, scheme: &SecurityScheme, credential: &str) -> Re
     }
 }
 
-/// What the operation asks for and the catalog does not have.
+/// A note about security schemes that the operation requires and the catalog has no credential for.
 fn missing(operation: &Operation, target: &Target, has_none: bool) -> Option<String> {
     if !has_none || is_free(operation) || !target.headers.is_empty() {
         return None;
@@ -156,7 +157,7 @@ fn unusable(name: &str, why: &str) -> OperationFailure {
     OperationFailure::new("secret_not_allowed", message).coded(FailureCode::OperationUncallable)
 }
 
-/// Whether a header of this name usually holds a secret.
+/// Whether a header of this name usually contains a secret.
 pub fn is_telling(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     [

@@ -1,32 +1,32 @@
-//! What an answer says of the pages of its list: whether there is a further one, and where it is.
+//! Pagination hints in an answer: whether there is a further page, and its URL.
 
 use serde_json::Value;
 
 use crate::document::{HOLDERS, MORES, NEXT_URLS, bare};
 
-/// Values for the next call, which are null where there is none.
+/// Fields for the next page or its cursor, which are null if there is none.
 const NEXTS: &str = "nextpage nextcursor nextpagetoken nexttoken nextmarker continuationtoken";
-/// Flags of the last page.
+/// Flags that mark the last page.
 const LASTS: &str = "last islast islastpage";
-/// How many pages there are.
+/// Fields for the number of pages.
 const PAGE_COUNTS: &str = "pages totalpages pagecount lastpage numpages pagestotal";
-/// Which page the answer is, from 1.
+/// Fields for the number of this page, from 1.
 const PAGES: &str = "page currentpage pagenumber";
 
-/// What an answer says of its list.
+/// The pagination hints of an answer.
 #[derive(Debug, Default)]
 pub(super) struct Signs {
-    /// Whether it says that there is a further page, or that there is none.
+    /// Whether there is a further page; `None` if the answer does not say.
     pub(super) has_more: Option<bool>,
-    /// Where the next page is.
+    /// The URL of the next page.
     pub(super) url: Option<String>,
     count: Option<u64>,
-    /// Which page it is, from 1.
+    /// The number of this page, from 1.
     page: Option<u64>,
 }
 
 impl Signs {
-    /// Those of a payload that was asked for as the page of this number, if it was.
+    /// Reads the hints in a payload. `asked` is the number of the requested page, if the list counts pages.
     pub(super) fn of(payload: &Value, asked: Option<u64>) -> Self {
         let mut signs = Self::default();
         let fields = payload.as_object().into_iter().flatten();
@@ -40,7 +40,7 @@ impl Signs {
         if let Some((page, count)) = signs.page.or(asked).zip(signs.count) {
             match count.saturating_sub(page) {
                 0 => signs.says(false),
-                // The last page of a service that counts from 0.
+                // In a service that counts from 0 this is the last page, so nothing can be concluded.
                 1 => {}
                 _ => signs.says(true),
             }
@@ -48,7 +48,8 @@ impl Signs {
         signs
     }
 
-    /// Another sign. One that there is more counts more than others: a page too many loses nothing.
+    /// Records a hint. If hints contradict each other, there is a further page: requesting one too many loses no
+    /// items.
     fn says(&mut self, has_more: bool) {
         self.has_more = Some(has_more || self.has_more == Some(true));
     }

@@ -1,4 +1,5 @@
-//! How the values of parameters are written: style and explode of `OpenAPI` (3.1.1, 4.8.12.2 and 4.8.12.3, after RFC 6570).
+//! Serializes the values of parameters: style and explode of `OpenAPI` (3.1.1, 4.8.12.2 and 4.8.12.3, after RFC
+//! 6570).
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
@@ -7,7 +8,8 @@ pub(super) use crate::media_type::is_json;
 use crate::operation::{Style, Written};
 use midex_domain::{document::plain, uri};
 
-/// Reserved characters that stay as they are where the document allows it: those that mean nothing in a query.
+/// The characters to escape if the document allows reserved ones. Reserved characters without a meaning between the
+/// pairs of a query stay unescaped.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -27,14 +29,14 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b';')
     .remove(b'=');
 
-/// How texts are encoded where they are written.
+/// How text is escaped.
 #[derive(Clone, Copy)]
 pub(super) enum Encoding {
-    /// As a part of a URL, a cookie or a form.
+    /// For a URL, a cookie or a form: percent-encoded.
     Percent,
-    /// The same, with reserved characters as they are.
+    /// Percent-encoded, except for reserved characters.
     Reserved,
-    /// Not at all: the value of a header.
+    /// For a header: not escaped.
     Plain,
 }
 
@@ -48,7 +50,7 @@ impl Encoding {
     }
 }
 
-/// The value as a text of one segment: of a path, of a header.
+/// Serializes a value as one text, for a segment of a path or for a header.
 pub(super) fn segment(name: &str, value: &Value, written: &Written, encoding: Encoding) -> String {
     let (style, explode) = match written {
         Written::Content(media_type) => return encoding.of(&content(media_type, value)),
@@ -77,7 +79,7 @@ pub(super) fn segment(name: &str, value: &Value, written: &Written, encoding: En
     }
 }
 
-/// The parts of a value: its items, or its keys and values, joined where it is exploded.
+/// The parts of a value: the items of a list, or the keys and values of an object, which `explode` joins with `=`.
 fn parts(value: &Value, explode: bool, encoding: Encoding) -> Vec<String> {
     match value {
         Value::Array(items) => items
@@ -98,12 +100,12 @@ fn parts(value: &Value, explode: bool, encoding: Encoding) -> Vec<String> {
     }
 }
 
-/// A scalar as it is, anything else as JSON; nothing of null.
+/// A scalar as text, any other value as JSON; `None` for null.
 fn scalar(value: &Value, encoding: Encoding) -> Option<String> {
     (!value.is_null()).then(|| encoding.of(&plain(value)))
 }
 
-/// The value as a document of a media type.
+/// Serializes a value as a document of a media type.
 pub(super) fn content(media_type: &str, value: &Value) -> String {
     match value {
         Value::String(text) if !is_json(media_type) => text.clone(),
@@ -111,12 +113,12 @@ pub(super) fn content(media_type: &str, value: &Value) -> String {
     }
 }
 
-/// A key as a part of a JSON pointer.
+/// Escapes a key for a JSON pointer.
 pub(super) fn escape(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-/// The value as pairs of a query, a cookie or a form: encoded names with encoded values.
+/// Serializes a value as pairs for a query, a cookie or a form, with encoded names and values.
 pub(super) fn pairs(name: &str, value: &Value, written: &Written) -> Vec<(String, String)> {
     let (style, explode, encoding) = match written {
         Written::Content(media_type) => {
@@ -147,7 +149,7 @@ pub(super) fn pairs(name: &str, value: &Value, written: &Written) -> Vec<(String
         }
         (_, Value::Array(_) | Value::Object(_)) => {
             let parts = parts(value, false, encoding);
-            // A list without items is not written: an empty text would be one item.
+            // An empty list is omitted, because an empty text would be read as one item.
             let joined = parts.join(separator(style));
             if parts.is_empty() {
                 Vec::new()
@@ -170,9 +172,9 @@ fn separator(style: Style) -> &'static str {
     }
 }
 
-/// `name[key]=value`, and `name[key][inner]=value` for what lies deeper. `OpenAPI` says nothing of lists in this style: they
-/// are written as services expect them that read such names (Stripe, Rack, PHP, `qs`), by place, for those take the same
-/// name again for one text.
+/// Serializes nested values: `name[key]=value`, `name[key][inner]=value`. `OpenAPI` does not define lists in this
+/// style. Items get an index, `name[0]`, which is what services with such names expect (Stripe, Rack, PHP, `qs`):
+/// they read a repeated plain name as one text.
 fn deep(name: &str, value: &Value, encoding: Encoding) -> Vec<(String, String)> {
     match value {
         Value::Object(map) => {
@@ -182,7 +184,7 @@ fn deep(name: &str, value: &Value, encoding: Encoding) -> Vec<(String, String)> 
             each.collect()
         }
         Value::Array(items) => {
-            // A place that nothing is written for would be a gap, and with a gap it is no list for those who read it.
+            // Empty items are skipped before the items are numbered, because a list with a gap is not read as a list.
             let each = items.iter().filter(|item| !is_empty(item)).enumerate();
             each.flat_map(|(place, item)| deep(&format!("{name}[{place}]"), item, encoding))
                 .collect()
@@ -194,7 +196,7 @@ fn deep(name: &str, value: &Value, encoding: Encoding) -> Vec<(String, String)> 
     }
 }
 
-/// Whether nothing is written of a value in brackets.
+/// Whether nothing is written for a value in this style.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -218,7 +220,7 @@ mod tests {
         }
     }
 
-    /// The examples of `OpenAPI`: `color` as nothing, a text, a list and an object.
+    /// The examples of `OpenAPI`: `color` as a text, a list and an object.
     fn row(style: Style, explode: bool) -> [String; 3] {
         let values = [
             json!("blue"),

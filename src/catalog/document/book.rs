@@ -1,9 +1,10 @@
-//! The compiled form of a document, as it lies in the cache: an index that is kept in memory, and records that are read one
-//! by one. It can always be made again, so whatever is odd about it only makes it unusable.
+//! The compiled form of a document in the cache: an index that is kept in memory, and records that are read one by
+//! one. A document can always be compiled again, so every inconsistency is an error that makes the compiled form
+//! unusable.
 //!
 //! ```text
-//! magic (16) · digest of the document (32) · length of all (8) · place and length of the index (8 + 8) · its check (8)
-//! records: check (8), JSON · index (postcard)
+//! magic (16) · document digest (32) · total length (8) · index offset and length (8 + 8) · index checksum (8)
+//! records: checksum (8), JSON · index (postcard)
 //! ```
 
 use std::{
@@ -19,15 +20,15 @@ use super::{Collision, Compiled, Providers, entry::Entry, schema::named, words::
 use crate::operation::{Operation, SecurityScheme};
 use midex_domain::{Digest, error::Violation, limits};
 
-/// The number grows with each change of what follows it, so an older file is made again.
+/// The number is the version of the format. It increases with each change, so that older files are compiled again.
 const MAGIC: &[u8; 16] = b"midex-catalog 5\n";
 const HEADER: usize = 80;
 const CHECK: usize = 8;
 
-/// Fills the bytes that begin at an offset.
+/// Reads the bytes at an offset into a buffer.
 pub type Source = Box<dyn Fn(u64, &mut [u8]) -> io::Result<()> + Send + Sync>;
 
-/// A compiled document whose operations are read when they are asked for.
+/// A compiled document, whose operations are read on demand.
 pub struct Book {
     source: Source,
     digest: Digest,
@@ -47,7 +48,7 @@ impl fmt::Debug for Book {
     }
 }
 
-/// What a document says of itself, as [`Compiled`] has it.
+/// The metadata of a document, as in [`Compiled`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "`Compiled` says what they are")]
 pub struct Head {
@@ -56,41 +57,41 @@ pub struct Head {
     pub description: String,
     pub servers: Vec<String>,
     pub schemes: BTreeMap<String, SecurityScheme>,
-    /// How many providers there are.
+    /// The number of providers.
     pub provider_count: usize,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Index {
-    /// JSON, for postcard cannot read enums with tags.
+    /// JSON, because postcard does not support tagged enums.
     head: String,
     entries: Vec<Entry>,
     operations: Vec<Place>,
-    /// The shared schemas in the order of their names.
+    /// The shared schemas, ordered by name.
     schemas: Vec<(Box<str>, Place)>,
     notes: Place,
 }
 
-/// Where a record lies.
+/// The position of a record.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Place {
     at: u64,
     length: u32,
 }
 
-/// What is seldom asked for.
+/// The rarely used parts of a compiled document.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Notes {
-    /// The contracts of providers.
+    /// Operations that list objects, and the arguments that take values from them.
     pub providers: Providers,
-    /// Operations that did not get the name that they come to.
+    /// Operations that did not get their derived name, because another operation has it.
     pub collisions: Vec<Collision>,
-    /// What is odd about the document.
+    /// Problems of the document that do not prevent its import.
     pub warnings: Vec<Violation>,
 }
 
 impl Compiled {
-    /// The compiled form, which [`Book::open`] reads.
+    /// Encodes the compiled form, which [`Book::open`] reads.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0; HEADER];
         let operations = self
@@ -147,7 +148,7 @@ impl Compiled {
     }
 }
 
-/// Appends a record.
+/// Appends a record with its checksum.
 fn record(bytes: &mut Vec<u8>, value: &impl Serialize) -> Place {
     let json = serde_json::to_vec(value).unwrap_or_default();
     let at = bytes.len() as u64;
@@ -173,10 +174,10 @@ fn odd(what: &str) -> io::Error {
 }
 
 impl Book {
-    /// Opens a compiled form of so many bytes. Reads its index, and no operation.
+    /// Opens a compiled form of `length` bytes. Reads its index, and no operation.
     ///
     /// # Errors
-    /// `InvalidData` where it is of another version, cut off or damaged: the document is to be compiled again.
+    /// `InvalidData` if it is of another version, truncated or damaged. The document must be compiled again then.
     pub fn open(length: u64, source: Source) -> io::Result<Self> {
         let mut header = [0; HEADER];
         if length < HEADER as u64 {
@@ -215,7 +216,7 @@ impl Book {
         })
     }
 
-    /// A compiled form in memory.
+    /// Opens a compiled form in memory.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -232,22 +233,22 @@ impl Book {
         Self::open(length, source)
     }
 
-    /// The digest of the document that it was made of.
+    /// The digest of the document that was compiled.
     pub fn digest(&self) -> Digest {
         self.digest
     }
 
-    /// What the document says of itself.
+    /// The metadata of the document.
     pub fn head(&self) -> &Head {
         &self.head
     }
 
-    /// Its operations in the order of their names; their places are what [`Self::operation`] takes.
+    /// The index entries of its operations, ordered by name. [`Self::operation`] takes their positions.
     pub fn entries(&self) -> &[Entry] {
         &self.index.entries
     }
 
-    /// The place of the operation of a name, or of another name of it.
+    /// The position of an operation, by its name or one of its aliases.
     pub fn find(&self, name: &str) -> Option<usize> {
         let entries = &self.index.entries;
         let found = entries
@@ -260,11 +261,12 @@ impl Book {
         })
     }
 
-    /// An operation whose schemas stand alone: what they share with others stands under their `$defs`, up to
-    /// [`limits::OPERATION_SCHEMAS_BYTES_MAX`] for each; what is past that accepts anything.
+    /// Reads an operation with self-contained schemas: each has the shared schemas that it refers to under its
+    /// `$defs`, up to [`limits::OPERATION_SCHEMAS_MAX`] schemas and [`limits::OPERATION_SCHEMAS_BYTES_MAX`]. Schemas
+    /// past these limits accept anything.
     ///
     /// # Errors
-    /// `InvalidData` where the compiled form is damaged, and what the source says.
+    /// `InvalidData` if the compiled form is damaged, and the errors of the source.
     pub fn operation(&self, place: usize) -> io::Result<Operation> {
         let mut operation = self.bare(place)?;
         let mut read = HashMap::new();
@@ -283,7 +285,8 @@ impl Book {
         Ok(operation)
     }
 
-    /// An operation whose schemas name shared ones that are not there: enough to list it, and cheap.
+    /// Reads an operation without the shared schemas that it refers to. Cheaper than [`Self::operation`], and enough
+    /// to list it.
     ///
     /// # Errors
     /// As [`Self::operation`].
@@ -296,7 +299,7 @@ impl Book {
         self.record(*place)
     }
 
-    /// What is seldom asked for.
+    /// Reads the rarely used parts.
     ///
     /// # Errors
     /// As [`Self::operation`].
@@ -304,17 +307,17 @@ impl Book {
         self.record(self.index.notes)
     }
 
-    /// The words by which its operations are found; prepared once.
+    /// The search index of its operations, which is built on first use.
     pub(super) fn words(&self) -> &Words {
         self.words.get_or_init(|| Words::of(&self.index.entries))
     }
 
-    /// Prepares the search, which else the first one does.
+    /// Builds the search index now instead of during the first search.
     pub fn prepare(&self) {
         self.words();
     }
 
-    /// Puts what a schema leads to under its `$defs`.
+    /// Adds all shared schemas that a schema refers to, directly or indirectly, under its `$defs`.
     fn complete(
         &self,
         schema: &mut Value,

@@ -1,12 +1,13 @@
-//! The class of an operation by its method and its words.
+//! The class of an operation, from its method and its wording.
 //!
-//! Many services delete by `POST /containers/prune` or `GET /tokens/{id}/revoke`, so the method alone understates what a
-//! call may take away. Words only ever raise a class: a document cannot talk an operation below the class of its method.
+//! Many services delete by `POST /containers/prune` or `GET /tokens/{id}/revoke`, so the method alone understates
+//! what a call may remove. Wording only ever raises a class: a document cannot lower it below the class of the
+//! method.
 
 use super::{name::dashed, provider::singular, words::stem};
 use crate::operation::{Class, Operation};
 
-/// Verbs for taking something away, in their base form.
+/// Verbs of removal, in their base form.
 const REMOVALS: &[&str] = &[
     "ban",
     "clear",
@@ -33,7 +34,7 @@ const REMOVALS: &[&str] = &[
     "wipe",
 ];
 
-/// Forms of [`REMOVALS`] that [`stem`] does not lead back to the verb.
+/// Forms of [`REMOVALS`] that [`stem`] does not reduce to the stem of the verb, as `stem` leaves them.
 const REMOVAL_FORMS: &[&str] = &[
     "bann",
     "deletion",
@@ -46,17 +47,17 @@ const REMOVAL_FORMS: &[&str] = &[
     "wiping",
 ];
 
-/// Those of [`REMOVALS`] that are nouns too: `GET /users/{id}/ban` may show a ban.
+/// [`REMOVALS`] that are also nouns: `GET /users/{id}/ban` may show a ban.
 const NOUNS: &[&str] = &["ban", "clear", "drop", "flush", "kill", "reset"];
 
-/// Verbs by which a document says that an operation reads.
+/// Verbs that indicate that an operation only reads.
 const READS: &[&str] = &[
     "check", "count", "describe", "download", "export", "fetch", "find", "get", "has", "is",
     "list", "look", "lookup", "obtain", "poll", "preview", "query", "read", "retrieve", "return",
     "search", "see", "show", "view",
 ];
 
-/// The class of an operation that no settings say another class of.
+/// The class of an operation, unless the settings override it.
 pub(super) fn class_of(operation: &Operation) -> Class {
     let (path, summary) = (operation.path.as_str(), operation.summary.as_str());
     let operation_id = operation.aliases.first().map_or("", String::as_str);
@@ -73,7 +74,8 @@ pub(super) fn class_of(operation: &Operation) -> Class {
     if removes { Class::Destructive } else { class }
 }
 
-/// Whether a word of the text is a form of a removal, participles aside: `Restore a deleted item` removes nothing.
+/// Whether the text contains a form of a removal verb. Participles do not count: `Restore a deleted item` removes
+/// nothing.
 fn has_removal(text: &str) -> bool {
     let dashed = dashed(text);
     let mut words = dashed.split('-').filter(|word| !word.ends_with("ed"));
@@ -83,7 +85,8 @@ fn has_removal(text: &str) -> bool {
     })
 }
 
-/// Whether a GET removes something. Its verb ends the path, begins or ends the operationId, or begins the summary.
+/// Whether an operation with a reading method removes something: a removal verb ends the path, begins or ends the
+/// `operationId`, or begins the summary.
 fn is_removal_by_reading_method(path: &str, operation_id: &str, summary: &str) -> bool {
     let is_removal = |word: &str| REMOVALS.contains(&word);
     let path = dashed(literal_parts(path).next_back().unwrap_or_default());
@@ -101,7 +104,7 @@ fn is_removal_by_reading_method(path: &str, operation_id: &str, summary: &str) -
     !reads && said.into_iter().flatten().any(is_removal)
 }
 
-/// The parts of a path that are no parameters.
+/// The segments of a path that contain no parameter.
 fn literal_parts(path: &str) -> impl DoubleEndedIterator<Item = &str> {
     let parts = path.split('/');
     parts.filter(|part| !part.is_empty() && !part.contains('{'))

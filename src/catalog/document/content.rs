@@ -1,4 +1,4 @@
-//! Bodies and answers: media types and their schemas.
+//! Reads request bodies and answers: media types and their schemas.
 
 use serde_json::{Map, Value, json};
 
@@ -15,7 +15,7 @@ use crate::{
 use midex_domain::{limits, truncate::shortened};
 
 impl<'a> Reader<'a, '_> {
-    /// Fills the body.
+    /// Reads the request body.
     pub(super) fn body(&mut self, site: Site<'a>, operation: &mut Operation) {
         let Some(value) = site.value.get("requestBody") else {
             return;
@@ -58,7 +58,7 @@ impl<'a> Reader<'a, '_> {
     ) -> Content {
         let is_opaque = Kind::of(&media_type) >= Kind::Text;
         let schema = match content.get("schema") {
-            // Text and bytes are sent as they are given: a schema of what they hold is none of the text.
+            // Text and bytes are sent as they are, so a schema for the structure inside does not apply.
             Some(schema) if !is_opaque || text(schema, "type") == "string" => {
                 self.needed(schema, operation)
             }
@@ -74,7 +74,8 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// Fills the schema of the answer. Returns whether the answer names its next page in a header.
+    /// Reads the schema of the answer. Returns whether an answer declares the header `Link`, which names the next
+    /// page.
     pub(super) fn output(&mut self, site: Site<'a>, operation: &mut Operation) -> bool {
         let mut good: Vec<_> = entries(site.value, "responses")
             .filter(|(status, _)| status.starts_with('2'))
@@ -113,7 +114,7 @@ impl<'a> Reader<'a, '_> {
     }
 }
 
-/// Adds the argument that chooses one of several contents, among the headers.
+/// Adds the argument that selects one of several contents, after the other headers.
 fn choice(contents: &[Content], parameters: &mut Vec<Parameter>) {
     let known: Vec<_> = contents.iter().map(|content| &content.media_type).collect();
     let at = parameters
@@ -135,12 +136,13 @@ fn choice(contents: &[Content], parameters: &mut Vec<Parameter>) {
     parameters.insert(at.unwrap_or(parameters.len()), choice);
 }
 
-/// Whether a body is a list of changes (RFC 6902) and not what they are made to, which is easier to write.
+/// Whether the media type is that of JSON Patch (RFC 6902): a list of changes, which is harder to write than the
+/// changed value.
 fn is_list(media_type: &str) -> bool {
     media_type == "application/json-patch+json"
 }
 
-/// A media type without parameters. One that stands for all of them is JSON, as services mean it.
+/// A media type without parameters. Wildcards and an empty type count as JSON, which is what services mean by them.
 fn plain(media_type: &str) -> String {
     let bare = media_type
         .split(';')
@@ -154,7 +156,7 @@ fn plain(media_type: &str) -> String {
     }
 }
 
-/// How one field is written: the keys that decide its bytes.
+/// The encoding of one field: the keys that affect its bytes.
 fn encoding(value: &Value) -> Value {
     let keys = ["contentType", "style", "explode", "allowReserved"];
     let kept = keys

@@ -1,27 +1,27 @@
-//! An operation in the index of a book.
+//! The index entry of an operation in a book.
 
 use serde::{Deserialize, Serialize};
 
 use crate::operation::{Class, Method, Operation};
 
-/// What is known of an operation without reading it.
+/// The part of an operation that is available without reading its record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// Its name.
     pub name: Box<str>,
-    /// Its other names.
+    /// Its aliases.
     pub aliases: Box<[Box<str>]>,
-    /// What it does, in a line.
+    /// A summary of one line.
     pub summary: Box<str>,
     /// The method.
     pub method: Method,
-    /// How much it may change, as [`Operation::class`] has it.
+    /// Its class, as [`Operation::class`].
     pub class: Class,
     /// The path.
     pub path: Box<str>,
-    /// Whether the document advises against it.
+    /// Whether the document marks it as deprecated.
     pub is_deprecated: bool,
-    /// Why it cannot be called.
+    /// Why it cannot be called; `None` if it can.
     pub uncallable: Option<Box<str>>,
 }
 

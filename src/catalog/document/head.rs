@@ -1,4 +1,4 @@
-//! What a document says of itself: whether it can be imported, its title, its security schemes.
+//! The metadata of a document: its title and its security schemes, and whether it can be imported at all.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use super::{
 use crate::operation::{Location, SecurityScheme};
 use midex_domain::{document::type_name, error::Violation, limits, truncate::shortened};
 
-/// Whether the document is of OpenAPI 3.0, and not of a later 3.
+/// Checks that a document can be imported. Returns whether its version is OpenAPI 3.0, rather than a later 3.x.
 ///
 /// # Errors
-/// What it must have and has not.
+/// Why it cannot be imported.
 pub(super) fn judge(root: &Value) -> Result<bool, Inspection> {
     let operation_count = count(root);
     let refused = |kind, violations| Inspection {
@@ -48,7 +48,7 @@ pub(super) fn judge(root: &Value) -> Result<bool, Inspection> {
     }
 }
 
-/// The refusal of a document whose operations come to more than they may.
+/// The refusal of a document whose operations exceed the size limit.
 pub(super) fn expanded(root: &Value) -> Inspection {
     let message = format!(
         "the operations of the document come to more than {} bytes, with what several of them name counted for each: put large schemas under `components/schemas` and name them with `$ref`, or split the document by paths",
@@ -62,7 +62,7 @@ pub(super) fn expanded(root: &Value) -> Inspection {
     }
 }
 
-/// A version as it is written; YAML reads `3.1` without quotes as a number.
+/// A version as text. YAML reads an unquoted `3.1` as a number.
 fn version_of(value: &Value) -> String {
     value
         .as_str()
@@ -125,7 +125,7 @@ fn count(root: &Value) -> usize {
         .sum()
 }
 
-/// A text of `info`.
+/// A value of `info` as text, shortened if it is long.
 pub(super) fn about(root: &Value, key: &str) -> String {
     let value = root
         .get("info")

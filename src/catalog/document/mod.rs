@@ -1,8 +1,8 @@
-//! The text of an OpenAPI document (3.0, 3.1, 3.2) becomes operations with names, schemas, servers and contracts of
-//! providers. Pure: bytes in, a compiled document out; nothing is ever fetched, also no `$ref` that leads out of the text.
+//! Compiles the text of an OpenAPI document (3.0, 3.1, 3.2) into operations with names, schemas, servers and
+//! providers. Pure: it takes bytes, returns a compiled document, and fetches nothing, not even an external `$ref`.
 //!
-//! The document is walked as JSON: of the crates with a type for each part of OpenAPI none reads every document that
-//! people publish, and each refuses the whole for one fault.
+//! The document is walked as untyped JSON. Each crate with types for the parts of OpenAPI fails to read some
+//! published documents, and refuses a whole document for a single error.
 
 mod book;
 mod class;
@@ -38,13 +38,13 @@ pub use self::{
 use super::operation::{Operation, SecurityScheme};
 use midex_domain::{Digest, error::Violation, limits};
 
-/// What a text is.
+/// The kind of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
-    /// A document of Swagger 2, which must be converted first.
+    /// A Swagger 2 document, which must be converted first.
     #[serde(rename = "openapi_2")]
     OpenApi2,
-    /// A document of OpenAPI 3.
+    /// An OpenAPI 3 document.
     #[serde(rename = "openapi_3")]
     OpenApi3,
     /// Something else.
@@ -52,48 +52,49 @@ pub enum Kind {
     Unknown,
 }
 
-/// What `catalog.validate_openapi` says of a text.
+/// The result of `catalog.validate_openapi`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Inspection {
-    /// What it is.
+    /// The kind of the text.
     pub kind: Kind,
-    /// How many operations it has, callable or not.
+    /// The number of operations, callable or not.
     pub operation_count: usize,
-    /// What is odd about it but no reason to refuse it, at most [`limits::DOCUMENT_WARNINGS_MAX`].
+    /// Problems that do not prevent the import, at most [`limits::DOCUMENT_WARNINGS_MAX`].
     pub warnings: Vec<Violation>,
-    /// Why it cannot be imported; none: it can.
+    /// Problems that prevent the import; empty if it can be imported.
     pub violations: Vec<Violation>,
 }
 
 /// A compiled document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compiled {
-    /// The digest of the text.
+    /// The digest of its text.
     pub digest: Digest,
     /// Its title; empty where it has none.
     pub title: String,
-    /// Its own version.
+    /// The version in its `info`.
     pub version: String,
-    /// What it is about.
+    /// Its description.
     pub description: String,
-    /// Base URLs, absolute or relative to where the document came from, without a slash at the end. The first is the
-    /// document's choice.
+    /// Base URLs, absolute or relative to the source of the document, without a trailing slash. The first is the
+    /// default of the document.
     pub servers: Vec<String>,
-    /// Security schemes by the names that operations use.
+    /// Security schemes by name.
     pub schemes: BTreeMap<String, SecurityScheme>,
-    /// The operations in the order of their names.
+    /// The operations, ordered by name.
     pub operations: Vec<Operation>,
-    /// The schemas that several operations share: what they call `#/$defs/NAME`.
+    /// The schemas that several operations share, which refer to them as `#/$defs/NAME`.
     pub schemas: BTreeMap<String, Value>,
-    /// Operations that answer lists of which arguments of others are chosen.
+    /// Operations that list objects, and the arguments of other operations that take values from these lists.
     pub providers: Providers,
-    /// Operations whose name another operation has, with the name that they got instead.
+    /// Operations that did not get their derived name because another operation has it, with the name that they have
+    /// instead.
     pub collisions: Vec<Collision>,
-    /// What is odd about the document.
+    /// Problems of the document that do not prevent its import.
     pub warnings: Vec<Violation>,
 }
 
-/// Says whether a text can be imported, and what is odd about it.
+/// Checks whether a text can be imported, and reports its problems.
 pub fn inspect(text: &[u8]) -> Inspection {
     match compile(text) {
         Ok(compiled) => Inspection {
@@ -109,14 +110,14 @@ pub fn inspect(text: &[u8]) -> Inspection {
 /// Compiles a document.
 ///
 /// # Errors
-/// Where it cannot be imported: the reasons are the violations.
+/// If it cannot be imported; the violations are the reasons.
 pub fn compile(text: &[u8]) -> Result<Compiled, Inspection> {
     let root = read::read(text).map_err(|fault| Inspection::unreadable(*fault))?;
     let is_generation_30 = head::judge(&root)?;
     let mut warnings = Warnings::default();
     let all = operation::all(&root, is_generation_30, &mut warnings);
     let (mut operations, shared) = all.ok_or_else(|| head::expanded(&root))?;
-    // Before the names: they drop an operationId that several operations have.
+    // Must precede the naming, which removes an `operationId` that several operations have.
     for operation in &mut operations {
         operation.class = class::class_of(operation);
     }
@@ -162,7 +163,8 @@ impl Inspection {
     }
 }
 
-/// Warnings about a document, of which only so many are kept.
+/// Warnings about a document. At most [`limits::DOCUMENT_WARNINGS_MAX`] are kept, the last of which counts those that
+/// were dropped.
 #[derive(Debug, Default)]
 struct Warnings {
     kept: Vec<Violation>,

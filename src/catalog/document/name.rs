@@ -1,17 +1,22 @@
 //! Names of operations: `services:deploys:create`.
 //!
-//! A name is made of the method, the path and the answer alone, so no other path of a document changes it:
-//! - the parts of the path without parameters, in lower case with dashes; `.json` at the end of a part goes;
+//! A name is derived from the method, the path and the answer alone, so no other path of a document affects it:
+//! - the segments of the path without parameters, in lower case with dashes, and without `.json` at the end;
 //! - without versions (`v2`, `v1beta1`, `2010-04-01`), and without `api`, `apis` and `rest` at the beginning;
-//! - then what is done: `list` for a GET, `show` where its answer is one object, `info` where the path ends with a parameter,
-//!   `create` for a POST, `update` for a PUT or PATCH, `delete`; else the method.
+//! - then the action: `list` for a GET, `show` if its answer is a single object, `info` if the path ends with a
+//!   parameter, `create` for a POST, `update` for a PUT or PATCH, `delete` for a DELETE, or else the name of the
+//!   method.
 //!
-//! Where several operations come to one name, it is had by one that changes or deletes a single thing before one that does so
-//! to many, then by the one with the shortest path; of one path by PATCH before PUT, for it changes less. Each of the others gets the first that is free of: its `operationId` where that is a
-//! sentence of its own (`updateThing`), the name with the last part of the path after it (`things:create-things`), its
-//! `operationId`, the name with a digest of method and path. So a new version of a document
-//! changes names only among operations that come to one name, never by the order of its paths. `name` is the only place
-//! where this is done, and what it did is listed.
+//! If several operations have the same derived name, one of them gets it. An operation that updates or deletes a
+//! whole collection has the lowest precedence. Among the others, the one with the shortest path gets the name, and of
+//! the same path PATCH before PUT, because it changes less. Each other operation gets the first free name of:
+//! - its `operationId`, if that is a phrase instead of a repetition of the path (`updateThing`);
+//! - the derived name with the last segment of the path appended (`things:create-things`);
+//! - its `operationId`;
+//! - the derived name with a digest of method and path appended.
+//!
+//! So a new version of a document changes names only among operations with the same derived name, and the order of
+//! its paths does not matter. `name` is the only function that assigns names, and it returns the collisions.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -21,10 +26,10 @@ use super::{Warnings, operation::place};
 use crate::operation::{Method, Operation};
 use midex_domain::{Digest, limits};
 
-/// An operation whose name another one has.
+/// An operation whose derived name another operation has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Collision {
-    /// The name that both come to.
+    /// The derived name.
     pub wanted: String,
     /// The name that it has instead.
     pub name: String,
@@ -34,7 +39,8 @@ pub struct Collision {
     pub path: String,
 }
 
-/// Names all operations, and leaves of their aliases those that only one has. The answer of some `is_of_one` object.
+/// Assigns a name to each operation, and removes aliases that are not unique. `is_of_one` tells whether the answer of
+/// an operation is a single object.
 pub(super) fn name(
     operations: &mut [Operation],
     is_of_one: impl Fn(&Operation) -> bool,
@@ -81,7 +87,7 @@ pub(super) fn name(
     collisions
 }
 
-/// How many operations have an `operationId`, as a name.
+/// Counts the operations with each `operationId`, in the form of a name.
 fn ids(operations: &[Operation]) -> HashMap<String, usize> {
     let mut ids = HashMap::new();
     for alias in operations.iter().flat_map(|operation| &operation.aliases) {
@@ -90,7 +96,7 @@ fn ids(operations: &[Operation]) -> HashMap<String, usize> {
     ids
 }
 
-/// Who comes first among operations of one name.
+/// The precedence among operations with the same derived name: the lowest one gets the name.
 fn rank(operation: &Operation) -> (bool, usize, String, bool) {
     let is_of_one = matches!(
         operation.method,
@@ -116,7 +122,7 @@ fn free(
     let own = own
         .filter(|id| !id.is_empty() && ids.get(id) == Some(&1))
         .map(bounded);
-    // A sentence of its own says more than the last part of the path.
+    // A phrase says more than the last segment of the path.
     let (first, last_of_all): (Vec<_>, Vec<_>) =
         own.partition(|id| is_sentence(id, &operation.path));
     let candidates = std::iter::once(wanted.to_owned())
@@ -131,19 +137,21 @@ fn free(
     })
 }
 
-/// The name with the last part of the path behind it, which some operations had before their `operationId` counted.
+/// The derived name with the last segment of the path appended. Earlier versions gave this name to some operations
+/// whose name now is their `operationId`; it stays their alias.
 fn after_path(operation: &Operation, wanted: &str) -> String {
     let last = parts(&operation.path).pop().unwrap_or_default();
     bounded(format!("{wanted}-{last}"))
 }
 
-/// Whether an `operationId`, as a name, is a sentence of its own: `update-number`, and not `numbers-update` of `/numbers`.
+/// Whether an `operationId`, in the form of a name, is a phrase: `update-number`, but not `numbers-update` for the
+/// path `/numbers`, which repeats the path.
 fn is_sentence(id: &str, path: &str) -> bool {
     let of_path = |word: &str| parts(path).iter().any(|part| part.starts_with(word));
     id.split_once('-').is_some_and(|(first, _)| !of_path(first))
 }
 
-/// The name of an operation if no other one wants it.
+/// The derived name of an operation, before collisions are resolved.
 fn wanted(method: Method, path: &str) -> String {
     let mut parts = parts(path);
     let done = match method {
@@ -163,7 +171,7 @@ fn wanted(method: Method, path: &str) -> String {
     bounded(parts.join(":"))
 }
 
-/// The parts of a path that stand in a name.
+/// The segments of a path that are part of a name.
 pub(super) fn parts(path: &str) -> Vec<String> {
     let all = path.split('/').map(still).filter(|part| !part.is_empty());
     let mut parts: Vec<_> = all
@@ -181,7 +189,7 @@ pub(super) fn parts(path: &str) -> Vec<String> {
     parts
 }
 
-/// A part of a path without its parameters.
+/// A segment of a path without its parameters.
 fn still(part: &str) -> String {
     let mut left = String::new();
     let mut depth = 0_usize;
@@ -206,7 +214,7 @@ pub(super) fn ends_with_parameter(path: &str) -> bool {
     last.contains('{') && dashed(&still(last)).is_empty()
 }
 
-/// `v2`, `v1beta1`, `v1.1`, `2.0`, `2010-04-01`.
+/// Whether a segment is a version: `v2`, `v1beta1`, `v1.1`, `2.0`, `2010-04-01`.
 fn is_version(part: &str) -> bool {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number = part.strip_prefix(['v', 'V']).unwrap_or(part);
@@ -222,7 +230,7 @@ fn is_version(part: &str) -> bool {
         || (part.len() > number.len() && staged)
 }
 
-/// Lower case, with a dash where words meet: `pullRequests` and `pull_requests` are `pull-requests`.
+/// Converts text to lower case, with dashes between words: `pullRequests` and `pull_requests` become `pull-requests`.
 pub(super) fn dashed(text: &str) -> String {
     let mut made = String::with_capacity(text.len() + 4);
     let mut was_small = false;
@@ -254,7 +262,7 @@ fn digest(text: &str) -> String {
     Digest::of(text.as_bytes()).to_string()[..8].to_owned()
 }
 
-/// Takes away aliases that lead to several operations, or to another one by its name.
+/// Removes aliases that several operations have, or that are the name of another operation.
 fn single(operations: &mut [Operation], warnings: &mut Warnings) {
     let mut seen: HashMap<String, usize> = HashMap::new();
     for operation in operations.iter() {

@@ -1,4 +1,4 @@
-//! The operations of a document, without their names.
+//! Reads the operations of a document. They are named later.
 
 use serde_json::{Map, Value};
 
@@ -15,7 +15,7 @@ use midex_domain::{
     truncate::{length, shortened},
 };
 
-/// The methods by their keys in a path item.
+/// The methods, by their keys in a path item.
 pub(super) const METHODS: [(&str, Method); 8] = [
     ("get", Method::Get),
     ("head", Method::Head),
@@ -27,14 +27,14 @@ pub(super) const METHODS: [(&str, Method); 8] = [
     ("delete", Method::Delete),
 ];
 
-/// What the parts of operations are read from and into.
+/// The document that is read, and the schemas and warnings that are collected.
 pub(super) struct Reader<'a, 'w> {
     pub(super) root: &'a Value,
     pub(super) schemas: Schemas<'a>,
     pub(super) warnings: &'w mut Warnings,
 }
 
-/// An operation of the document.
+/// The place of an operation in the document.
 #[derive(Clone, Copy)]
 pub(super) struct Site<'a> {
     pub(super) path: &'a str,
@@ -44,8 +44,8 @@ pub(super) struct Site<'a> {
     pub(super) value: &'a Value,
 }
 
-/// All operations, in the order of the document, and the schemas that they share. Nothing where they come to more than
-/// they may.
+/// All operations in the order of the document, and the schemas that they share. `None` if they exceed the size
+/// limit.
 pub(super) fn all(
     root: &Value,
     is_generation_30: bool,
@@ -75,7 +75,7 @@ pub(super) fn all(
     Some((made, shared))
 }
 
-/// The JSON pointer of a path, or of an operation of it.
+/// The JSON pointer of a path, or of one of its operations.
 pub(super) fn place(path: &str, method: Option<Method>) -> String {
     let path = path.replace('~', "~0").replace('/', "~1");
     let method = method.map(|method| format!("/{}", method.as_str().to_ascii_lowercase()));
@@ -142,7 +142,7 @@ impl<'a> Reader<'a, '_> {
         operation
     }
 
-    /// Notes why an operation cannot be called; the first reason stays.
+    /// Marks an operation as not callable, and adds a warning. The first reason is kept.
     pub(super) fn refuse(&mut self, operation: &mut Operation, why: String) {
         if operation.uncallable.is_none() {
             self.warnings.add(
@@ -154,7 +154,7 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// Converts a schema that a request needs. Where that leads out of the document the operation cannot be called.
+    /// Converts a schema that a request needs. If it has an external reference, the operation cannot be called.
     pub(super) fn needed(&mut self, value: &'a Value, operation: &mut Operation) -> Value {
         self.schemas
             .convert(value, self.warnings)
@@ -164,7 +164,7 @@ impl<'a> Reader<'a, '_> {
             })
     }
 
-    /// Looks for what leads out of the document in the shared schemas that the request needs, and the answer names.
+    /// Marks the operation as not callable if its request needs a shared schema with an external reference.
     fn judge(&mut self, operation: &mut Operation) {
         let bodies = operation
             .body
@@ -184,7 +184,7 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// Warns of methods that have no way into a request here.
+    /// Warns about methods that midex does not send.
     fn others(&mut self, path: &str, item: &Value) {
         let query = item
             .get("query")
@@ -200,7 +200,7 @@ impl<'a> Reader<'a, '_> {
     }
 }
 
-/// Summary and description. Either is made of the other where it is missing.
+/// The summary and the description. A missing summary is replaced by the first line of the description.
 fn words(value: &Value) -> (String, String) {
     let (summary, description) = (
         text(value, "summary").trim(),
@@ -231,7 +231,7 @@ fn extensions(value: &Value) -> Map<String, Value> {
         .collect()
 }
 
-/// The bytes of an operation without its schemas, nearly.
+/// The approximate size of an operation in bytes, without its schemas.
 fn weight(operation: &Operation) -> usize {
     let extensions = operation.extensions.len() * limits::OPERATION_EXTENSION_BYTES_MAX / 4;
     let parameters = operation
@@ -243,7 +243,7 @@ fn weight(operation: &Operation) -> usize {
     500 + operation.description.len() + extensions + parameters.sum::<usize>() + encodings
 }
 
-/// Why a path can be no part of an address.
+/// Why a path cannot be part of a URL.
 fn unusable(path: &str) -> Option<String> {
     if !path.starts_with('/') {
         return Some(format!("the path `{path}` does not begin with `/`"));
@@ -257,7 +257,7 @@ fn unusable(path: &str) -> Option<String> {
     ))
 }
 
-/// Leaves what of a path is sent: some documents tell operations of one path apart by a `#fragment`.
+/// Removes the part of a path that is not sent: some documents distinguish operations of one path by a `#fragment`.
 pub(super) fn sent(path: &mut String) {
     path.truncate(path.find('#').unwrap_or(path.len()));
 }

@@ -1,11 +1,11 @@
-//! How further pages of a list are asked for, as far as the document shows it.
+//! Infers the pagination of a list from the document.
 
 use serde_json::Value;
 
 use super::shape::{Shared, kind, properties};
 use crate::operation::{Class, Location, Operation, Pagination, Parameter};
 
-/// Parameters that take the value which the answer before gave.
+/// Names of parameters that take the cursor of the previous answer.
 const CURSORS: &[&str] = &[
     "cursor",
     "pagetoken",
@@ -20,7 +20,7 @@ const CURSORS: &[&str] = &[
     "afterid",
     "offset",
 ];
-/// Fields of an answer that hold the value for the next call; `offset` only where a field around it says so.
+/// Names of answer fields with the next cursor. The name `offset` counts too, but only inside of one of [`HOLDERS`].
 const NEXTS: &[&str] = &[
     "nextcursor",
     "nextpagetoken",
@@ -35,11 +35,11 @@ const NEXTS: &[&str] = &[
     "startingafter",
     "lastid",
 ];
-/// Fields that hold the URL of the next page, as [`bare`] writes them.
+/// Names of fields with the URL of the next page, as [`bare`] writes them.
 pub(crate) const NEXT_URLS: &str = "next nexturl nextpageurl nextlink odatanextlink nexthref";
-/// Flags that say whether there is a further page.
+/// Names of flags that tell whether there is a further page.
 pub(crate) const MORES: &str = "hasmore hasnext hasnextpage moreavailable istruncated";
-/// Fields that hold such a field.
+/// Names of objects that contain such fields.
 pub(crate) const HOLDERS: &[&str] = &[
     "meta",
     "metadata",
@@ -55,13 +55,13 @@ pub(crate) const HOLDERS: &[&str] = &[
     "info",
     "next",
 ];
-/// How many of them lie inside each other.
+/// How deep such objects are nested at most.
 const HOLDERS_DEPTH: usize = 2;
-/// Parameters that count pages.
+/// Names of parameters for the page number.
 const PAGES: &[&str] = &["page", "pagenumber", "pageindex", "pageno"];
-/// Parameters that count items before the page.
+/// Names of parameters for the number of items before the page.
 const OFFSETS: &[&str] = &["offset", "skip", "start", "startat", "startindex"];
-/// Parameters that say how many items a page has.
+/// Names of parameters for the page size.
 const SIZES: &[&str] = &[
     "perpage",
     "pagesize",
@@ -72,7 +72,7 @@ const SIZES: &[&str] = &[
     "top",
 ];
 
-/// How the pages of an operation follow each other, beside a header of the answer.
+/// Infers the pagination of an operation, except for the header `Link`.
 pub(super) fn pagination(operation: &Operation, shared: &Shared) -> Option<Pagination> {
     if operation.method.class() != Class::Safe {
         return None;
@@ -119,13 +119,13 @@ fn is_named(parameter: &Parameter, names: &[&str]) -> bool {
     parameter.location == Location::Query && names.contains(&bare(&parameter.name).as_str())
 }
 
-/// Whether a parameter takes a time: `after` a date, and not after an item.
+/// Whether a parameter takes a date or a time. Such an `after` is a filter, not the id of an item.
 fn is_time(schema: &Value) -> bool {
     let format = schema.get("format").and_then(Value::as_str);
     format.is_some_and(|format| format.starts_with("date"))
 }
 
-/// Whether the answer, or what holds such fields, has one of these.
+/// Whether the answer, or one of the [`HOLDERS`] in it, has a field of one of these names.
 fn has_field(output: Option<&Value>, names: &str, shared: &Shared) -> bool {
     let is_one = |name: &str| names.split(' ').any(|known| known == bare(name));
     let all = output.map(|output| properties(output, shared));
@@ -136,13 +136,13 @@ fn has_field(output: Option<&Value>, names: &str, shared: &Shared) -> bool {
     })
 }
 
-/// A name without its way of writing.
+/// A name in lower case without separators, so that spellings can be compared.
 pub(crate) fn bare(name: &str) -> String {
     let letters = name.chars().filter(char::is_ascii_alphanumeric);
     letters.map(|c| c.to_ascii_lowercase()).collect()
 }
 
-/// Where the answer has the value for the next call, as a path with dots.
+/// The path of the next cursor in the answer: names joined by dots.
 fn next(output: &Value, shared: &Shared, depth: usize) -> Option<String> {
     field(output, NEXTS, shared).or_else(|| {
         let holders = properties(output, shared).into_iter();
@@ -155,7 +155,7 @@ fn next(output: &Value, shared: &Shared, depth: usize) -> Option<String> {
     })
 }
 
-/// The first of these properties that holds a text or a number.
+/// The first of these properties that is a string or a number.
 fn field(holder: &Value, names: &[&str], shared: &Shared) -> Option<String> {
     let all = properties(holder, shared);
     let is_scalar =

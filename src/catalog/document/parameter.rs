@@ -1,4 +1,4 @@
-//! Parameters: those of the path item, overridden by those of the operation.
+//! Reads parameters: those of the path item, overridden by those of the operation.
 
 use serde_json::{Value, json};
 
@@ -9,8 +9,8 @@ use super::{
 use crate::operation::{Location, Operation, Parameter, Style, Written};
 use midex_domain::{limits, truncate::shortened};
 
-/// Headers that other parts of the document decide (OpenAPI 3.1, 4.8.12.1), and those that are written for the body and the
-/// address of every request, so that no caller may give them.
+/// Headers that OpenAPI does not allow as parameters (3.1, 4.8.12.1), and those that midex writes for each request.
+/// No caller may set them.
 const IGNORED_HEADERS: [&str; 5] = [
     "accept",
     "content-type",
@@ -18,11 +18,11 @@ const IGNORED_HEADERS: [&str; 5] = [
     "content-length",
     "host",
 ];
-/// Headers by which a service knows a repeated call.
+/// Headers by which services recognize a repeated call.
 const IDEMPOTENCY_HEADERS: [&str; 3] = ["idempotency-key", "x-idempotency-key", "idempotency_key"];
 
 impl<'a> Reader<'a, '_> {
-    /// Fills the parameters, and the header of idempotency.
+    /// Reads the parameters and the idempotency header.
     pub(super) fn parameters(&mut self, site: Site<'a>, operation: &mut Operation) {
         let most = limits::OPERATION_PARAMETERS_MAX;
         let lists = [site.item, site.value]
@@ -53,7 +53,7 @@ impl<'a> Reader<'a, '_> {
         name(&mut operation.parameters);
     }
 
-    /// Puts a parameter among the others, in place of one with its name and location.
+    /// Adds a parameter, or replaces the one with its name and location.
     fn place(
         &mut self,
         value: &'a Value,
@@ -128,7 +128,7 @@ impl<'a> Reader<'a, '_> {
     }
 }
 
-/// The style and its companions, with the defaults of OpenAPI 3.1, 4.8.12.2.
+/// The style, `explode` and `allowReserved` of a parameter, with the defaults of OpenAPI 3.1, 4.8.12.2.
 fn styled(location: Location, value: &Value) -> Written {
     let simple = matches!(location, Location::Path | Location::Header);
     let style = match (text(value, "style"), location) {
@@ -148,7 +148,7 @@ fn styled(location: Location, value: &Value) -> Written {
     }
 }
 
-/// Adds the parameters that the path names and nobody declares: without them no request can be made.
+/// Adds the path parameters that the document does not declare. Without them no URL could be built.
 fn undeclared(path: &str, parameters: &mut Vec<Parameter>) {
     let names = path
         .split('{')
@@ -170,8 +170,8 @@ fn undeclared(path: &str, parameters: &mut Vec<Parameter>) {
     }
 }
 
-/// Gives each its argument. Path comes before query, query before header and cookie: so the names of arguments do not hang
-/// on the order of a document.
+/// Assigns the names of the arguments. Parameters are first ordered by location (path, query, header, cookie), so
+/// that the names do not depend on the order of the document.
 fn name(parameters: &mut [Parameter]) {
     let rank = |location| match location {
         Location::Path => 0,

@@ -1,5 +1,5 @@
-//! Contracts of providers: operations that answer lists of objects, and the arguments of others that are chosen of them.
-//! They are inferred from the document; nothing is called.
+//! Infers the providers of a document: operations that list objects, from which arguments of other operations can be
+//! chosen. No operation is called for this.
 
 use std::collections::HashMap;
 
@@ -13,27 +13,27 @@ use super::{
 use crate::operation::{Location, Method, Operation, Parameter};
 use midex_domain::limits;
 
-/// All contracts of a document.
+/// All providers of a document, and their uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Providers {
-    /// The operations that give values, in the order of their names.
+    /// The operations that provide values, ordered by name.
     pub providers: Vec<Provider>,
-    /// The arguments that take them.
+    /// The arguments that take these values.
     pub uses: Vec<Use>,
 }
 
-/// An operation that answers a list of objects.
+/// An operation that lists objects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provider {
-    /// Its name.
+    /// The name of the operation.
     pub id: String,
-    /// What it must or may be given itself.
+    /// The arguments of the operation itself.
     pub arguments: Vec<Need>,
-    /// Where the list stands in the answer, with dots; empty where it is the answer.
+    /// The path of the list in the answer: names joined by dots, and empty if the answer itself is the list.
     pub items_path: String,
-    /// What each object has.
+    /// The fields of each object.
     pub fields: Vec<Field>,
-    /// Which fields a person chooses by.
+    /// The fields that are used to choose an object.
     pub select: Select,
 }
 
@@ -44,36 +44,36 @@ pub struct Need {
     pub name: String,
     /// Whether a call needs it.
     pub required: bool,
-    /// The tags of fields whose values fit.
+    /// The tags of the fields whose values it accepts.
     pub accepts: Vec<String>,
 }
 
-/// A field of the objects.
+/// A field of the listed objects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Field {
     /// Its name.
     pub name: String,
-    /// Its type as JSON Schema names it; empty where it may be anything.
+    /// Its type in JSON Schema; empty if the document does not declare it.
     pub r#type: String,
-    /// What its value is, so that arguments can ask for it: `app_id`.
+    /// Tags of its value, by which arguments refer to it: `app_id`.
     pub tags: Vec<String>,
 }
 
-/// The fields by which a person chooses.
+/// The fields that are used to choose an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Select {
-    /// What an argument is given.
+    /// The field whose value becomes the argument.
     pub value_field: String,
-    /// What a person reads.
+    /// The field that is shown to the person who chooses.
     pub display_field: String,
-    /// What tells two objects apart.
+    /// The field that identifies an object.
     pub id_field: Option<String>,
 }
 
-/// An argument whose values a provider has.
+/// An argument whose values a provider lists.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Use {
-    /// The operation that takes it.
+    /// The operation with the argument.
     pub operation: String,
     /// The argument.
     pub argument: String,
@@ -81,11 +81,11 @@ pub struct Use {
     pub provider: String,
 }
 
-/// Fields that name an object, the best first.
+/// Names of fields that identify an object, in order of preference.
 const IDS: &[&str] = &[
     "id", "uuid", "gid", "uid", "sid", "slug", "key", "number", "name", "login", "code",
 ];
-/// Fields that a person reads, the best first.
+/// Names of fields that are shown to a person, in order of preference.
 const DISPLAYS: &[&str] = &[
     "name",
     "title",
@@ -99,12 +99,12 @@ const DISPLAYS: &[&str] = &[
     "key",
     "description",
 ];
-/// Fields that hold a list, the best first.
+/// Names of fields that contain a list, in order of preference.
 const LISTS: &[&str] = &[
     "items", "results", "data", "values", "entries", "list", "value", "records", "objects",
 ];
 
-/// The contracts of operations, which are in the order of their names.
+/// Infers the providers and their uses. The operations must be ordered by name.
 pub(super) fn infer(operations: &[Operation], shared: &Shared) -> Providers {
     let lists = operations
         .iter()
@@ -127,7 +127,7 @@ fn is_list(operation: &Operation) -> bool {
     operation.method == Method::Get && !ends_with_parameter(&operation.path)
 }
 
-/// Whether the answer of an operation is one object, and no list.
+/// Whether the answer of an operation is a single object and not a list.
 pub(super) fn is_of_one(operation: &Operation, shared: &Shared) -> bool {
     let Some(output) = operation.output.as_ref() else {
         return false;
@@ -171,7 +171,7 @@ fn provider(operation: &Operation, shared: &Shared) -> Option<Provider> {
     })
 }
 
-/// Where an answer has its list of objects, and the schema of one.
+/// The path of the list of objects in an answer, and the schema of an object.
 fn list<'a>(output: &'a Value, noun: &str, shared: &'a Shared) -> Option<(String, &'a Value)> {
     let object =
         |value: &'a Value| items(value, shared).filter(|item| !properties(item, shared).is_empty());
@@ -237,13 +237,13 @@ fn need(parameter: &Parameter, path: &str) -> Need {
     }
 }
 
-/// The path before a path parameter.
+/// The part of a path before a path parameter.
 fn before<'a>(path: &'a str, parameter: &str) -> Option<&'a str> {
     let at = path.find(&format!("{{{parameter}}}"))?;
     Some(path[..at].trim_end_matches('/'))
 }
 
-/// What one of the things is called that stand behind a path: `/apps/{id}/dynos` has a `dyno`.
+/// The noun for the objects at a path, in the singular: `dyno` for `/apps/{id}/dynos`.
 fn noun(path: &str) -> String {
     singular(&snake(&parts(path).pop().unwrap_or_default()))
 }
@@ -252,7 +252,7 @@ fn snake(name: &str) -> String {
     dashed(name).replace('-', "_")
 }
 
-/// One of several: `policies` has a `policy`.
+/// The singular of a noun: `policy` for `policies`.
 pub(super) fn singular(word: &str) -> String {
     if let Some(stem) = word.strip_suffix("ies").filter(|stem| stem.len() > 1) {
         return format!("{stem}y");
@@ -266,7 +266,7 @@ pub(super) fn singular(word: &str) -> String {
     word[..word.len() - usize::from(is_plural)].to_owned()
 }
 
-/// The providers by their paths and by what they list.
+/// Finds providers by their path, or by the noun for the objects that they list.
 struct Uses<'a> {
     paths: HashMap<&'a str, &'a Provider>,
     nouns: HashMap<String, Vec<&'a Provider>>,

@@ -1,4 +1,5 @@
-//! Bytes become a JSON value, within limits. The only place of a catalog that names the YAML library.
+//! Parses the bytes of a document into a JSON value, within limits. In this crate only this module uses the YAML
+//! library.
 
 use serde_json::Value;
 use serde_saphyr::{
@@ -8,10 +9,10 @@ use serde_saphyr::{
 
 use midex_domain::{document::count_values, error::Violation, limits};
 
-/// Why a text cannot be read. In a box, for it is large beside a value.
+/// Why a text cannot be parsed. Boxed, because a violation is much larger than a value.
 type Faulty = Box<Violation>;
 
-/// Reads JSON, or else YAML.
+/// Parses JSON if the text begins with `{` or `[`, and YAML otherwise.
 pub(super) fn read(text: &[u8]) -> Result<Value, Faulty> {
     let text = text_of(text)?;
     match text.trim_start().chars().next() {
@@ -78,7 +79,7 @@ fn yaml(text: &str) -> Result<Value, Faulty> {
 fn options() -> Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
-            // A value is at most three events.
+            // A value is at most three events of the parser.
             max_events: 3 * limits::DOCUMENT_NODES_MAX,
             max_nodes: limits::DOCUMENT_NODES_MAX,
             max_aliases: limits::DOCUMENT_ALIASES_MAX,
@@ -87,7 +88,7 @@ fn options() -> Options {
             max_depth: limits::DOCUMENT_DEPTH_MAX,
             flow_nesting_limit: limits::DOCUMENT_DEPTH_MAX,
             max_documents: 2,
-            // Many aliases of one anchor are usual in documents; what they repeat is bounded.
+            // Documents often have many aliases of one anchor. The size of what they repeat is limited instead.
             enforce_alias_anchor_ratio: false,
         },
         alias_limits: serde_saphyr::alias_limits! {

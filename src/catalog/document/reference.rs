@@ -7,14 +7,14 @@ use serde_json::{Map, Value};
 
 use midex_domain::{limits, truncate::shortened};
 
-/// Why a reference leads to nothing.
+/// Why a reference cannot be resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Broken {
-    /// It leads out of the document.
+    /// It points out of the document.
     External(String),
-    /// Nothing stands there.
+    /// Its target does not exist.
     Missing(String),
-    /// It leads back to itself, or over too many others.
+    /// It is circular, or the chain of references is too long.
     Endless(String),
 }
 
@@ -35,12 +35,12 @@ impl fmt::Display for Broken {
     }
 }
 
-/// The reference that stands here instead of a value.
+/// The `$ref` of a value, if it has one.
 pub(super) fn reference(value: &Value) -> Option<&str> {
     value.get("$ref")?.as_str()
 }
 
-/// The value that is meant: `value` itself, or what its reference leads to in the end.
+/// Follows references from `value` until a value that is no reference.
 pub(super) fn follow<'a>(root: &'a Value, value: &'a Value) -> Result<&'a Value, Broken> {
     let mut at = value;
     for _ in 0..limits::REFERENCE_HOPS_MAX {
@@ -53,7 +53,7 @@ pub(super) fn follow<'a>(root: &'a Value, value: &'a Value) -> Result<&'a Value,
     Err(Broken::Endless(shown(text)))
 }
 
-/// What one reference leads to.
+/// The target of one reference.
 pub(super) fn target<'a>(root: &'a Value, text: &str) -> Result<&'a Value, Broken> {
     let pointer = pointer(text)?;
     let found = root.pointer(&pointer);
@@ -74,7 +74,7 @@ fn shown(text: &str) -> String {
     shortened(text, limits::VIOLATION_PART_CHARS_MAX).to_string()
 }
 
-/// The value under a key where it is a mapping, else an empty one.
+/// The entries of the mapping under a key; none if there is no mapping.
 pub(super) fn entries<'a>(
     value: &'a Value,
     key: &str,
@@ -83,12 +83,12 @@ pub(super) fn entries<'a>(
     map.into_iter().flatten()
 }
 
-/// The text under a key, empty where there is none.
+/// The text under a key; empty if there is no text.
 pub(super) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The flag under a key; what is no flag counts as not set.
+/// The flag under a key; false if there is no flag.
 pub(super) fn flag(value: &Value, key: &str) -> bool {
     value.get(key).and_then(Value::as_bool).unwrap_or_default()
 }

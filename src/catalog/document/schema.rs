@@ -1,6 +1,6 @@
-//! Schemas of OpenAPI become schemas of JSON Schema 2020-12 that [`midex_domain::schema`] reads: what OpenAPI adds goes,
-//! what it says in its own way is said in theirs, and what is no schema at all accepts anything. A schema that a reference
-//! names is converted once and shared.
+//! Converts OpenAPI schemas to JSON Schema 2020-12, as [`midex_domain::schema`] reads it. Keywords of OpenAPI are
+//! translated or dropped, and an invalid schema becomes one that accepts anything. A schema that references point to
+//! is converted once, and shared.
 
 mod ring;
 
@@ -18,22 +18,22 @@ use midex_domain::{
     truncate::length,
 };
 
-/// The schemas of a document: those that are shared, by name, and those that still are to be converted.
+/// The schemas of a document: the shared ones by name, and those that are still to be converted.
 pub(super) struct Schemas<'a> {
     root: &'a Value,
-    /// In 3.0 whatever stands beside a `$ref` is ignored.
+    /// In OpenAPI 3.0, keywords beside a `$ref` are ignored, except for `description`.
     is_generation_30: bool,
     names: HashMap<String, String>,
     taken: HashSet<String>,
     waiting: Vec<(String, &'a Value)>,
     shared: BTreeMap<String, Value>,
-    /// The external reference that a shared schema holds.
+    /// The external references in shared schemas, by the name of the schema.
     external: BTreeMap<String, Broken>,
-    /// The external reference that was met last.
+    /// The external reference that was found last.
     met: Option<Broken>,
-    /// The bytes that operations and shared schemas may still come to.
+    /// How many more bytes operations and shared schemas may have.
     left: usize,
-    /// Whether a pattern, or a format, can be evaluated.
+    /// Whether a pattern or a format is supported.
     usable: HashMap<(&'static str, &'a str), bool>,
 }
 
@@ -53,7 +53,8 @@ impl<'a> Schemas<'a> {
         }
     }
 
-    /// Converts a schema. The error is an external reference in it; of shared schemas [`Self::external`] tells.
+    /// Converts a schema. The error is an external reference in it; [`Self::external`] returns those in shared
+    /// schemas.
     pub(super) fn convert(
         &mut self,
         value: &'a Value,
@@ -71,17 +72,17 @@ impl<'a> Schemas<'a> {
         met.map_or(Ok(made), Err)
     }
 
-    /// Counts bytes that the document comes to.
+    /// Counts bytes against the size limit of the document.
     pub(super) fn charge(&mut self, bytes: usize) {
         self.left = self.left.saturating_sub(bytes);
     }
 
-    /// Whether the document comes to more than it may: what is converted from then on is worth nothing.
+    /// Whether the size limit is reached. Schemas that are converted after that are incomplete.
     pub(super) fn is_spent(&self) -> bool {
         self.left == 0
     }
 
-    /// The external reference in a shared schema that `value` leads to.
+    /// The first external reference in the shared schemas that `value` refers to, directly or indirectly.
     pub(super) fn external(&self, value: &Value) -> Option<&Broken> {
         if self.external.is_empty() {
             return None;
@@ -90,7 +91,8 @@ impl<'a> Schemas<'a> {
         reached.iter().find_map(|name| self.external.get(*name))
     }
 
-    /// All shared schemas. None holds itself without a part between.
+    /// Returns all shared schemas. A schema that contains itself without a level of nesting is replaced by one that
+    /// accepts anything.
     pub(super) fn end(mut self, warnings: &mut Warnings) -> BTreeMap<String, Value> {
         for name in ring::cut(&mut self.shared) {
             let words = format!(
@@ -145,7 +147,8 @@ impl<'a> Schemas<'a> {
         Value::Object(made)
     }
 
-    /// Keeps what tells alternatives apart: the property, and each of its values with the schema that it means.
+    /// Converts a discriminator: the property that distinguishes the alternatives, and the schema for each of its
+    /// values.
     fn discriminator(
         &mut self,
         map: &'a Map<String, Value>,
@@ -170,7 +173,7 @@ impl<'a> Schemas<'a> {
         let mut mapping = Map::new();
         for text in references {
             let own = text.rsplit('/').next().unwrap_or_default();
-            // The mapping names a schema by a reference, or by its name alone.
+            // The mapping refers to a schema by a reference, or by its name alone.
             let values = named().filter(|(_, target)| *target == text || *target == own);
             let mut values: Vec<_> = values.map(|(value, _)| value).collect();
             if values.is_empty() {
@@ -192,7 +195,7 @@ impl<'a> Schemas<'a> {
         }
     }
 
-    /// The value of a keyword as JSON Schema has it, if it can be used.
+    /// Converts the value of a keyword; `None` if it is invalid or not supported.
     fn value(
         &mut self,
         word: &str,
@@ -243,7 +246,8 @@ impl<'a> Schemas<'a> {
         fits.then(|| value.clone())
     }
 
-    /// The name of the shared schema that a reference leads to; nothing for one that leads nowhere, which accepts anything.
+    /// The name of the shared schema that a reference points to. `None` if it cannot be resolved; anything is
+    /// accepted then.
     fn share(&mut self, text: &'a str, warnings: &mut Warnings) -> Option<String> {
         if let Some(name) = self.names.get(text) {
             return Some(name.clone());
@@ -271,7 +275,7 @@ impl<'a> Schemas<'a> {
         }
     }
 
-    /// A name that no other schema has, of characters that need no escapes.
+    /// A unique name of characters that need no escapes.
     fn free(&mut self, pointer: &str) -> String {
         let path = pointer
             .strip_prefix("/components/schemas")
@@ -309,7 +313,7 @@ impl<'a> Schemas<'a> {
     }
 }
 
-/// The bytes of a value, nearly.
+/// The approximate size of a value in bytes.
 fn weight(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len(),
@@ -318,10 +322,10 @@ fn weight(value: &Value) -> usize {
     }
 }
 
-/// What a reference to a shared schema begins with.
+/// The prefix of references to shared schemas.
 const DEFINITIONS: &str = "#/$defs/";
 
-/// Keywords that make sense only where a schema stands in its own document, or that midex says in another way.
+/// Keywords that are dropped, because they only make sense in the original document or are translated otherwise.
 const FORGOTTEN: &[&str] = &[
     "$ref",
     "$schema",
@@ -338,12 +342,12 @@ const FORGOTTEN: &[&str] = &[
     "additionalItems",
 ];
 
-/// The shared schema that a reference names.
+/// The name of the shared schema that a reference points to.
 pub(super) fn shared_name(reference: &str) -> Option<&str> {
     reference.strip_prefix(DEFINITIONS)
 }
 
-/// The shared schemas that a value names itself.
+/// Adds the names of the shared schemas that a value refers to directly.
 pub(super) fn named<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
     match value {
         Value::Object(map) => {
@@ -356,7 +360,7 @@ pub(super) fn named<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
     }
 }
 
-/// The shared schemas that a value leads to, the near ones first.
+/// The shared schemas that a value refers to directly or indirectly, in breadth-first order.
 fn reached<'a>(value: &'a Value, shared: impl Fn(&str) -> Option<&'a Value>) -> Vec<&'a str> {
     let mut found = Vec::new();
     let mut seen = HashSet::new();
@@ -390,14 +394,15 @@ fn types(value: &Value) -> Option<Value> {
     }
 }
 
-/// The texts of a list, each once.
+/// The strings of a list, without duplicates.
 fn texts<V: std::borrow::Borrow<Value>>(list: &[V]) -> Value {
     let mut seen = HashSet::new();
     let texts = list.iter().filter_map(|value| value.borrow().as_str());
     texts.filter(|text| seen.insert(*text)).collect()
 }
 
-/// `exclusiveMinimum: true` of 3.0 makes another bound of `minimum`.
+/// In OpenAPI 3.0, `exclusiveMinimum: true` makes `minimum` an exclusive bound. It becomes the number
+/// `exclusiveMinimum`.
 fn bounds(map: &Map<String, Value>, made: &mut Map<String, Value>) {
     for (word, exclusive) in [
         ("minimum", "exclusiveMinimum"),
@@ -411,7 +416,8 @@ fn bounds(map: &Map<String, Value>, made: &mut Map<String, Value>) {
     }
 }
 
-/// A property that stands only in requests, or only in answers, cannot be required in both.
+/// Removes `readOnly` and `writeOnly` properties from `required`. The schema is used for requests and for answers,
+/// and such a property is only in one of them.
 fn one_sided(map: &Map<String, Value>, made: &mut Map<String, Value>) {
     let Some(properties) = map.get("properties") else {
         return;
@@ -433,7 +439,7 @@ fn example(map: &Map<String, Value>, made: &mut Map<String, Value>) {
     }
 }
 
-/// The schema that accepts null too.
+/// Changes a schema so that it accepts null too.
 fn nullable(mut made: Map<String, Value>) -> Value {
     let is_open = !["$ref", "allOf", "anyOf", "oneOf", "const"]
         .iter()

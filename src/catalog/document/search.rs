@@ -1,7 +1,7 @@
-//! Finds operations by the words of a person: "list open pull requests of a repo".
+//! Searches for operations by words: "list open pull requests of a repo".
 //!
-//! The words of each book are prepared once, from what its index has. Title, vendor and description of a catalog are read at
-//! each search, for they may change while the book does not.
+//! The words of each book are indexed once, from its index entries. Title, vendor and description of a catalog are
+//! read for each search, because they may change while the book does not.
 
 use std::{cmp::Ordering, collections::HashSet};
 
@@ -14,7 +14,7 @@ use super::{
 use crate::operation::Method;
 use midex_domain::limits;
 
-/// A book with what its catalog says about it.
+/// A book, and the texts that its catalog has about it.
 #[derive(Clone, Copy, Debug)]
 pub struct Shelf<'a> {
     /// The book.
@@ -23,22 +23,22 @@ pub struct Shelf<'a> {
     pub title: &'a str,
     /// Its vendor.
     pub vendor: &'a str,
-    /// What it is about.
+    /// Its description.
     pub description: &'a str,
 }
 
-/// An operation that was found.
+/// A search result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hit {
-    /// The place of its shelf.
+    /// The position of its shelf.
     pub shelf: usize,
-    /// Its place in the book.
+    /// Its position in the book.
     pub operation: usize,
-    /// How well it fits; only the order counts.
+    /// The relevance. Only the order of scores has a meaning.
     pub score: f32,
 }
 
-/// The operations that fit a query, the best first. A query without words finds nothing.
+/// The operations that match a query, the best first. A query without words matches nothing.
 pub fn search(shelves: &[Shelf<'_>], query: &str, limit: usize) -> Vec<Hit> {
     let query = Query::of(query);
     let all: usize = shelves.iter().map(|shelf| shelf.book.entries().len()).sum();
@@ -74,7 +74,7 @@ pub fn search(shelves: &[Shelf<'_>], query: &str, limit: usize) -> Vec<Hit> {
     hits
 }
 
-/// Words that say nothing about what is wanted.
+/// Stop words, which a search ignores.
 const IDLE: &[&str] = &[
     "a", "an", "and", "as", "at", "all", "any", "by", "can", "do", "every", "for", "from", "have",
     "how", "i", "in", "into", "is", "it", "its", "me", "my", "of", "on", "one", "or", "our",
@@ -82,13 +82,14 @@ const IDLE: &[&str] = &[
     "which", "with", "your", "are", "be", "does", "has", "was", "were",
 ];
 
-/// What is done to things.
+/// An action that a query may ask for.
 #[derive(Debug)]
 struct Verb {
-    /// What people say for it. Words that say more than the method does stay words: `upload`, `merge`.
+    /// The words for it in a query. More specific words, such as `upload` and `merge`, are not listed, and so are
+    /// searched for.
     said: &'static [&'static str],
     methods: &'static [Method],
-    /// How names end that do it.
+    /// The last part of the names of operations that do it.
     end: &'static str,
 }
 
@@ -125,14 +126,14 @@ const VERBS: &[Verb] = &[
     },
 ];
 
-/// A query as it is searched for.
+/// A parsed query.
 #[derive(Debug, Default)]
 struct Query {
-    /// What is to be done, where the query begins with it.
+    /// The action, if the query begins with one.
     verb: Option<&'static Verb>,
-    /// The first word.
+    /// The first word, stemmed.
     first: String,
-    /// The words that are searched for.
+    /// The words to search for.
     words: Vec<String>,
 }
 
@@ -145,7 +146,7 @@ impl Query {
         let said: Vec<_> = said.take(limits::SEARCH_WORDS_MAX).collect();
         let first = said.first().copied().unwrap_or_default();
         let verb = VERBS.iter().find(|verb| verb.said.contains(&first));
-        // A verb alone is a word like another.
+        // If the query is only a verb, the verb is searched for like any other word.
         let things = said
             .get(1..)
             .filter(|rest| verb.is_some() && !rest.is_empty());
@@ -164,7 +165,7 @@ impl Query {
     }
 }
 
-/// How much a word says: the rarer the more.
+/// The weight of a word: the rarer, the higher.
 #[expect(clippy::cast_precision_loss, reason = "a weight need not be exact")]
 fn rarity(word: &str, shelves: &[Shelf<'_>], all: usize) -> f32 {
     let counts = shelves
@@ -174,16 +175,17 @@ fn rarity(word: &str, shelves: &[Shelf<'_>], all: usize) -> f32 {
     (1.0 + all as f32 / (count as f32 + 1.0)).ln()
 }
 
-/// What is found of the words of a query in one operation.
+/// The matches of a query in one operation.
 #[derive(Clone, Copy, Default)]
 struct Found {
     score: f32,
     words: u8,
-    /// Words of its name.
+    /// The matched words that are in the path.
     named: u8,
 }
 
-/// The operations of a shelf that have at least one of the words. What its catalog is called counts for all of them.
+/// The operations of a shelf that match at least one word, with their scores. Matches in the texts of the catalog
+/// count for each of them.
 #[expect(clippy::cast_precision_loss, reason = "a score need not be exact")]
 fn on_shelf(shelf: &Shelf<'_>, query: &Query, weights: &[f32]) -> Vec<(usize, f32)> {
     let (prepared, entries) = (shelf.book.words(), shelf.book.entries());
@@ -217,7 +219,7 @@ fn on_shelf(shelf: &Shelf<'_>, query: &Query, weights: &[f32]) -> Vec<(usize, f3
     all.into_iter().enumerate().filter_map(score).collect()
 }
 
-/// How well what an operation does fits what is to be done.
+/// A factor for how well the operation does what the query asks for.
 fn fitting(entry: &Entry, query: &Query) -> f32 {
     let advised = if entry.is_deprecated { 0.8 } else { 1.0 };
     let begin = entry.summary.get(..query.first.len()).unwrap_or_default();

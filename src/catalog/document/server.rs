@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::reference::{entries, text};
 use midex_domain::limits;
 
-/// The base URLs of `servers` of a document, path item or operation: with the default of each variable, then with its
-/// other values. A slash at the end is left out.
+/// The base URLs in `servers` of a document, path item or operation, without a trailing slash. Variables have their
+/// default value first, and then their other values.
 pub(super) fn servers(holder: &Value) -> Vec<String> {
     let list = holder.get("servers").and_then(Value::as_array);
     let all = list

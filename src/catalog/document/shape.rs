@@ -1,4 +1,4 @@
-//! What a converted schema shows of the values that it accepts.
+//! The structure of values that a converted schema accepts.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use midex_domain::{limits, schema::types};
 /// The schemas that several operations share.
 pub(super) type Shared = BTreeMap<String, Value>;
 
-/// How deep parts of `allOf` are looked into.
+/// How many nested levels of `allOf` are followed.
 const PARTS_DEPTH: usize = 4;
 
-/// The schema that is meant: `value` itself, or what its reference leads to.
+/// Follows the references from `value` until a schema that is no reference.
 pub(super) fn meant<'a>(value: &'a Value, shared: &'a Shared) -> &'a Value {
     let mut at = value;
     for _ in 0..limits::REFERENCE_HOPS_MAX {
@@ -29,7 +29,7 @@ pub(super) fn meant<'a>(value: &'a Value, shared: &'a Shared) -> &'a Value {
     at
 }
 
-/// The properties of an object, those of its `allOf` included.
+/// The properties of an object, including those in its `allOf`.
 pub(super) fn properties<'a>(value: &'a Value, shared: &'a Shared) -> Vec<(&'a str, &'a Value)> {
     let mut found = Vec::new();
     collect(value, shared, PARTS_DEPTH, &mut found);
@@ -53,12 +53,12 @@ fn collect<'a>(
     }
 }
 
-/// The schema of the items of a list; nothing where the value is no list.
+/// The schema of the items of a list; `None` if the value is no list.
 pub(super) fn items<'a>(value: &'a Value, shared: &'a Shared) -> Option<&'a Value> {
     meant(value, shared).get("items")
 }
 
-/// The type that a value has beside null, where it is one; that of the first alternative where it has several.
+/// The first type of a value besides null. If the schema is composed of others, that of the first one.
 pub(super) fn kind<'a>(value: &'a Value, shared: &'a Shared) -> Option<&'a str> {
     let mut at = meant(value, shared);
     for _ in 0..PARTS_DEPTH {

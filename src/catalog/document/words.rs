@@ -1,4 +1,4 @@
-//! The words by which the operations of a book are found, prepared once.
+//! The search index of a book, which is built once.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -8,7 +8,7 @@ use super::{
     provider::singular,
 };
 
-/// The words of a text as they are compared: small, without endings.
+/// The words of a text as they are compared: in lower case and stemmed.
 pub(super) fn words(text: &str) -> Vec<String> {
     let dashed = dashed(text);
     dashed
@@ -18,7 +18,7 @@ pub(super) fn words(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// A word without the ending of a plural or of a form of a verb.
+/// Stems a word: removes the ending of a plural, or of a form of a verb.
 pub(super) fn stem(word: &str) -> String {
     let word = singular(word);
     for end in ["ing", "ed"] {
@@ -31,24 +31,24 @@ pub(super) fn stem(word: &str) -> String {
         .map_or(word.clone(), str::to_owned)
 }
 
-/// The prepared words of a book.
+/// The search index of a book.
 #[derive(Debug, Default)]
 pub(super) struct Words {
-    /// In order, each with the end of its postings.
+    /// The known words in order, each with the end of its postings.
     known: Vec<(Box<str>, u32)>,
     postings: Vec<Posting>,
-    /// For each operation the words of its name.
+    /// For each operation, the number of different words in its path.
     pub(super) sizes: Vec<u8>,
 }
 
-/// A word of an operation.
+/// A word of an operation, with its weight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Posting {
     pub(super) operation: u32,
     pub(super) weight: u8,
 }
 
-/// What a word counts for by where it stands: the last part of a path is what the operation is about.
+/// The weight of a word depends on where it occurs. The last segment of a path says best what the operation is about.
 const LAST: u8 = 10;
 pub(super) const PART: u8 = 6;
 const ALIAS: u8 = 5;
@@ -83,7 +83,8 @@ impl Words {
         made
     }
 
-    /// The operations that have a word, or one that begins with it where none has it.
+    /// The operations with a word. If there are none and the word has at least 3 bytes, those with a word that begins
+    /// with it.
     pub(super) fn having(&self, word: &str) -> &[Posting] {
         let first = self.known.partition_point(|(known, _)| **known < *word);
         let is_known = self
@@ -105,7 +106,7 @@ impl Words {
     }
 }
 
-/// The words of an operation with what each counts for, and how many the name has.
+/// The words of an operation with their weights, and the number of different words in its path.
 fn weighed(entry: &Entry) -> (BTreeMap<String, u8>, u8) {
     let mut found = BTreeMap::new();
     let mut put = |text: &str, weight: u8| {

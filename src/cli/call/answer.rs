@@ -1,4 +1,4 @@
-//! Prints the answer of an operation: a list of objects as a table, text as it is, anything else as JSON.
+//! Prints the answer of an operation: a list of objects as a table, text verbatim, anything else as JSON.
 
 use serde_json::Value;
 
@@ -12,12 +12,12 @@ use crate::{
 };
 use midex_domain::error::Result;
 
-/// The widest column of a table.
+/// The maximum width of a column.
 const COLUMN_MAX: usize = 40;
-/// What is between two columns.
+/// The width of the gap between two columns.
 const GAP: usize = 2;
 
-/// Says beside the output how the call went. Where the payload `is_written` to a file it needs no words.
+/// Prints to stderr how the call went. A payload that `is_written` to a file is not mentioned further.
 pub(super) fn noted(answer: &Value, is_written: bool, out: &Output<'_>) -> Result<()> {
     if out.json {
         return Ok(());
@@ -49,7 +49,7 @@ pub(super) fn noted(answer: &Value, is_written: bool, out: &Output<'_>) -> Resul
         .try_for_each(|note| prompt(&format!("note: {}\n", visible(&note))))
 }
 
-/// Where the payload is, if it is an artifact.
+/// The line about the payload, if it is kept as an artifact.
 fn kept_as(artifact: &Value) -> Option<String> {
     artifact["uri"].as_str()?;
     let name = field(artifact, "name");
@@ -61,7 +61,7 @@ fn kept_as(artifact: &Value) -> Option<String> {
     ))
 }
 
-/// The body of the answer.
+/// The payload of the answer.
 pub(super) fn page(answer: &Value, screen: &Screen) -> String {
     match answer.get("payload") {
         None | Some(Value::Null) => String::new(),
@@ -77,12 +77,12 @@ pub(super) fn page(answer: &Value, screen: &Screen) -> String {
 struct Grid {
     columns: Vec<String>,
     rows: Vec<Vec<String>>,
-    /// The columns that have no room, or hold more than one value.
+    /// The columns that do not fit, or that contain objects or lists.
     left_out: Vec<String>,
 }
 
 impl Grid {
-    /// `None` for what is no list of objects, or has no column.
+    /// Lays out a table; `None` if the payload is not a list of objects, or no column can be shown.
     fn of(payload: &Value, screen: &Screen) -> Option<Self> {
         let objects = payload.as_array()?.iter().map(Value::as_object);
         let objects = objects.collect::<Option<Vec<_>>>()?;
@@ -112,7 +112,7 @@ impl Grid {
                 .max()
                 .unwrap_or(0);
             let needed = width.max(name.chars().count()).min(COLUMN_MAX) + GAP;
-            // The first one is shown in any case.
+            // The first column is always shown.
             let fits = needed <= left || columns.is_empty();
             if !is_scalar(name) || !fits {
                 left_out.push(one_line(name));
@@ -141,7 +141,7 @@ impl Grid {
     }
 }
 
-/// A value in one line.
+/// A scalar value in one line.
 fn cell(value: Option<&Value>) -> String {
     let text = match value {
         None | Some(Value::Null) => String::new(),

@@ -1,4 +1,4 @@
-//! Writes the payload of an answer to a file, wherever it is kept.
+//! Writes the payload of an answer to a file, whether it is in the answer or kept as an artifact.
 
 use std::{fs, path::Path};
 
@@ -11,7 +11,7 @@ use midex_domain::{
     limits,
 };
 
-/// Writes it, over what the file has had.
+/// Writes the payload; an existing file is overwritten.
 pub(super) async fn write(answer: &Value, path: &Path, link: &mut Link<'_>) -> Result<()> {
     let bytes = match answer["artifact"]["uri"].as_str() {
         Some(uri) => artifact(uri, link).await?,
@@ -29,7 +29,7 @@ pub(super) async fn write(answer: &Value, path: &Path, link: &mut Link<'_>) -> R
     })
 }
 
-/// The content of an artifact, part by part.
+/// Reads the content of an artifact in parts.
 async fn artifact(uri: &str, link: &mut Link<'_>) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut next = Some(0);
@@ -54,12 +54,12 @@ fn decoded(base64: &Value) -> Option<Vec<u8>> {
     BASE64_STANDARD.decode(base64.as_str()?).ok()
 }
 
-/// A payload that stands in the answer: text as it is, bytes as they were, else JSON.
+/// The bytes of a payload in the answer: of text, of base64-encoded bytes, else of its JSON.
 fn payload(answer: &Value) -> Vec<u8> {
     let payload = &answer["payload"];
     let said = answer["headers"]["content-type"].as_str();
     let media_type = payload["content_type"].as_str();
-    // JSON of a service may look alike, but then its media type is another one.
+    // A service's own JSON may have the same form, but then its media type differs.
     let is_of_bytes =
         media_type.is_some_and(|media_type| said.unwrap_or_default().starts_with(media_type));
     match payload {

@@ -1,4 +1,4 @@
-//! What `midex catalog` prints for people.
+//! The text output of `midex catalog`.
 
 use std::{collections::BTreeSet, fmt::Write as _};
 
@@ -14,14 +14,14 @@ use crate::{
 };
 use midex_domain::schema::meant;
 
-/// The margin of the lines below a title.
+/// The prefix of lines below a title.
 const INDENT: &str = "  ";
-/// What stands between a name and what is said of it.
+/// The gap between a name and its description.
 const GAP: &str = "  ";
-/// The width of the names of fields.
+/// The width of the field names.
 const NAME_COLUMNS: usize = 9;
 
-/// All catalogs.
+/// The table of all catalogs.
 pub(super) fn catalog_table(catalogs: &[Value]) -> String {
     let screen = Screen::stdout();
     if catalogs.is_empty() {
@@ -42,7 +42,7 @@ pub(super) fn catalog_table(catalogs: &[Value]) -> String {
     table.trim_fmt() + "\n"
 }
 
-/// Whether its commands can be called.
+/// The state of a catalog: whether its commands can be called.
 pub(crate) fn state(catalog: &Value) -> &'static str {
     match list(&catalog["findings"]) {
         [] if catalog["enabled"] == false => "disabled",
@@ -52,7 +52,7 @@ pub(crate) fn state(catalog: &Value) -> &'static str {
     }
 }
 
-/// A catalog and the first of its commands.
+/// A catalog, and the first of its commands.
 pub(super) fn catalog_page(catalog: &Value, listed: &Listed, screen: &Screen) -> String {
     let id = field(catalog, "catalog_id");
     let mut text = head(&id, &field(catalog, "title"), screen);
@@ -98,7 +98,7 @@ pub(super) fn catalog_page(catalog: &Value, listed: &Listed, screen: &Screen) ->
     text
 }
 
-/// A name, and what is said of it: in its line where there is room.
+/// A name and its description, on one line if it fits.
 fn head(name: &str, about: &str, screen: &Screen) -> String {
     let title = screen.paint(Style::Bold, name);
     if name.width() + GAP.width() + about.width() <= screen.columns() {
@@ -107,7 +107,7 @@ fn head(name: &str, about: &str, screen: &Screen) -> String {
     format!("{title}\n{}", screen.block(None, INDENT, about))
 }
 
-/// The other base URLs that the document offers.
+/// The other base URLs that the document lists.
 fn others(catalog: &Value) -> String {
     let all = list(&catalog["base_urls"]).iter();
     let others = all.filter(|url| **url != catalog["base_url"]);
@@ -120,7 +120,7 @@ fn headers_in_a_line(catalog: &Value) -> String {
     headers.join(", ")
 }
 
-/// What the document asks for, and where that comes from.
+/// The credentials that the document requires, and the source of each.
 pub(super) fn needs(schemes: &Value) -> String {
     let of = |scheme: &Value| {
         let source = scheme["source"].as_str().unwrap_or("not set");
@@ -140,7 +140,7 @@ pub(super) fn needs(schemes: &Value) -> String {
     all.join(", ")
 }
 
-/// The texts of a list, with commas between them.
+/// The texts of a list, separated by commas.
 pub(super) fn words(value: &Value) -> String {
     let words: Vec<_> = list(value)
         .iter()
@@ -150,7 +150,7 @@ pub(super) fn words(value: &Value) -> String {
     words.join(", ")
 }
 
-/// Names and values, each on a line; those that are empty are left out.
+/// Names and values, one a line; empty values are left out.
 fn named(all: &[(&str, String)], screen: &Screen) -> String {
     let mut text = String::new();
     let there = all.iter().filter(|(_, value)| !value.is_empty());
@@ -160,7 +160,7 @@ fn named(all: &[(&str, String)], screen: &Screen) -> String {
     text
 }
 
-/// Commands, each on a line.
+/// The table of commands.
 pub(crate) fn command_table(commands: &[Value], screen: &Screen) -> String {
     let mut table = screen.table(&["command", "class", "what it does"]);
     for command in commands {
@@ -177,7 +177,7 @@ pub(crate) fn command_table(commands: &[Value], screen: &Screen) -> String {
     table.trim_fmt() + "\n"
 }
 
-/// Everything about one command.
+/// The full description of one command.
 pub(super) fn command_page(command: &Value, screen: &Screen) -> String {
     let id = field(command, "id");
     let called = format!(
@@ -216,7 +216,7 @@ pub(super) fn command_page(command: &Value, screen: &Screen) -> String {
     text
 }
 
-/// A row of each argument, and of each field of the body.
+/// One row per argument, and per field of the body.
 fn arguments(command: &Value) -> Vec<[String; 5]> {
     let row = |name: &str, place: &str, schema: &Value, root: &Value, required: bool| {
         let is_required = if required { "required" } else { "" };
@@ -231,7 +231,7 @@ fn arguments(command: &Value) -> Vec<[String; 5]> {
     };
     let arguments = list(&command["arguments"]).iter().map(|argument| {
         let name = argument["name"].as_str().unwrap_or_default();
-        // Those of a workflow have their schemas beside them.
+        // The arguments of a workflow have their own `schema`.
         let declared = command["input_schema"]["properties"].get(name);
         let schema = declared.unwrap_or(&argument["schema"]);
         let place = argument["in"].as_str().unwrap_or("input");
@@ -239,7 +239,7 @@ fn arguments(command: &Value) -> Vec<[String; 5]> {
     });
     let root = &command["body_schema"];
     let body = meant(root, root);
-    // Where no body is needed its fields are not either.
+    // If the body is optional, none of its fields is required.
     let is_needed = command["body"]["required"] == true;
     let required = Some(list(&body["required"])).filter(|_| is_needed);
     let required = required.unwrap_or_default();
@@ -268,7 +268,7 @@ fn arguments(command: &Value) -> Vec<[String; 5]> {
     rows
 }
 
-/// What a value may be, in a word or a few.
+/// The type of a value in a few words, or its choices.
 fn type_of(schema: &Value, root: &Value) -> String {
     let choices = list(&schema["enum"]).iter();
     let choices = choices.map(|one| one.as_str().map_or_else(|| one.to_string(), visible));
@@ -280,7 +280,7 @@ fn type_of(schema: &Value, root: &Value) -> String {
     }
 }
 
-/// A call with the arguments that are required.
+/// An example call with the required arguments.
 fn example(command: &Value) -> String {
     let with = command["example"]["arguments"]["with"].as_object();
     let with = with.into_iter().flatten();
@@ -302,10 +302,10 @@ fn example(command: &Value) -> String {
     )
 }
 
-/// The longest body that stands in an example.
+/// The maximum size of a body in an example.
 const EXAMPLE_BYTES: usize = 400;
 
-/// What an import would bring.
+/// The preview of an import.
 pub(super) fn brought(answer: &Value, screen: &Screen) -> String {
     let catalog = &answer["catalog"];
     let mut text = head(
@@ -350,7 +350,7 @@ pub(super) fn brought(answer: &Value, screen: &Screen) -> String {
     text + "\n" + &screen.block(None, "", next)
 }
 
-/// What is different in a new document.
+/// The changes in a new version of the document.
 pub(super) fn difference(changes: &Value, screen: &Screen) -> String {
     let of = |key: &str| list(&changes[key]);
     let line = |style, mark: &str, text: String| {
@@ -382,7 +382,7 @@ pub(super) fn difference(changes: &Value, screen: &Screen) -> String {
     text
 }
 
-/// The headers of a catalog, and where they go.
+/// The headers of a catalog, and the addresses that they are sent to.
 pub(super) fn sent(answer: &Value, screen: &Screen) -> String {
     let id = field(answer, "catalog_id");
     let headers = list(&answer["headers"]);

@@ -1,4 +1,4 @@
-//! What the command line needs to know of JSON Schemas: the type of a value.
+//! What the command line needs from JSON Schemas: the type of a value.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use midex_domain::{
     schema::{meant, members, types},
 };
 
-/// The type that a value is to have beside `null`, if there is one. `root` has the shared schemas.
+/// The type of a value other than `null`, if the schema has one. `root` contains the shared schemas.
 pub(crate) fn kind(schema: &Value, root: &Value) -> Option<String> {
     kind_in(schema, root, limits::SCHEMA_REFERENCES_FOLLOWED_MAX)
 }

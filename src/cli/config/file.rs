@@ -1,4 +1,4 @@
-//! Reads one configuration file: its settings, and a finding for each part that does not hold.
+//! Reads one configuration file: its settings, and a finding for each part that is ignored or wrong.
 
 use std::{
     ffi::OsString,
@@ -19,7 +19,7 @@ use midex_folder::real_path;
 use midex_registry::read_file;
 use midex_server::config::TRUST_KEY;
 
-/// Whose a file is.
+/// The owner of a configuration file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Owner {
@@ -36,12 +36,12 @@ impl Owner {
     }
 }
 
-/// The value that a file has for a flag, which the flag's parser takes.
+/// The value of a flag in a file, in the form that the flag's parser accepts.
 #[derive(Debug)]
 pub(super) struct Setting {
     pub(super) key: String,
     pub(super) values: Vec<OsString>,
-    /// Its line, from 1.
+    /// Its line number, from 1.
     pub(super) line: usize,
 }
 
@@ -50,15 +50,16 @@ pub(super) struct Setting {
 pub(super) struct File {
     pub(super) owner: Owner,
     pub(super) path: PathBuf,
-    /// Its text; `None` where there is no file.
+    /// Its text; `None` if the file does not exist.
     pub(super) text: Option<String>,
     pub(super) settings: Vec<Setting>,
-    /// What is wrong with it. What a warning is about is left out, and the rest holds.
+    /// Its findings. A setting with a warning is ignored, and the other settings remain effective.
     pub(super) findings: Vec<Finding>,
 }
 
 impl File {
-    /// Reads the file at `path`; `users` is the file that may set more than this one.
+    /// Reads the file at `path`. `users` is the path of the user's file: a warning about a setting that a project must
+    /// not make refers to it.
     pub(super) fn read(owner: Owner, path: PathBuf, users: Option<&Path>) -> Self {
         let mut file = Self {
             owner,
@@ -79,7 +80,7 @@ impl File {
         file
     }
 
-    /// Whether it may say something of this key that cannot be read.
+    /// Whether an error in this file may hide a setting of this key.
     pub(super) fn hides(&self, key: &Key) -> bool {
         let may_set = self.owner == Owner::User || key.is_of_projects();
         let hides = |finding: &Finding| finding.path.is_empty() || finding.path == key.name;
@@ -131,7 +132,7 @@ fn malformed(text: &str, error: &toml_edit::TomlError) -> Finding {
     Finding::new(Rule::Syntax, "", place(text, error.span()), message)
 }
 
-/// What an entry is judged by.
+/// The context for checking an entry of the file.
 struct Context<'a> {
     text: &'a str,
     keys: &'a [Key],
@@ -140,13 +141,13 @@ struct Context<'a> {
     users: Option<&'a Path>,
 }
 
-/// The table of tables `[secrets.NAME]`, each with `hosts`.
+/// The table of the tables `[secrets.NAME]`, each with `hosts`.
 const SECRETS: &str = "secrets";
-/// The key that says the same in a flag.
+/// The flag that corresponds to these tables.
 const SECRET_HOST: &str = "secret-host";
 
 impl Context<'_> {
-    /// Checks the list of trusted projects, which is read when a workflow is to start.
+    /// Checks the list of trusted projects. It is read elsewhere, before a workflow starts.
     fn trust(&self, at: Place, item: &Item) -> Result<(), Box<Finding>> {
         if self.owner == Owner::Project {
             return Err(self.of_users(TRUST_KEY, at).into());
@@ -163,7 +164,7 @@ impl Context<'_> {
         Err(Finding::new(Rule::UnknownValue, TRUST_KEY, place, message).into())
     }
 
-    /// Refuses a path of a project's file that leads out of the project: what lies there is not the project's to name.
+    /// Refuses a path in a project's file that leads out of the project: a project must not choose files outside of it.
     fn inside(&self, name: &str, at: Place, path: &Path) -> Result<(), Box<Finding>> {
         let project = real_path(self.path.parent().unwrap_or(Path::new("")));
         let leads = match (real_path(path), project) {
@@ -177,7 +178,7 @@ impl Context<'_> {
         Err(finding.suggest(instead).into())
     }
 
-    /// What `[secrets.NAME]` says, as the flag would be given it.
+    /// The tables `[secrets.NAME]` as values of the flag.
     fn secrets(&self, at: Place, item: &Item) -> Result<Setting, Box<Finding>> {
         self.key(SECRET_HOST, at, item)?;
         let mut pairs = toml_edit::Array::new();
@@ -215,7 +216,7 @@ impl Context<'_> {
         })
     }
 
-    /// The key of this name, if this file may set it.
+    /// The key with this name, if this file may set it.
     fn key(&self, name: &str, at: Place, item: &Item) -> Result<&Key, Box<Finding>> {
         let Some(key) = self.keys.iter().find(|key| key.name == name) else {
             return Err(self.unknown(name, at, item).into());
@@ -247,7 +248,7 @@ impl Context<'_> {
     }
 }
 
-/// The hosts of a secret: of a table that says nothing else.
+/// The hosts of a secret; `None` if its table has any other key.
 fn hosts(secret: &Item) -> Option<Vec<&str>> {
     let table = secret.as_table_like().filter(|table| table.len() == 1)?;
     let hosts = table.get("hosts")?.as_array()?;

@@ -1,4 +1,4 @@
-//! The keys of a configuration file: the long names of the flags that every command takes, and of those of `midex serve`.
+//! The keys of a configuration file: the long names of the global flags, and of the flags of `midex serve`.
 
 use std::{
     ffi::OsString,
@@ -11,11 +11,11 @@ use toml_edit::{Item, Value};
 use super::super::Cli;
 use midex_catalog::call::allowable;
 
-/// The flag that is no key: it belongs to a command, not to a user.
+/// The global flag that is not a key: it applies to a single command.
 const NO_KEY: &str = "json";
 
-/// The keys that a project's file may set. All others concern the user's machine: where their executions lie, who reaches
-/// the server, and what of their environment it reads; a project that somebody else wrote may not choose them.
+/// The keys that a project's file may set. The others concern the user's machine: the place of executions, the access
+/// to the server, and the environment variables that it reads. A project by another author must not choose them.
 const OF_PROJECTS: [&str; 6] = [
     "workflows",
     "agents",
@@ -25,7 +25,7 @@ const OF_PROJECTS: [&str; 6] = [
     "tool-names",
 ];
 
-/// What the help of the flag of this name says of the file that may have it.
+/// The note in a flag's help about the file that can set it.
 pub(super) fn source(name: &str) -> Option<&'static str> {
     match name {
         NO_KEY => None,
@@ -34,7 +34,7 @@ pub(super) fn source(name: &str) -> Option<&'static str> {
     }
 }
 
-/// What a key's value looks like.
+/// The type of a key's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Switch,
@@ -55,7 +55,7 @@ impl Kind {
     }
 }
 
-/// A key, which is a flag.
+/// A key, with the flag that it sets.
 #[derive(Debug)]
 pub(super) struct Key {
     pub(super) flag: Arg,
@@ -63,7 +63,7 @@ pub(super) struct Key {
     pub(super) kind: Kind,
 }
 
-/// Every key there is.
+/// All keys.
 pub(super) fn keys() -> Vec<Key> {
     let command = Cli::command();
     let serve = command.find_subcommand("serve").into_iter();
@@ -85,7 +85,7 @@ impl Key {
         OF_PROJECTS.contains(&self.name.as_str())
     }
 
-    /// The values as the flag would be given them; `None` if the item is of another type.
+    /// The value as arguments of the flag; `None` if the item has another type.
     pub(super) fn values(&self, item: &Item) -> Option<Vec<String>> {
         match (self.kind, item.as_value()?) {
             (Kind::Switch, Value::Boolean(on)) => Some(vec![on.value().to_string()]),
@@ -103,7 +103,7 @@ impl Key {
         }
     }
 
-    /// A flag that may be given once takes its values with commas between them.
+    /// Joins the values with commas for a flag that can be given only once.
     fn together(&self, values: Vec<String>) -> Vec<String> {
         match self.flag.get_action() {
             ArgAction::Append => values,
@@ -111,7 +111,7 @@ impl Key {
         }
     }
 
-    /// Has the flag's own parser judge the values; the error is its words, and a hint.
+    /// Checks the values with the flag's own parser; the error is its message, and a tip.
     pub(super) fn check(&self, values: &[String]) -> Result<(), (String, Option<String>)> {
         if self.kind == Kind::Switch {
             return Ok(());
@@ -124,7 +124,8 @@ impl Key {
         parsed.map(drop).map_err(|error| words(&error.to_string()))
     }
 
-    /// A value as the default of its flag. A path of a file begins at the file's directory, or at `~/`.
+    /// A value as the default of its flag. Relative paths are relative to the directory of the file, and `~/` is
+    /// expanded.
     pub(super) fn resolved(&self, value: String, dir: &Path) -> OsString {
         let may_be_path = self.flag.get_value_hint() == ValueHint::AnyPath;
         if !may_be_path || self.kind == Kind::List && allowable(&value).is_some() {
@@ -151,7 +152,7 @@ fn kind(flag: &Arg) -> Kind {
     }
 }
 
-/// The sentence of a refusal of the command line, and its tip. The paragraphs about usage are left out.
+/// The message of a refused command line, and its tip. The paragraphs about usage are left out.
 pub(in super::super) fn words(refusal: &str) -> (String, Option<String>) {
     let mut paragraphs = refusal
         .split("\n\n")

@@ -1,21 +1,21 @@
-//! What is to be said of a `midex serve` with the settings that hold, though each of them is sound by itself.
+//! Problems of a `midex serve` with the effective settings, which arise from their combination although each is valid.
 
 use serde::Serialize;
 
 use super::super::{ServeArgs, command::mend};
 use midex_domain::finding::Severity;
 
-/// Something that concerns no line of a file alone.
+/// A problem that is not located at a single line of a file.
 #[derive(Debug, Serialize)]
 pub(in super::super) struct Notice {
-    /// An error where `midex serve` would end.
+    /// An error if `midex serve` would end because of it.
     pub(in super::super) severity: Severity,
     pub(in super::super) message: String,
-    /// What mends it.
+    /// How to fix it.
     pub(in super::super) mend: String,
 }
 
-/// Everything there is to say of a server that is given these flags.
+/// The notices for a server with these flags.
 pub(super) fn notices(args: &ServeArgs) -> Vec<Notice> {
     let of = [refused(args), unanswered(args)];
     of.into_iter().flatten().collect()

@@ -1,4 +1,4 @@
-//! `midex config`: prints each setting, its value and where it comes from, and what is wrong with the files.
+//! `midex config`: prints each setting with its value and source, and the findings of the files.
 
 use std::{ffi::OsStr, fmt::Write as _, path::PathBuf};
 
@@ -15,7 +15,7 @@ use super::{
 use midex_domain::{error::Result, finding::Severity};
 use midex_server::config::{Config, split_names};
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Debug, Serialize)]
 #[serde(tag = "source", rename_all = "lowercase")]
 enum From {
@@ -25,18 +25,18 @@ enum From {
     Default,
 }
 
-/// A setting as it holds.
+/// An effective setting.
 #[derive(Debug, Serialize)]
 struct Held {
     name: String,
     value: Value,
     from: From,
-    /// The file that may say otherwise, and cannot be used.
+    /// An unusable file with higher precedence that may contain another value.
     #[serde(skip_serializing_if = "Option::is_none")]
     unless: Option<String>,
 }
 
-/// Prints the settings that the flags of this command, the environment and the files come to. The exit code is 1 where
+/// Prints the settings that result from the flags of this command, the environment and the files. The exit code is 1 if
 /// there are findings.
 pub(in super::super) fn print(
     files: &Files,
@@ -71,7 +71,7 @@ fn held(files: &Files, matches: &ArgMatches, args: &ServeArgs, config: &Config, 
                 .collect::<Vec<_>>()
         ),
         (Kind::Path, []) if key.name == "data-dir" => json!(config.data_dir),
-        // Without an address it is served, whatever the flag's default.
+        // Without an HTTP address stdio is served, whatever the default of the flag is.
         (Kind::Switch, _) if key.name == "stdio" && matches!(from, From::Default) => {
             json!(args.transports.serves_stdio())
         }
@@ -95,7 +95,7 @@ fn absolute(path: &str) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.into())
 }
 
-/// The first file that comes before the one the value is from, and may say otherwise.
+/// The first file that has precedence over the source of the value, and has an error that may hide another value.
 fn unless(files: &Files, from: &From, key: &Key) -> Option<String> {
     let from = match from {
         From::Flag | From::Environment { .. } => return None,
@@ -202,7 +202,7 @@ fn origin(held: &Held) -> String {
     }
 }
 
-/// What is to be said of servers.
+/// The notices as text.
 fn told(notices: &[Notice]) -> String {
     let line = |notice: &Notice| {
         let severity = match notice.severity {
@@ -215,7 +215,7 @@ fn told(notices: &[Notice]) -> String {
     notices.iter().map(line).collect()
 }
 
-/// The findings of each file in its lines.
+/// The findings of each file, drawn in its text.
 fn drawn(files: &Files) -> String {
     let with_findings = files.0.iter().filter(|file| !file.findings.is_empty());
     let draw = |file: &File| {

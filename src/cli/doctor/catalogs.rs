@@ -1,4 +1,5 @@
-//! What `midex doctor` says of catalogs: whether each can be called, whether its secrets are there, and who waits for one.
+//! The findings of `midex doctor` on catalogs: whether each can be called, whether its secrets are set, and which
+//! executions wait for one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,14 +18,14 @@ use midex_server::config::Config;
 
 const CHECK: &str = "catalogs";
 
-/// Each catalog that cannot be called as it is, and each that executions wait for; a line for the others.
+/// One summary for all catalogs, and a finding for each that cannot be called or that executions wait for.
 pub(super) async fn catalogs(
     config: &Config,
     link: &mut Link<'_>,
     stuck: &[Value],
 ) -> Result<Vec<Finding>> {
     let listed = match link.call("catalog.list", json!({})).await {
-        // The program that owns the store brings operations of its own.
+        // The program that owns the store provides its own operations instead of catalogs.
         Err(error) if error.code() == Code::CatalogNotFound => return Ok(Vec::new()),
         listed => listed?,
     };
@@ -75,17 +76,17 @@ fn broken(catalog: &Value) -> Option<Finding> {
     ))
 }
 
-/// The secrets that are there, by what catalogs call them.
+/// The available secrets.
 struct Secrets {
     environment: BTreeMap<String, String>,
     file: BTreeMap<String, String>,
-    /// The file.
+    /// The path of the file of secrets.
     path: String,
-    /// Why the file is not read, if it is there.
+    /// Why the file cannot be read, if it exists.
     refusal: Option<String>,
 }
 
-/// The secrets that the headers and credentials of a catalog name.
+/// The secrets that the headers and credentials of a catalog refer to.
 fn named_by(catalog: &Value) -> impl Iterator<Item = &str> {
     let headers = list(&catalog["headers"]).iter();
     let sources = headers.filter_map(|header| header["source"].as_str());
@@ -104,7 +105,7 @@ impl Secrets {
         }
     }
 
-    /// Where the secret of this name comes from: a variable, or the file, which stands in for one that is not set.
+    /// The source of a secret: an environment variable, or the file if the variable is not set.
     fn source_of(&self, name: &str) -> Option<String> {
         let (kind, bare) = name.split_once(':')?;
         if kind == "env" && self.environment.contains_key(bare) {
@@ -114,7 +115,7 @@ impl Secrets {
         is_there.then(|| format!("{bare} from the file {}", self.path))
     }
 
-    /// Which source each secret of these catalogs comes from.
+    /// The source of each secret that these catalogs refer to.
     fn told(&self, catalogs: &[Value]) -> String {
         let names: BTreeSet<_> = catalogs.iter().flat_map(named_by).collect();
         let sources: Vec<_> = names
@@ -152,7 +153,7 @@ impl Secrets {
     }
 }
 
-/// The executions that wait for a catalog.
+/// The finding on executions that wait for a catalog.
 fn awaited(stuck: &[Value]) -> Option<Finding> {
     let waiting: Vec<_> = stuck
         .iter()

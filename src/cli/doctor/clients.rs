@@ -1,4 +1,4 @@
-//! What `midex doctor` says of the hosts that are to start midex.
+//! The findings of `midex doctor` on the hosts that start midex.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use midex_server::config::Config;
 
 const CHECK: &str = "clients";
 
-/// The hosts whose files name midex, each file that names another program, and each that cannot be read.
+/// One finding for all hosts with a sound configuration, and one per file that names another program or cannot be read.
 pub(super) fn clients(config: &Config) -> Vec<Finding> {
     let found = found(config);
     let drifts = found.iter().filter_map(|one| drift(one, &found));
@@ -33,7 +33,7 @@ pub(super) fn clients(config: &Config) -> Vec<Finding> {
     all
 }
 
-/// `None` where there is nothing to say.
+/// The finding on one file; `None` if there is none.
 fn of_file(found: &Found) -> Option<Finding> {
     let (client, path) = (&found.client, found.path.display());
     let names = match &found.names {
@@ -77,7 +77,7 @@ fn install(found: &Found) -> String {
     format!("midex install --client {}{scope}", found.client)
 }
 
-/// What is wrong with hooks beside the blocks of their host.
+/// The finding on hooks that do not match the server blocks of their host.
 fn drift(hook: &Found, all: &[Found]) -> Option<Finding> {
     let Ok(Named::Hook(run)) = &hook.names else {
         return None;
@@ -108,7 +108,7 @@ fn drift(hook: &Found, all: &[Found]) -> Option<Finding> {
     (hooks != block).then(|| Finding::warn(CHECK, says, format!("run `{install} --with-hooks`")))
 }
 
-/// The program that a command starts: a bare name is looked up as a shell does.
+/// The program that a command starts; a bare name is searched for in `PATH`, like a shell does.
 fn program(command: &str) -> Option<std::path::PathBuf> {
     if command.contains('/') {
         return Path::new(command).canonicalize().ok();

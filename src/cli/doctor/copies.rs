@@ -1,11 +1,11 @@
-//! The copies of damaged files of the store.
+//! Copies of damaged store files.
 
 use std::fs;
 
 use super::Finding;
 use midex_server::{app, config::Config};
 
-/// A warning that names the copies, if there are any. The damaged log itself is gone once the store was opened.
+/// A warning that names the copies, if any. After the store was opened, the damaged redo log itself no longer exists.
 pub(super) fn copies(config: &Config) -> Option<Finding> {
     let entries = fs::read_dir(&config.data_dir).ok()?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());

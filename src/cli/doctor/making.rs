@@ -1,4 +1,4 @@
-//! Whether a data directory that is not there can be made: a server would fail only when it is started.
+//! Checks whether a missing data directory can be created: a server would fail only when it is started.
 
 use std::{fs, io, path::Path};
 
@@ -6,12 +6,12 @@ use rustix::fs::Access;
 
 use midex_domain::error::plain;
 
-/// Why the directory cannot be made, as the rest of a sentence that begins with its path; `None` where it can. `error` is what
-/// the system says of the directory.
+/// Why the directory cannot be created, worded to follow its path in a sentence; `None` if it can. `error` is the error
+/// of accessing the directory.
 pub(super) fn obstacle(directory: &Path, error: &io::Error) -> Option<String> {
     let absolute = std::path::absolute(directory).ok();
     let whole = absolute.as_deref().unwrap_or(directory);
-    // The nearest thing above it that is there: in it the rest is made.
+    // The nearest existing ancestor, in which the missing directories would be created.
     let nearest = whole
         .ancestors()
         .skip(1)
@@ -30,8 +30,8 @@ pub(super) fn obstacle(directory: &Path, error: &io::Error) -> Option<String> {
     Some(format!("cannot be made: {} {why}", above.display()))
 }
 
-/// Why nothing can be made in this directory. What the system says beforehand is not all: some file systems allow it in words
-/// alone, so an empty directory is made and removed.
+/// Why no directory can be created in this one. Some file systems grant access but fail to write, so a temporary
+/// directory is created and removed.
 fn refused(above: &Path) -> Option<io::Error> {
     let access = rustix::fs::access(above, Access::WRITE_OK | Access::EXEC_OK);
     if let Err(error) = access {

@@ -1,11 +1,11 @@
-//! How much room there is on the file system of the data directory.
+//! The free space on the file system of the data directory.
 
 use std::path::Path;
 
 use super::Finding;
 use midex_domain::limits;
 
-/// How much room there is for executions; nothing where the file system does not say.
+/// The finding on free space; `None` if the file system does not report it.
 pub(super) fn space(directory: &Path) -> Option<Finding> {
     let mut there = directory.ancestors();
     let found = there.find_map(|path| rustix::fs::statvfs(path).ok())?;

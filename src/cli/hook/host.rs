@@ -1,6 +1,6 @@
-//! What hosts say of their events on standard input, and how each takes an answer. Claude Code, Codex and the Gemini CLI
-//! share one form; VS Code and Cursor have their own, and are known by the names of their fields. `docs/clients.md` names
-//! the page of each.
+//! The event that a host describes on standard input, and the form of the answer it expects. Claude Code, Codex and the
+//! Gemini CLI share one form; VS Code and Cursor have their own, and are recognized by their field names.
+//! `docs/clients.md` links to the documentation of each.
 
 use std::{
     fs::File,
@@ -14,7 +14,7 @@ use tokio::io::AsyncReadExt;
 
 use midex_domain::limits;
 
-/// What a host says of its event, as far as it matters here.
+/// The fields of a host's event that midex uses.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Told {
@@ -22,24 +22,24 @@ pub(super) struct Told {
     session: Option<String>,
     session_id: Option<String>,
     cwd: Option<PathBuf>,
-    /// Whether the agent goes on because a hook asked it to.
+    /// Whether a hook has already made the agent continue.
     stop_hook_active: bool,
-    /// VS Code alone writes it so.
+    /// Only VS Code uses this name.
     #[serde(rename = "hookEventName")]
     event: Option<String>,
     cursor_version: Option<String>,
-    /// Cursor says this in place of a working directory.
+    /// Cursor sends these in place of a working directory.
     workspace_roots: Vec<PathBuf>,
-    /// How often a hook of Cursor has made the agent go on.
+    /// How many times a hook has made the agent continue, in Cursor.
     loop_count: u64,
-    /// How a turn in Cursor ended.
+    /// How the turn ended, in Cursor.
     status: Option<String>,
     /// The host's transcript of the session.
     transcript_path: Option<PathBuf>,
 }
 
 impl Told {
-    /// Reads standard input. A person at a terminal says nothing; a host that keeps it open is not waited for.
+    /// Reads standard input, unless it is a terminal. The wait is limited, because a host may keep the stream open.
     pub(super) async fn read() -> Self {
         let mut text = Vec::new();
         if !std::io::stdin().is_terminal() {
@@ -50,12 +50,13 @@ impl Told {
         serde_json::from_slice(&text).unwrap_or_default()
     }
 
-    /// The session of the host; Cursor's is a conversation.
+    /// The session id of the host; for Cursor, the conversation id.
     pub(super) fn session(&self) -> Option<&str> {
         self.session.as_deref().or(self.session_id.as_deref())
     }
 
-    /// Where the session is. The shell of an agent may stand in any directory of its project.
+    /// The directory of the session. The working directory comes last, because an agent's shell may be anywhere in the
+    /// project.
     pub(super) fn directory(&self) -> Option<PathBuf> {
         let host = std::env::var_os("CLAUDE_PROJECT_DIR").map(PathBuf::from);
         let named = [
@@ -67,8 +68,8 @@ impl Told {
         named.find(|dir| dir.is_absolute() && dir.is_dir()).cloned()
     }
 
-    /// The end of the transcript without white space and backslashes, as [`bare`] makes it; `None` if the host gives no readable
-    /// file.
+    /// The last part of the transcript, with white space and backslashes removed by [`bare`]. `None` if the host names
+    /// no readable file.
     pub(super) fn transcript(&self) -> Option<String> {
         let mut file = File::open(self.transcript_path.as_ref()?).ok()?;
         let bytes = file.metadata().ok()?.len();
@@ -80,7 +81,7 @@ impl Told {
         Some(bare(&String::from_utf8_lossy(&text)))
     }
 
-    /// Whether the agent may be asked to go on: no hook did it before, and nobody stopped it.
+    /// Whether the agent may be asked to continue: no hook has done so already, and the turn was not aborted.
     pub(super) fn may_go_on(&self) -> bool {
         let completed = self
             .status
@@ -89,7 +90,7 @@ impl Told {
         !self.stop_hook_active && self.loop_count == 0 && completed
     }
 
-    /// The answer that adds text to the context of a session that begins.
+    /// The answer that adds text to the context of a new session.
     pub(super) fn context(&self, text: &str) -> Value {
         if self.cursor_version.is_some() {
             return json!({ "additional_context": text });
@@ -97,7 +98,7 @@ impl Told {
         json!({ "hookSpecificOutput": { "hookEventName": "SessionStart", "additionalContext": text } })
     }
 
-    /// The answer that makes the agent go on, for this reason.
+    /// The answer that makes the agent continue, for this reason.
     pub(super) fn go_on(&self, reason: &str) -> Value {
         if self.cursor_version.is_some() {
             return json!({ "followup_message": reason });
@@ -109,7 +110,7 @@ impl Told {
     }
 }
 
-/// The text without white space and backslashes: in a transcript, an answer may be quoted more than once.
+/// The text without white space and backslashes: in a transcript, an answer may be escaped more than once.
 pub(super) fn bare(text: &str) -> String {
     let is_kept = |c: &char| *c != '\\' && !c.is_whitespace();
     text.chars().filter(is_kept).collect()

@@ -1,7 +1,7 @@
-//! Which open steps an agent was reminded of in which session of its host. A reminder that is said at each end of a turn is
-//! in the way of somebody who only has a question.
+//! Records which open steps an agent was reminded of, per session of its host. A reminder at the end of every turn
+//! would be a nuisance if the user only has a question.
 //!
-//! One small file per session in `hooks/` of the data directory. Losing one repeats a reminder.
+//! There is one small file per session in `hooks/` of the data directory. If it is lost, a reminder is repeated.
 
 use std::{
     collections::BTreeSet,
@@ -16,7 +16,7 @@ use midex_domain::{
     limits,
 };
 
-/// The steps, each in words, that were not yet spoken of in this session. Keeps that they are now.
+/// The steps that this session was not reminded of yet. They are recorded as reminded.
 pub(super) fn not_yet(data_dir: &Path, session: &str, steps: Vec<String>) -> Result<Vec<String>> {
     let directory = data_dir.join("hooks");
     let file = directory.join(Digest::of(session.as_bytes()).to_string());
@@ -36,7 +36,7 @@ pub(super) fn not_yet(data_dir: &Path, session: &str, steps: Vec<String>) -> Res
     Ok(new)
 }
 
-/// Writes the file of a session, and forgets the sessions that were longest without one.
+/// Writes the file of a session, and deletes the oldest files beyond [`limits::HOOK_SESSIONS_MAX`].
 fn keep(directory: &Path, file: &Path, text: &str) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     fs::write(file, text)?;

@@ -1,4 +1,4 @@
-//! A configuration file of a host: read within its limit, replaced in one step, with a copy of it as it was.
+//! A configuration file of a host: read up to a size limit, and replaced atomically, with a backup of the original.
 
 use std::{
     fs::{self, Metadata},
@@ -13,26 +13,26 @@ use midex_domain::{
 };
 use midex_folder::{Existing, Folder, read_regular, real_path};
 
-/// What Windows editors put before the text.
+/// The mark that Windows editors write at the beginning of a text.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// A file as it was read; it need not exist.
+/// A file as it was read; it may not exist.
 #[derive(Debug)]
 pub(super) struct HostFile {
-    /// The path by which the host knows it.
+    /// The path that the host uses.
     pub(super) path: PathBuf,
-    /// Where the bytes lie: behind a symbolic link, what it points to.
+    /// The path of the actual file: the target if `path` is a symbolic link.
     real: PathBuf,
-    /// The project that it belongs to, where it is a project's: no link leads out of that.
+    /// The project, if this is a project's file. A symbolic link must not lead out of it.
     project: Option<PathBuf>,
     before: Option<(Vec<u8>, Metadata)>,
-    /// What it says, without a byte order mark.
+    /// The content without a byte order mark.
     pub(super) text: String,
 }
 
 impl HostFile {
-    /// Reads a file of at most [`limits::HOST_FILE_BYTES_MAX`], which belongs to this project where it is one's. One that is
-    /// not there says nothing.
+    /// Reads a file of at most [`limits::HOST_FILE_BYTES_MAX`]. If `project` is given, the file must be inside it. A
+    /// missing file has an empty text.
     pub(super) fn read(path: &Path, project: Option<&Path>) -> Result<Self> {
         let real = real(path)?;
         if let Some(project) = project {
@@ -68,12 +68,12 @@ impl HostFile {
         })
     }
 
-    /// Whether there is one.
+    /// Whether the file exists.
     pub(super) fn exists(&self) -> bool {
         self.before.is_some()
     }
 
-    /// The error of a text that cannot be read, or not be changed, with the place.
+    /// The error for a text that cannot be parsed or edited, with line and column.
     pub(super) fn fault(&self, fault: &Fault) -> Error {
         let before = self.text.get(..fault.at).unwrap_or(&self.text);
         let line = before.matches('\n').count() + 1;
@@ -93,8 +93,8 @@ impl HostFile {
             .with("column", column)
     }
 
-    /// Puts `text` in its place. Answers with the path of the copy of what was there before the first change by midex, where
-    /// this is the first and the copy `has_use`.
+    /// Replaces the file with `text`, unless another program has changed it since it was read. Returns the path of the
+    /// backup if this call made one: on the first change by midex, and only if the backup `has_use`.
     pub(super) fn replace(&self, text: &str, has_use: bool) -> Result<Option<PathBuf>> {
         let failed = |error: io::Error| unusable(&self.path, &error);
         let directory = self.real.parent().unwrap_or(Path::new("/"));
@@ -115,7 +115,7 @@ impl HostFile {
         Ok(copy)
     }
 
-    /// Keeps the bytes as they were, once: a copy that is there stays.
+    /// Makes the backup of the original, once: an existing backup is kept.
     fn keep_copy(&self, folder: &Folder, has_use: bool) -> io::Result<Option<PathBuf>> {
         let Some((bytes, metadata)) = &self.before else {
             return Ok(None);
@@ -149,7 +149,7 @@ impl HostFile {
     }
 }
 
-/// Refuses a project's file that a link leads out of the project: it is neither read nor written.
+/// Refuses a project's file that a symbolic link leads out of the project: it is neither read nor written.
 fn check_inside(path: &Path, project: &Path) -> Result<()> {
     let (real, root) = (real_path(path), fs::canonicalize(project));
     let (real, root) = match (real, root) {
@@ -171,7 +171,8 @@ fn real(path: &Path) -> Result<PathBuf> {
     fs::canonicalize(path).map_err(|_| invalid(path, "is a link to what is not there"))
 }
 
-/// The bytes, as far as the limit and one beyond; none of what is no regular file, for a pipe would be waited for.
+/// Reads the file up to one byte beyond the limit; `None` if it does not exist. Fails for other than regular files:
+/// reading a pipe would block.
 fn bytes(path: &Path) -> io::Result<Option<(Vec<u8>, Metadata)>> {
     match read_regular(path, limits::HOST_FILE_BYTES_MAX) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -1,4 +1,4 @@
-//! The flags of `midex install`, as blocks and hooks get them.
+//! Which flags of `midex install` are passed on to the server of the block and to the hooks.
 
 use std::{net::IpAddr, path::PathBuf};
 
@@ -7,7 +7,7 @@ use clap::{ArgMatches, parser::ValueSource};
 use midex_catalog::call::allowable;
 use midex_domain::error::{Code, Error, Result};
 
-/// The flags of this command line that the server of the block gets too, and the hooks.
+/// The flags that both the server and the hooks receive.
 const FLAGS: [&str; 6] = [
     "data_dir",
     "workflows",
@@ -17,7 +17,7 @@ const FLAGS: [&str; 6] = [
     "secret_env",
 ];
 
-/// Those that only the server gets.
+/// The flags that only the server receives.
 const FLAGS_OF_SERVER: [&str; 5] = [
     "secret_host",
     "import_from",
@@ -26,7 +26,7 @@ const FLAGS_OF_SERVER: [&str; 5] = [
     "tool_names",
 ];
 
-/// The flags of this command line that a server needs too, as they were given, but with whole paths.
+/// The flags of this command line that are passed on to the server, with absolute paths.
 pub(super) fn given_flags(matches: &ArgMatches) -> Result<Vec<String>> {
     let given = matches.subcommand().map_or(matches, |(_, given)| given);
     let mut flags = Vec::new();
@@ -64,7 +64,7 @@ fn values(given: &ArgMatches, name: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Parses the address of a server; without a path it gets that of midex.
+/// Parses the address of a server. Without a path it gets that of the MCP endpoint.
 pub(super) fn url(text: &str) -> Result<String, String> {
     let rest = text
         .strip_prefix("http://")
@@ -85,7 +85,7 @@ pub(super) fn url(text: &str) -> Result<String, String> {
     })
 }
 
-/// Of these arguments those that hooks take too.
+/// The arguments among these that hooks receive too.
 pub(super) fn shared(args: &[String]) -> Vec<String> {
     let (mut shared, mut args) = (Vec::new(), args.iter().peekable());
     while let Some(arg) = args.next() {

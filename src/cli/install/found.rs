@@ -1,4 +1,4 @@
-//! What the files of hosts say of midex, for `midex doctor`.
+//! The configuration of midex found in the files of hosts, for `midex doctor`.
 
 use std::path::{Path, PathBuf};
 
@@ -14,29 +14,29 @@ use super::{
 use midex_domain::error::Result;
 use midex_server::config::Config;
 
-/// What a file of a host says of midex.
+/// One mention of midex in a file of a host.
 pub(crate) struct Found {
     /// The host, as `--client` names it.
     pub(crate) client: String,
     pub(crate) scope: Scope,
     pub(crate) path: PathBuf,
-    /// Why the file cannot be read, where it cannot.
+    /// The mention, or why the file cannot be read.
     pub(crate) names: Result<Named>,
 }
 
-/// What a host starts or calls.
+/// How a host reaches midex.
 pub(crate) enum Named {
-    /// This program, as a server.
+    /// It starts this program as a server.
     Program(Run),
-    /// An address.
+    /// It connects to an address.
     Address,
-    /// The block says neither.
+    /// The block has neither a command nor an address.
     Nothing,
-    /// This program, at an event.
+    /// It runs this program at an event.
     Hook(Run),
 }
 
-/// What the files of all hosts say of midex, those of the user and of this project.
+/// The configuration of midex in the files of all hosts, those of the user and those of this project.
 pub(crate) fn found(config: &Config) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
     let scopes = [Scope::User, Scope::Project];
@@ -52,7 +52,8 @@ pub(crate) fn found(config: &Config) -> Vec<Found> {
         let hooks =
             hooks.map(|(path, hooks)| (said((&path, project), |text| events(text, hooks)), path));
         for (names, path) in servers.into_iter().chain(hooks) {
-            // A project may be the home directory, and servers and hooks may stand in one file that cannot be read.
+            // Report a file once: the project may be the home directory, and servers and hooks may share a file that
+            // cannot be read.
             let is_known = |found: &Found| {
                 found.path == path && (found.scope != scope || found.names.is_err())
             };
@@ -70,7 +71,7 @@ pub(crate) fn found(config: &Config) -> Vec<Found> {
     found
 }
 
-/// What a file says, if there is one.
+/// Reads the mentions in a file; empty if it does not exist.
 fn said(
     (path, project): (&Path, Option<&Path>),
     read: impl Fn(&str) -> Result<Vec<Named>, Fault>,
@@ -99,7 +100,7 @@ fn events(text: &str, hooks: &Hooks) -> Result<Vec<Named>, Fault> {
     Ok(runs.into_iter().map(Named::Hook).collect())
 }
 
-/// What the host starts for a block, if it starts something.
+/// The program that the host starts for a block, if any.
 pub(super) fn started(block: &Value) -> Option<Run> {
     let args = block["args"].as_array().into_iter().flatten();
     Some(Run {

@@ -1,4 +1,4 @@
-//! The entries by which a host runs `midex hook` at events of its own. Entries of others in the same lists stay.
+//! The entries that run `midex hook` at the events of a host. Entries of other programs in the same lists are kept.
 
 use std::path::Path;
 
@@ -12,25 +12,26 @@ use super::{
 };
 use crate::command::quoted;
 
-/// What `midex hook` is told of the event, in the order of [`Hooks::events`].
+/// The event names that `midex hook` takes, in the order of [`Hooks::events`].
 pub(super) const EVENTS: [&str; 2] = ["session-start", "stop"];
 
 /// A program that a host starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) program: String,
-    /// Of a hook only those behind the event.
+    /// For a hook, only the arguments after the event name.
     pub(crate) args: Vec<String>,
 }
 
 impl Run {
-    /// The command of an event, for a shell.
+    /// The shell command for an event.
     fn command(&self, event: &str) -> String {
         let words = [&self.program, "hook", event].map(str::to_owned);
         joined(&[&words[..], &self.args].concat())
     }
 
-    /// Reads a command that [`Self::command`] could have written. Every other belongs to somebody else.
+    /// Parses a command that [`Self::command`] can have written; `None` for any other, which belongs to another
+    /// program.
     fn read(command: &str, event: &str) -> Option<Self> {
         let words = words(command);
         let (program, rest) = words.split_first()?;
@@ -43,14 +44,14 @@ impl Run {
         is_ours.then_some(run)
     }
 
-    /// Whether the program is midex, by whichever path.
+    /// Whether the program is midex, at any path.
     pub(super) fn is_midex(&self) -> bool {
         let name = Path::new(&self.program).file_name();
         let here = std::env::current_exe().unwrap_or_default();
         name.is_some_and(|name| name == "midex" || Some(name) == here.file_name())
     }
 
-    /// The data directory that it is given.
+    /// The data directory in the arguments, if they name one.
     pub(crate) fn data_dir(&self) -> Option<&str> {
         let of_flag = self.args.windows(2).find(|pair| pair[0] == "--data-dir");
         let mut args = self.args.iter();
@@ -59,7 +60,7 @@ impl Run {
     }
 }
 
-/// Words as one line for a shell.
+/// Joins words into a shell command line.
 pub(super) fn joined(words: &[String]) -> String {
     words
         .iter()
@@ -68,7 +69,7 @@ pub(super) fn joined(words: &[String]) -> String {
         .join(" ")
 }
 
-/// The words that [`joined`] made this line of.
+/// Splits a command line that [`joined`] has written into its words.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut is_quoted) = (Vec::new(), String::new(), false);
     let mut chars = line.chars();
@@ -84,7 +85,8 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// The text with an entry of each of [`EVENTS`] that runs this; where they are not `added`, only those that are there change.
+/// The text with an entry that runs this program for each of [`EVENTS`]. Unless `added`, only existing entries are
+/// updated.
 pub(super) fn put(text: &str, hooks: &Hooks, run: &Run, added: bool) -> Result<String, Fault> {
     let mut text = text.to_owned();
     if let Some(version) = hooks.version.filter(|_| is_unversioned(&text)) {
@@ -116,7 +118,7 @@ pub(super) fn take(text: &str, hooks: &Hooks) -> Result<String, Fault> {
     Ok(text)
 }
 
-/// What the entries run that run midex, each once.
+/// The distinct programs of the entries that run midex.
 pub(super) fn runs(text: &str, hooks: &Hooks) -> Result<Vec<Run>, Fault> {
     let (said, mut runs) = (json::read(text)?, Vec::new());
     for (event, name) in hooks.events.into_iter().zip(EVENTS) {
@@ -145,7 +147,7 @@ fn entry(hooks: &Hooks, index: usize, command: &str) -> Value {
     }
 }
 
-/// The paths of the entries of an event that run midex, alone or in a group.
+/// The paths of an event's entries that run midex, alone or in a group.
 fn ours(said: &Value, event: &str, name: &str) -> Vec<Vec<String>> {
     let is_ours = |entry: &Value| {
         let command = entry["command"].as_str();
@@ -171,10 +173,10 @@ fn ours(said: &Value, event: &str, name: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// The text without the entries at these paths, and without the groups that they leave empty.
+/// The text without the entries at these paths, and without groups that become empty.
 fn without(text: &str, paths: &[Vec<String>]) -> Result<String, Fault> {
     let mut text = text.to_owned();
-    // From the end, so that the numbers of those before stay.
+    // From the last to the first, so that the indexes of the earlier entries stay valid.
     for path in paths.iter().rev() {
         let path: Vec<_> = path.iter().map(String::as_str).collect();
         text = json::unset(&text, &path)?;

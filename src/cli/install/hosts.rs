@@ -1,5 +1,5 @@
-//! The table of hosts: where each keeps its servers and its hooks, and how it writes them. Where the facts come from stands
-//! in `docs/clients.md`, a section for each.
+//! The table of hosts: the files of each for servers and for hooks, and their format. The sources of these facts are in
+//! `docs/clients.md`, a section per host.
 
 use std::path::PathBuf;
 
@@ -29,15 +29,15 @@ pub(crate) enum Client {
     Windsurf,
 }
 
-/// How a file is written.
+/// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
-    /// JSON, with comments where the host takes them.
+    /// JSON, with comments if the host accepts them.
     Json,
     Toml,
 }
 
-/// What a path of a user's file begins with.
+/// The base directory of a user's file.
 #[derive(Clone, Copy, Debug)]
 enum Base {
     Home,
@@ -45,12 +45,12 @@ enum Base {
     Settings,
 }
 
-/// A file of a user.
+/// The location of a user's file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     base: Base,
     path: &'static str,
-    /// A variable that names another directory, and the path in that.
+    /// An environment variable that names another base directory, and the path in it.
     moved: Option<(&'static str, &'static str)>,
 }
 
@@ -103,17 +103,17 @@ impl Place {
     }
 }
 
-/// The fields of a block that say nothing of midex.
+/// Fields of a block with fixed values, the same for any server.
 type Fixed = &'static [(&'static str, &'static str)];
 
-/// How a host writes a server that it reaches over HTTP.
+/// How a host configures a server that it reaches over HTTP.
 #[derive(Debug)]
 pub(super) struct Http {
     fixed: Fixed,
     url: &'static str,
 }
 
-/// How an entry for an event is written.
+/// The form of an entry for an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     /// A group `{matcher?, hooks: [{type, command}]}`.
@@ -124,17 +124,17 @@ pub(super) enum Shape {
     Bare,
 }
 
-/// What a host does at events of its own.
+/// The hooks of a host: commands that it runs at events.
 #[derive(Debug)]
 pub(super) struct Hooks {
     user: Place,
     project: &'static str,
-    /// The host's names of the start of a session and of the end of a turn.
+    /// The host's names for the start of a session and for the end of a turn.
     pub(super) events: [&'static str; 2],
-    /// Which starts of a session count; all, where it is not said.
+    /// Which kinds of session start match; all if `None`.
     pub(super) matcher: Option<&'static str>,
     pub(super) shape: Shape,
-    /// What a file of hooks says beside them.
+    /// The format version that the file of hooks must state.
     pub(super) version: Option<u32>,
 }
 
@@ -143,10 +143,10 @@ pub(super) struct Hooks {
 pub(super) struct Host {
     client: Client,
     title: &'static str,
-    /// The key under which its servers stand.
+    /// The key that holds its servers.
     pub(super) servers: &'static str,
     pub(super) format: Format,
-    /// `None` where its documentation names no file on this system.
+    /// `None` if its documentation names no file on this operating system.
     user: Option<Place>,
     project: Option<&'static str>,
     stdio: Fixed,
@@ -154,13 +154,13 @@ pub(super) struct Host {
     pub(super) hooks: Option<Hooks>,
 }
 
-/// Every field of a block that midex writes for some host.
+/// Every field that midex writes into a block for some host.
 pub(super) const OWN_FIELDS: [&str; 6] = ["type", "command", "args", "url", "httpUrl", "serverUrl"];
 
-/// The other fields that some host reads of a server that it starts itself.
+/// Further fields that some host reads for a server that it starts as a process.
 const OF_STDIO: &[&str] = &["env", "envFile", "env_vars", "cwd"];
 
-/// The other fields that some host reads of a server over HTTP.
+/// Further fields that some host reads for a server over HTTP.
 const OF_HTTP: &[&str] = &[
     "headers",
     "headersHelper",
@@ -171,7 +171,7 @@ const OF_HTTP: &[&str] = &[
     "auth",
 ];
 
-/// The fields that a block with these must not have: they say of another way to reach the server.
+/// The fields that a block with these fields must not have, because they belong to the other transport.
 pub(super) fn others(fields: &Map<String, Value>) -> Vec<&'static str> {
     let starts = fields.contains_key("command");
     let others = if starts { OF_HTTP } else { OF_STDIO };
@@ -320,7 +320,7 @@ pub(super) const HOSTS: &[Host] = &[
 ];
 
 impl Client {
-    /// Its line of the table.
+    /// Its entry in the table.
     pub(super) fn host(self) -> &'static Host {
         HOSTS
             .iter()
@@ -330,7 +330,7 @@ impl Client {
 }
 
 impl Hooks {
-    /// The file with its hooks.
+    /// The file that holds its hooks.
     pub(super) fn file(&self, scope: Scope, config: &Config) -> Result<PathBuf> {
         match scope {
             Scope::User => self.user.resolve(),
@@ -340,13 +340,13 @@ impl Hooks {
 }
 
 impl Host {
-    /// The name by which `--client` knows it.
+    /// Its name as a value of `--client`.
     pub(super) fn name(&self) -> String {
         let value = self.client.to_possible_value();
         value.map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// The file with its servers; `None` where its documentation names none on this system.
+    /// The file that holds its servers; `None` if its documentation names none on this operating system.
     pub(super) fn file(&self, scope: Scope, config: &Config) -> Result<Option<PathBuf>> {
         match (scope, self.project) {
             (Scope::User, _) => self.user.map(|place| place.resolve()).transpose(),
@@ -359,7 +359,7 @@ impl Host {
         }
     }
 
-    /// Its hooks, or why there are none.
+    /// Its hooks, or the error that it has none.
     pub(super) fn hooks(&self) -> Result<&Hooks> {
         self.hooks.as_ref().ok_or_else(|| {
             let message = format!(
@@ -370,7 +370,7 @@ impl Host {
         })
     }
 
-    /// The block of a server that the host starts itself.
+    /// The block of a server that the host starts as a process.
     pub(super) fn stdio_block(&self, command: &str, args: &[String]) -> Map<String, Value> {
         let mut block = fixed(self.stdio);
         block.insert("command".to_owned(), json!(command));
@@ -393,7 +393,7 @@ impl Host {
         Ok(block)
     }
 
-    /// What to do where its documentation names no file.
+    /// The message if its documentation names no file.
     pub(super) fn unknown_place(&self) -> String {
         format!(
             "The documentation of {} names no file on this system",
@@ -402,7 +402,7 @@ impl Host {
     }
 }
 
-/// The address by which a block names a server.
+/// The server address in a block, in the field of any host.
 pub(super) fn address(block: &Value) -> Option<&str> {
     let mut fields = HOSTS.iter().filter_map(|host| host.http.as_ref());
     fields.find_map(|http| block[http.url].as_str())

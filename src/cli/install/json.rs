@@ -1,7 +1,7 @@
-//! Changes single values of a JSON text that people write too. Every byte that does not belong to such a value stays:
-//! comments, order, indentation, line ends. The parser says where things stand; the text is cut and filled in there.
+//! Edits single values of a JSON text that people edit too. Every byte outside these values is kept: comments, order,
+//! indentation, line ends. The parser supplies the positions, and the text is spliced there.
 //!
-//! A path is a list of names; in an array, a name is the number of an item.
+//! A path is a list of names; for an array, the name is an index.
 
 use std::ops::Range;
 
@@ -11,18 +11,18 @@ use serde_json::{Value, json, ser::PrettyFormatter};
 
 use super::Fault;
 
-/// The indentation of a level in a text that shows none.
+/// The indentation per level if the text shows none.
 const INDENT: &str = "  ";
 
-/// What a line may be indented with.
+/// The characters that indent a line.
 const BLANKS: [char; 2] = [' ', '\t'];
 
-/// What the text says: an empty object where it says nothing.
+/// The value of the text; an empty object if the text holds no value.
 pub(super) fn read(text: &str) -> Result<Value, Fault> {
     Ok(parse(text)?.map_or_else(|| json!({}), Value::from))
 }
 
-/// The text with this value at `path`; objects on the way are made where there are none.
+/// The text with this value at `path`; missing objects on the path are created.
 pub(super) fn set(text: &str, path: &[&str], value: &Value) -> Result<String, Fault> {
     let text = &with_root(text)?;
     match find(text, path)? {
@@ -42,7 +42,7 @@ pub(super) fn set(text: &str, path: &[&str], value: &Value) -> Result<String, Fa
     }
 }
 
-/// The text with this value as the last item of the array at `path`, which is made where there is none.
+/// The text with this value appended to the array at `path`, which is created if missing.
 pub(super) fn push(text: &str, path: &[&str], value: &Value) -> Result<String, Fault> {
     let text = &with_root(text)?;
     match find(text, path)? {
@@ -54,7 +54,7 @@ pub(super) fn push(text: &str, path: &[&str], value: &Value) -> Result<String, F
     }
 }
 
-/// The text without the value at `path`, and as it was where there is none.
+/// The text without the value at `path`; unchanged if there is none.
 pub(super) fn unset(text: &str, path: &[&str]) -> Result<String, Fault> {
     let (Some((name, above)), true) = (path.split_last(), parse(text)?.is_some()) else {
         return Ok(text.to_owned());
@@ -91,7 +91,7 @@ fn parse(text: &str) -> Result<Option<Node<'_>>, Fault> {
     }
 }
 
-/// The text, with an empty object at its end where it says nothing.
+/// The text with an empty object appended if it holds no value.
 fn with_root(text: &str) -> Result<String, Fault> {
     if parse(text)?.is_some() {
         return Ok(text.to_owned());
@@ -102,14 +102,14 @@ fn with_root(text: &str) -> Result<String, Fault> {
     Ok(format!("{text}{apart}{{}}{newline}"))
 }
 
-/// What stands at a path.
+/// The result of following a path.
 enum Found<'a, 'p> {
     Value(Node<'a>),
-    /// Nothing, from this container on: the rest of the path begins in it.
+    /// The path ends early: this container lacks the first name of the rest.
     Missing(Container, &'p [&'p str]),
 }
 
-/// Follows a path as far as it goes.
+/// Follows a path as far as it exists.
 fn find<'a, 'p>(text: &'a str, path: &'p [&'p str]) -> Result<Found<'a, 'p>, Fault> {
     let Some(mut node) = parse(text)? else {
         return Err(Fault {
@@ -130,7 +130,8 @@ fn find<'a, 'p>(text: &'a str, path: &'p [&'p str]) -> Result<Found<'a, 'p>, Fau
     Ok(Found::Value(node))
 }
 
-/// The child of this name, with its place. Of several the last one counts, as it does for whoever reads the file.
+/// The child with this name, and its index. If a name occurs several times the last one counts, as it does for the host
+/// that reads the file.
 fn child<'a>(node: &Node<'a>, name: &str) -> Option<(usize, Node<'a>)> {
     match node {
         Node::Object(object) => {
@@ -148,7 +149,7 @@ fn child<'a>(node: &Node<'a>, name: &str) -> Option<(usize, Node<'a>)> {
     }
 }
 
-/// Where an object or an array stands in the text: its brackets, and its children with their names.
+/// The positions of an object or array in the text: its brackets, and its children including their names.
 struct Container {
     open: usize,
     close: usize,
@@ -171,7 +172,7 @@ impl Container {
         })
     }
 
-    /// Whether its children stand on lines of their own.
+    /// Whether its children are on lines of their own.
     fn has_lines(&self, text: &str) -> bool {
         let first = self
             .children
@@ -193,7 +194,7 @@ fn not_a(node: &Node<'_>, path: &[&str], wanted: &str) -> Fault {
     }
 }
 
-/// The text with one more child at the end of a container, in the manner of the last one.
+/// The text with one more child at the end of a container, formatted like the last one.
 fn inserted(text: &str, container: &Container, name: Option<&str>, value: &Value) -> String {
     let newline = newline(text);
     let entry = |indent: Option<&str>| {
@@ -228,7 +229,7 @@ fn inserted(text: &str, container: &Container, name: Option<&str>, value: &Value
     spliced(&text, last.end..last.end, ",")
 }
 
-/// The text without a child of a container, and without the comma that it needed.
+/// The text without one child of a container, and without the comma that separated it.
 fn removed(text: &str, container: &Container, index: usize) -> String {
     let mut cut = container.children[index].clone();
     let behind = comma(text, cut.end..container.close);
@@ -237,7 +238,7 @@ fn removed(text: &str, container: &Container, index: usize) -> String {
         .map(|above| container.children[above].end);
     let before = above.and_then(|end| comma(text, end..cut.start));
     let is_last = index + 1 == container.children.len();
-    // In a line with others the last one takes the comma before it along, so that one behind it stays.
+    // On a shared line, removing the last child removes the comma before it, so that a trailing comma stays.
     let before = before.filter(|_| is_last && (behind.is_none() || !container.has_lines(text)));
     let mut other = before.or(behind).map(|at| at..at + 1);
     let is_next = |at: &Range<usize>| at.end > cut.end && text[cut.end..at.start].trim().is_empty();
@@ -256,7 +257,7 @@ fn removed(text: &str, container: &Container, index: usize) -> String {
     cuts.iter().rev().fold(text.to_owned(), without)
 }
 
-/// A cut with the whole line, where nothing else stands on it, else with the spaces before or behind it.
+/// Extends a cut to the whole line if nothing else is on it, else by the blanks before or after it.
 fn widened(text: &str, cut: Range<usize>, before: bool) -> Range<usize> {
     let line = line_start(text, cut.start);
     let (head, tail) = (&text[line..cut.start], &text[cut.end..]);
@@ -268,7 +269,7 @@ fn widened(text: &str, cut: Range<usize>, before: bool) -> Range<usize> {
     }
 }
 
-/// The place of the comma in a stretch that begins behind a value.
+/// The position of the comma in a range that begins after a value.
 fn comma(text: &str, stretch: Range<usize>) -> Option<usize> {
     let mut rest = text[stretch.clone()].trim_start();
     while let Some(length) = comment(rest) {
@@ -277,7 +278,7 @@ fn comma(text: &str, stretch: Range<usize>) -> Option<usize> {
     rest.starts_with(',').then(|| stretch.end - rest.len())
 }
 
-/// Where the comments end that follow on the same line.
+/// The end of the comments that follow on the same line.
 fn after_comments(text: &str, at: usize) -> usize {
     let mut end = at;
     loop {
@@ -289,7 +290,7 @@ fn after_comments(text: &str, at: usize) -> usize {
     }
 }
 
-/// The length of the comment that the text begins with.
+/// The length of the comment at the beginning of the text.
 fn comment(text: &str) -> Option<usize> {
     if text.starts_with("/*") {
         return text.find("*/").map(|end| end + 2);
@@ -298,7 +299,7 @@ fn comment(text: &str) -> Option<usize> {
     line.map(str::len)
 }
 
-/// A value as text: indented, or in one line.
+/// Formats a value: indented if an indentation is given, else in one line.
 fn written(text: &str, value: &Value, indent: Option<&str>) -> String {
     let Some(indent) = indent else {
         return value.to_string();
@@ -315,7 +316,7 @@ fn written(text: &str, value: &Value, indent: Option<&str>) -> String {
     )
 }
 
-/// The indentation of a level: that of the first thing in the outermost object.
+/// The indentation per level: that of the first child of the root.
 fn unit(text: &str) -> String {
     let root = parse(text).ok().flatten();
     let root = root.and_then(|root| Container::of(&root, &[]).ok());
@@ -328,23 +329,23 @@ fn unit(text: &str) -> String {
     indent.unwrap_or(INDENT).to_owned()
 }
 
-/// How lines end.
+/// The line end that the text uses.
 pub(super) fn newline(text: &str) -> &'static str {
     if text.contains("\r\n") { "\r\n" } else { "\n" }
 }
 
-/// The spaces and tabs that the line of this place begins with.
+/// The indentation of the line that contains this position.
 fn indent_at(text: &str, at: usize) -> &str {
     let rest = &text[line_start(text, at)..at];
     &rest[..rest.len() - rest.trim_start_matches(BLANKS).len()]
 }
 
-/// Where the line of this place begins.
+/// The start of the line that contains this position.
 pub(super) fn line_start(text: &str, at: usize) -> usize {
     text[..at].rfind('\n').map_or(0, |newline| newline + 1)
 }
 
-/// The text with another one in place of a stretch.
+/// The text with a range replaced.
 pub(super) fn spliced(text: &str, stretch: Range<usize>, with: &str) -> String {
     [&text[..stretch.start], with, &text[stretch.end..]].concat()
 }
@@ -353,7 +354,7 @@ pub(super) fn spliced(text: &str, stretch: Range<usize>, with: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Texts with an object `servers` in it, in every manner of writing.
+    /// Texts with an object `servers`, in many formatting styles.
     fn texts() -> Vec<String> {
         let mut texts = Vec::new();
         for newline in ["\n", "\r\n", " "] {

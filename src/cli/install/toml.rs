@@ -1,4 +1,4 @@
-//! Changes one table of a TOML text that people write too. Every byte of the rest stays, as in [`super::json`].
+//! Edits one table of a TOML text that people edit too. All other bytes are kept, as in [`super::json`].
 
 use std::ops::Range;
 
@@ -10,7 +10,8 @@ use super::{
     json::{line_start, newline, spliced},
 };
 
-/// The table `[above.name]` as JSON, with null for what is no text; `None` where there is none.
+/// The table `[above.name]` as JSON, with null for values other than strings and arrays of strings. `None` if there is
+/// no such table.
 pub(super) fn read(text: &str, path: [&str; 2]) -> Result<Option<Value>, Fault> {
     let document = parse(text)?;
     let item = document.get(path[0]).and_then(|above| above.get(path[1]));
@@ -24,7 +25,8 @@ pub(super) fn read(text: &str, path: [&str; 2]) -> Result<Option<Value>, Fault> 
     Ok(item.map(|item| fields(item).unwrap_or_default()))
 }
 
-/// The text with these fields in the table `[above.name]`, which is made at its end where there is none, and without `others`.
+/// The text with these fields in the table `[above.name]`, which is appended if missing, and without the fields
+/// `others`.
 pub(super) fn set(
     text: &str,
     path: [&str; 2],
@@ -33,7 +35,7 @@ pub(super) fn set(
 ) -> Result<String, Fault> {
     let text = without(text, path, others)?;
     let document = parse(&text)?;
-    // One that only has tables below it has no header of its own.
+    // A table that is only implied by the tables below it has no header in the text.
     let table = table(&document, path)?.filter(|table| !table.is_implicit());
     let edits = table.map(|table| edits(&text, table, fields));
     let text = edits.map_or_else(
@@ -46,7 +48,7 @@ pub(super) fn set(
     parse(&text).map(|_| text.clone())
 }
 
-/// The text without these fields of the table, whichever way they are written.
+/// The text without these fields of the table, in any notation: plain, dotted, or as a table below it.
 fn without(text: &str, path: [&str; 2], fields: &[&str]) -> Result<String, Fault> {
     let document = parse(text)?;
     let Some(table) = table(&document, path)? else {
@@ -59,7 +61,7 @@ fn without(text: &str, path: [&str; 2], fields: &[&str]) -> Result<String, Fault
     Ok(cut(text, found))
 }
 
-/// The lines of a field of a table.
+/// Collects the lines of a field of a table.
 fn field(text: &str, table: &Table, name: &str, found: &mut Vec<Range<usize>>) {
     match table.get_key_value(name) {
         Some((_, Item::Table(below))) if below.is_dotted() => {
@@ -73,10 +75,10 @@ fn field(text: &str, table: &Table, name: &str, found: &mut Vec<Range<usize>>) {
     }
 }
 
-/// A stretch of the text, and what is to stand in its place.
+/// A range of the text, and its replacement.
 type Edit = (Range<usize>, String);
 
-/// What gives a table these fields, in the order of the text.
+/// The edits that give a table these fields, in the order of the text.
 fn edits(text: &str, table: &Table, fields: &Map<String, Value>) -> Vec<Edit> {
     let newline = newline(text);
     let (mut edits, mut missing) = (Vec::new(), String::new());
@@ -96,7 +98,7 @@ fn edits(text: &str, table: &Table, fields: &Map<String, Value>) -> Vec<Edit> {
     edits
 }
 
-/// The text without the table `[above.name]` and the tables below it.
+/// The text without the table `[above.name]` and its subtables.
 pub(super) fn unset(text: &str, path: [&str; 2]) -> Result<String, Fault> {
     let document = parse(text)?;
     let Some(table) = table(&document, path)? else {
@@ -107,7 +109,7 @@ pub(super) fn unset(text: &str, path: [&str; 2]) -> Result<String, Fault> {
     Ok(cut(text, cuts))
 }
 
-/// The text without these lines, and without the empty line above a header among them.
+/// The text without these lines. If a cut begins with a header, the empty line above it is removed too.
 fn cut(text: &str, mut cuts: Vec<Range<usize>>) -> String {
     cuts.sort_by_key(|cut| cut.start);
     let cut = |text: String, cut: &Range<usize>| {
@@ -134,7 +136,7 @@ fn parse(text: &str) -> Result<Document<&str>, Fault> {
     })
 }
 
-/// The table with a header of its own.
+/// The table `[above.name]`; fails if it is written in a notation that cannot be edited, such as an inline table.
 fn table<'a>(document: &'a Document<&str>, path: [&str; 2]) -> Result<Option<&'a Table>, Fault> {
     let Some(above) = document.get(path[0]) else {
         return Ok(None);
@@ -167,12 +169,12 @@ fn appended(text: &str, path: [&str; 2], fields: &Map<String, Value>) -> String 
     match text {
         "" => format!("{table}{newline}"),
         text if text.ends_with('\n') => format!("{text}{newline}{table}{newline}"),
-        // The end of the file stays as it is, too: without a line end.
+        // Keep the end of the file without a line end.
         text => format!("{text}{newline}{newline}{table}"),
     }
 }
 
-/// The lines of a table and of the tables below it.
+/// Collects the lines of a table and its subtables.
 fn regions(text: &str, table: &Table, found: &mut Vec<Range<usize>>) {
     if let Some(header) = table.span().filter(|_| !table.is_implicit()) {
         let ends = table.iter().filter(|(_, item)| item.is_value());
@@ -188,7 +190,7 @@ fn regions(text: &str, table: &Table, found: &mut Vec<Range<usize>>) {
     }
 }
 
-/// The whole lines of a stretch.
+/// The range extended to whole lines.
 fn lines(text: &str, stretch: Range<usize>) -> Range<usize> {
     let start = line_start(text, stretch.start);
     let end = text[stretch.end..]
@@ -201,7 +203,7 @@ fn span(span: Option<Range<usize>>) -> Range<usize> {
     span.unwrap_or_default()
 }
 
-/// A string, or an array of strings, as JSON.
+/// A string or an array of strings as JSON; `None` for other values.
 fn plain(item: &Item) -> Option<Value> {
     if let Some(items) = item.as_array() {
         let strings = items.iter().map(|item| item.as_str().map(Value::from));

@@ -1,30 +1,30 @@
-//! The table of a list. Cells without spaces stand whole, the others are broken between words and share what room is left; where
-//! that is too little the last column stands below the others.
+//! The table of a list. Cells without spaces are never broken. The others are wrapped between words and share the
+//! remaining width; if that is too little, the last column is printed below the others.
 
 use unicode_width::UnicodeWidthStr;
 
 use crate::screen::{cut, one_line, padded, wrapped};
 
-/// The columns between two cells.
+/// The width of the gap between two cells.
 const GAP: usize = 2;
-/// The indent of what stands below its row.
+/// The indentation of a last cell that is printed below its row.
 const INDENT: usize = 2;
-/// The columns that a cell of several words needs to stand beside the others.
+/// The minimum width of a cell of several words beside the others.
 const WORDS_COLUMNS_MIN: usize = 24;
 
 /// A table of at most `N` columns.
 pub(super) struct Table<const N: usize> {
-    /// The columns of the terminal.
+    /// The width of the terminal.
     room: usize,
-    /// Whether a word that is wider than its column is cut: for a program it stands whole.
+    /// Whether a word that is wider than its column is truncated; it is not in output for programs.
     cuts: bool,
     kept: [bool; N],
-    /// The header, and then the rows: the cells that are kept.
+    /// The header and then the rows, each with the kept cells.
     rows: Vec<Vec<String>>,
 }
 
 impl<const N: usize> Table<N> {
-    /// A table of these columns, each with how many columns of the terminal it stays from.
+    /// A table with these columns. Each is given with the width of the terminal from which on it is kept.
     pub(super) fn new(room: usize, cuts: bool, header: [(&str, usize); N]) -> Self {
         let mut table = Self {
             room,
@@ -48,20 +48,20 @@ impl<const N: usize> Table<N> {
         let below = usize::from(beside.is_none());
         let widths = beside.or_else(|| self.widths(below));
         let widths = widths.unwrap_or_else(|| self.natural(below));
-        // Without its own column the last header would only be in the way.
+        // If the last column is printed below, its header is left out.
         let header = self.row(&self.rows[0][..widths.len()], &widths);
         let rows = self.rows[1..].iter().map(|cells| self.row(cells, &widths));
         rows.fold(header, |text, row| text + &row)
     }
 
-    /// The widths that the cells of each column ask for, but for so many of the last.
+    /// The widths that the columns need, except for the last `without` columns.
     fn natural(&self, without: usize) -> Vec<usize> {
         let count = self.rows[0].len() - without;
         let width = |at: usize| self.rows.iter().map(|cells| cells[at].width()).max();
         (0..count).map(|at| width(at).unwrap_or(0)).collect()
     }
 
-    /// The widths of all columns but so many of the last; `None` where there is no room for them.
+    /// The widths of the columns except for the last `without`; `None` if they do not fit.
     fn widths(&self, without: usize) -> Option<Vec<usize>> {
         let mut widths = self.natural(without);
         let gaps = GAP * widths.len().saturating_sub(1);
@@ -72,7 +72,7 @@ impl<const N: usize> Table<N> {
         for at in whole {
             left = left.checked_sub(widths[at])?;
         }
-        // Who asks for the least is served first, so that the others share what it leaves.
+        // Assign widths to the narrowest columns first, so that the wider ones share the rest.
         broken.sort_by_key(|at| widths[*at]);
         for (at, sharing) in broken.iter().zip((1..=broken.len()).rev()) {
             let share = left / sharing;
@@ -107,7 +107,7 @@ impl<const N: usize> Table<N> {
         text
     }
 
-    /// The lines of a cell. A word that is wider than its column may be cut, unless the cell is that word alone.
+    /// The lines of a cell. A word that is wider than its column may be truncated, unless it is the whole cell.
     fn lines(&self, cell: &str, width: usize) -> Vec<String> {
         if cell.width() <= width || !cell.contains(' ') {
             return vec![cell.to_owned()];

@@ -8,7 +8,7 @@ use std::{
 
 use midex_domain::limits;
 
-/// The number of lines of each kind since the present span of time began.
+/// The number of lines of each kind since the current time span began.
 #[derive(Debug, Default)]
 pub(super) struct Kinds {
     since: Option<Instant>,
@@ -16,8 +16,8 @@ pub(super) struct Kinds {
 }
 
 impl Kinds {
-    /// Counts a line; true if it is one of the first [`limits::LOG_LINES_OF_A_KIND_MAX`]. Kinds are places in the program and
-    /// codes, so their number is bounded.
+    /// Counts a line; true if it is one of the first [`limits::LOG_LINES_OF_A_KIND_MAX`]. The number of kinds is
+    /// bounded, because a kind is a place in the program and an error code.
     pub(super) fn admits(&mut self, kind: String, now: Instant) -> bool {
         self.since.get_or_insert(now);
         let lines = self.lines.entry(kind).or_default();
@@ -25,13 +25,13 @@ impl Kinds {
         *lines <= limits::LOG_LINES_OF_A_KIND_MAX
     }
 
-    /// The time until the present span ends; `None` if none has begun.
+    /// The time until the current span ends; `None` if none has begun.
     pub(super) fn ends_in(&self, now: Instant) -> Option<Duration> {
         let since = self.since?;
         Some(limits::LOG_KIND_SPAN.saturating_sub(now.duration_since(since)))
     }
 
-    /// Ends the present span; returns a line for each kind of which lines were left out.
+    /// Ends the current span, and returns a line for each kind that exceeded the limit.
     pub(super) fn end(&mut self) -> String {
         let mut words = String::new();
         self.since = None;

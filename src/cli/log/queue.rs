@@ -1,5 +1,6 @@
-//! The queue of lines on their way to stderr. A line is queued or dropped, never waited for: a client that does not read the
-//! stderr of its server must not block it. Dropped lines are counted, and the count is logged as soon as stderr is read.
+//! The queue of lines to be written to stderr. A line is queued or dropped, but never waited for: a client that does
+//! not read the stderr of its server must not block it. Dropped lines are counted, and the count is logged once stderr
+//! is read again.
 
 use std::{
     fmt::Write as _,
@@ -12,7 +13,7 @@ use super::kinds::Kinds;
 use crate::visible::visible;
 use midex_domain::limits;
 
-/// A queue of lines, which a thread of its own writes.
+/// A queue of lines, which a dedicated thread writes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Queue(Arc<Shared>);
 
@@ -24,17 +25,17 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Whole lines to write, at most [`limits::LOG_BYTES_MAX`].
+    /// Complete lines to write, at most [`limits::LOG_BYTES_MAX`] bytes.
     text: Vec<u8>,
-    /// The number of lines after `text` that were dropped for lack of room.
+    /// The number of lines after `text` that were dropped because it was full.
     dropped: u64,
-    /// Whether the thread is writing, which may block for ever.
+    /// Whether the thread is writing, which may block indefinitely.
     is_writing: bool,
     kinds: Kinds,
 }
 
 impl Queue {
-    /// A queue whose lines are written to `out`. If the thread cannot be started they are dropped.
+    /// A queue whose lines are written to `out`. If the thread cannot be started, they are dropped.
     pub(super) fn to(out: impl Write + Send + 'static) -> Self {
         let queue = Self::default();
         let writer = queue.clone();
@@ -48,24 +49,24 @@ impl Queue {
         state.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a line with its line break.
+    /// Queues a line, which includes its line end.
     pub(super) fn push(&self, line: &[u8]) {
         self.state().push(line);
         self.0.changed.notify_all();
     }
 
-    /// Whether another line of this kind may be logged now; if not, it is counted.
+    /// Whether another line of this kind may be logged now. If not, it is counted as left out.
     pub(super) fn admits(&self, kind: String) -> bool {
         let now = now();
         let mut state = self.state();
         state.report_left_out(now);
         let admits = state.kinds.admits(kind, now);
-        // Wakes the thread, so that it reports left-out lines at the end of the span even if no line follows.
+        // Wake the thread, so that it reports left-out lines at the end of the span even if no line follows.
         self.0.changed.notify_all();
         admits
     }
 
-    /// Waits until all lines are written, at most for `limit`.
+    /// Waits until all lines are written, for at most `limit`.
     pub(super) fn flush(&self, limit: Duration) {
         let mut state = self.state();
         let left_out = state.kinds.end();
@@ -84,7 +85,7 @@ impl Queue {
         }
     }
 
-    /// Waits for lines to write, and takes them.
+    /// Waits for lines to write, and takes them from the queue.
     fn take(&self) -> Vec<u8> {
         let mut state = self.state();
         loop {
@@ -105,7 +106,8 @@ impl State {
         self.text.is_empty() && self.dropped == 0
     }
 
-    /// Adds a line, or drops it. After the first dropped line all are dropped, so that their count takes their place.
+    /// Adds a line, or drops it. After the first dropped line all further ones are dropped, until their count is logged
+    /// in their place.
     fn push(&mut self, line: &[u8]) {
         let has_room = self.text.len() + line.len() <= limits::LOG_BYTES_MAX;
         if self.dropped == 0 && has_room {
@@ -146,7 +148,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// One call of `write` is one line.
+/// Each call of `write` must pass one line.
 impl Write for Queue {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(line);
@@ -196,7 +198,7 @@ mod tests {
     fn what_nobody_reads_is_dropped_and_counted_and_the_count_is_told() {
         let (queue, from) = piped();
         queue.push(b"first\n");
-        // Now the thread waits in its write for ever.
+        // The thread now blocks in its write.
         while !queue.state().is_writing {
             std::thread::yield_now();
         }
@@ -205,7 +207,7 @@ mod tests {
         for _ in 0..room + 7 {
             queue.push(&line);
         }
-        // There is room for a short one, but not in its place.
+        // There would be room for a shorter line, but it would be out of order.
         queue.push(b"\n");
         queue.flush(Duration::ZERO);
         assert_eq!(next(&from), "first\n");

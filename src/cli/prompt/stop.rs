@@ -1,5 +1,6 @@
-//! Stops at a prompt: after Ctrl-Z the shell finds the terminal as it was, and the line is edited again once the command
-//! goes on. The line editor is not asked: it would set the terminal anew before the stop takes hold.
+//! Handles Ctrl-Z at a prompt: restores the terminal for the shell, stops the process, and continues editing the line
+//! afterwards. The line editor's own handling is not used: it would set the terminal again before the stop takes
+//! effect.
 
 use std::{
     io::{self, Write as _},
@@ -18,34 +19,34 @@ use tokio::{
     sync::oneshot,
 };
 
-/// Asks the terminal to mark what is pasted, as the editor does.
+/// Turns bracketed paste on, as the editor does.
 const PASTES_BRACKETED: &str = "\u{1b}[?2004h";
-/// Asks it not to.
+/// Turns bracketed paste off.
 const PASTES_PLAIN: &str = "\u{1b}[?2004l";
 
-/// What draws the question and what was typed again, from outside of the editor.
+/// Redraws the question and the typed text from outside the editor.
 pub(super) type Redraw = Box<dyn ExternalPrinter + Send>;
 
-/// The terminal that a line is read from just now; `None` between the lines.
+/// The terminal modes of the line being read; `None` between lines.
 static READING: Mutex<Option<Reading>> = Mutex::new(None);
 
-/// What draws the line that is being read again; once there is an editor it stays.
+/// The printer that redraws the line being read. It is kept once an editor has supplied it.
 static REDRAW: Mutex<Option<Redraw>> = Mutex::new(None);
 
-/// The sender of the registered [`StopRequest`], if there is one: it is sent the next Ctrl-Z.
+/// The sender of the registered [`StopRequest`], if any: it receives the next Ctrl-Z.
 static WAITING: Mutex<Option<oneshot::Sender<()>>> = Mutex::new(None);
 
-/// A terminal in the hands of the line editor.
+/// The terminal modes while the line editor is in control.
 struct Reading {
-    /// As the shell has it.
+    /// The modes before editing, which the shell expects.
     usual: Termios,
-    /// As a line is edited.
+    /// The modes while a line is edited.
     raw: Termios,
-    /// Whether the editor has set it, and this module after it.
+    /// Whether the editor has set its modes, and this module has replaced them with `raw`.
     is_taken: bool,
 }
 
-/// Heeds stops from now on, once for the whole process: whoever listens to the signal has it for good.
+/// Installs the handlers of SIGTSTP and SIGCONT, once for the process, because a handler cannot be removed again.
 pub(crate) fn heed() {
     static HEEDED: Once = Once::new();
     HEEDED.call_once(|| {
@@ -69,13 +70,13 @@ pub(crate) fn heed() {
     });
 }
 
-/// While this value lives, the next Ctrl-Z does not stop the process at once: its holder first lets go what others need, and
-/// then calls [`stop`].
+/// While this value exists, the next Ctrl-Z does not stop the process at once: the holder first releases what other
+/// processes need, such as the store, and then calls [`stop`].
 #[derive(Debug)]
 pub(crate) struct StopRequest(oneshot::Receiver<()>);
 
 impl StopRequest {
-    /// Registers for the next Ctrl-Z, in the place of an earlier request.
+    /// Registers for the next Ctrl-Z; replaces an earlier request.
     pub(crate) fn new() -> Self {
         heed();
         let (sender, receiver) = oneshot::channel();
@@ -83,8 +84,8 @@ impl StopRequest {
         Self(receiver)
     }
 
-    /// Waits for the Ctrl-Z; returns at once if it was pressed since [`StopRequest::new`]. To be called again only before it
-    /// has returned.
+    /// Waits for the Ctrl-Z; returns at once if it was pressed since [`StopRequest::new`]. Call it again only if it was
+    /// cancelled before it returned.
     pub(crate) async fn received(&mut self) {
         if (&mut self.0).await.is_err() {
             std::future::pending::<()>().await;
@@ -107,12 +108,12 @@ fn waiting() -> MutexGuard<'static, Option<oneshot::Sender<()>>> {
     WAITING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What draws a line again that is being read when the command goes on.
+/// Sets the printer that redraws the line being read when the process continues.
 pub(super) fn redraw_with(redraw: Redraw) {
     *REDRAW.lock().unwrap_or_else(PoisonError::into_inner) = Some(redraw);
 }
 
-/// Reads a line with `read` while stops are heeded.
+/// Reads a line with `read`, and handles stops while it runs.
 pub(super) fn while_reading<T>(read: impl FnOnce() -> T) -> T {
     let Ok(usual) = tcgetattr(io::stdin()) else {
         return read();
@@ -127,8 +128,8 @@ pub(super) fn while_reading<T>(read: impl FnOnce() -> T) -> T {
     typed
 }
 
-/// Leaves Ctrl-Z to the terminal, which tells the whole job of it, once the editor has set it: the editor learns its keys from how
-/// the terminal was before.
+/// Sets the `raw` modes after the editor has set its own: then the terminal sends Ctrl-Z as a signal to the whole job.
+/// It must happen after the editor has read the original modes, from which it learns its keys.
 pub(super) fn take() {
     if let Some(reading) = &mut *of_now()
         && !std::mem::replace(&mut reading.is_taken, true)
@@ -137,7 +138,7 @@ pub(super) fn take() {
     }
 }
 
-/// Gives the terminal back for good, where a line was being read from it.
+/// Restores the terminal for good if a line is being read.
 pub(super) fn give_back() {
     if let Some(reading) = of_now().take() {
         lend(&reading.usual, &format!("{PASTES_PLAIN}\n"));
@@ -148,33 +149,34 @@ fn of_now() -> MutexGuard<'static, Option<Reading>> {
     READING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Stops this process, with the terminal as its shell knows it, until it goes on.
+/// Stops this process, with the terminal restored for the shell, until it is continued.
 pub(crate) fn stop() {
-    // Nobody could let a job go on that has no shell; by default the system does not stop it either.
+    // Without a job-control shell nothing could continue the process; the kernel does not stop such a process either.
     if getsid(None).is_ok_and(|session| session == getpgrp()) {
         return;
     }
     if let Some(reading) = &*of_now() {
         lend(&reading.usual, PASTES_PLAIN);
     }
-    // The signal that was caught stops nothing any more.
+    // SIGTSTP is caught and no longer stops the process, so send SIGSTOP.
     let _ = kill_process(getpid(), Signal::STOP);
 }
 
-/// Takes the terminal again, and draws what is being asked. Where the editor has not set it yet, that is left to it.
+/// Sets the `raw` modes again and redraws the question. Does nothing if the editor has not set its modes yet.
 fn take_up() {
     match &*of_now() {
         Some(reading) if reading.is_taken => lend(&reading.raw, PASTES_BRACKETED),
         _ => return,
     }
-    // The editor may be slow to draw, and ends its line with the lock of the reading.
+    // The redraw is done without the lock on `READING`: the editor may be slow to draw, and takes that lock when its
+    // line ends.
     let mut redraw = REDRAW.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(redraw) = &mut *redraw {
         let _ = redraw.print(String::new());
     }
 }
 
-/// Sets the terminal, and tells it how pastes come. It is no matter of color, so it is said without one too.
+/// Sets the terminal modes, and writes the escape sequence for pastes. Unlike color, it is also written with color off.
 fn lend(modes: &Termios, words: &str) {
     let _ = tcsetattr(io::stdin(), OptionalActions::Now, modes);
     let mut stdout = io::stdout().lock();
@@ -183,8 +185,9 @@ fn lend(modes: &Termios, words: &str) {
         .and_then(|()| stdout.flush());
 }
 
-/// How the terminal is set while a line is edited: as the editor sets it, but that it has signals. What was typed ahead outlives
-/// them. Ctrl-C is a key of the editor; the terminal interrupts at Ctrl-\, for nobody wants a core file.
+/// The modes while a line is edited: those of the editor, but with signals, and with type-ahead kept when a signal
+/// arrives. Ctrl-C remains a key for the editor, so the interrupt character is moved to that of quit (Ctrl-\), which
+/// then dumps no core.
 fn raw(usual: &Termios) -> Termios {
     let mut raw = usual.clone();
     raw.input_modes -= InputModes::BRKINT

@@ -30,11 +30,11 @@ use midex_domain::{
 };
 use midex_server::config::parse_duration;
 
-/// How long the command may take where nothing else is said.
+/// The default of `--agent-timeout`.
 const TIMEOUT: &str = "30m";
-/// The directory, in the data directory, of the files that name the commands which run.
+/// The subdirectory of the data directory with one record file per running command.
 const RECORDS: &str = "agents";
-/// The flag that begins a step again whose command still runs.
+/// The flag that starts the command for a step although an earlier one for it still runs.
 const AGAIN: &str = "--agent-again";
 
 /// The command, and how it is spoken to.
@@ -77,7 +77,7 @@ enum AgentFormat {
 }
 
 impl AgentArgs {
-    /// The flags as they were given, each behind a space; empty where there is no command.
+    /// The flags as they were given, each after a space; empty without `--agent`.
     pub(super) fn flags(&self) -> String {
         let Some(command) = &self.command else {
             return String::new();
@@ -104,18 +104,18 @@ fn parse_timeout(text: &str) -> std::result::Result<Duration, String> {
     ))
 }
 
-/// A command that does the work.
+/// The command of `--agent`, which does the work of each step.
 pub(super) struct Agent {
     args: AgentArgs,
     command: String,
-    /// The turn that it was asked for last, and how often.
+    /// The turn that the command last ran for, and how many times it ran for that turn.
     asked: (String, u32),
 }
 
-/// What a command came to.
+/// The result of a command that has ended.
 struct Ended {
     is_success: bool,
-    /// Whether the shell says that there is no such command, or none that can be run.
+    /// Whether the exit code is 126 or 127: the shell found no such command, or could not execute it.
     is_absent: bool,
     /// Its exit status, in words.
     status: String,
@@ -133,11 +133,13 @@ impl Agent {
         })
     }
 
-    /// Lets the command do a step. Where what it printed cannot be handed in it is asked again, with the reason.
+    /// Runs the command for a step and returns the output or the failure to submit. If the command prints nothing that
+    /// can be submitted, it runs again with the reason.
     ///
     /// # Errors
-    /// `LIMIT_EXCEEDED` where it does not end in time, `STEP_OUTPUT_INVALID` where it prints nothing that can be handed in,
-    /// time after time, `FILE_UNUSABLE` where the shell cannot run it: nothing is handed in then.
+    /// Nothing is submitted then: `LIMIT_EXCEEDED` if the command does not end in time, `STEP_OUTPUT_INVALID` if it
+    /// prints nothing that can be submitted in [`limits::AGENT_COMMAND_TRIES_MAX`] runs, `FILE_UNUSABLE` if the shell
+    /// cannot execute it, and the error of [`Self::record`].
     pub(super) async fn work(
         &mut self,
         step: &Value,
@@ -145,7 +147,7 @@ impl Agent {
         link: &mut Link<'_>,
     ) -> Result<Submission> {
         let mut complaint = complaint;
-        // It takes its time: meanwhile another process may open the store.
+        // The command may run for long: release the store so that other processes can open it.
         link.release().await?;
         loop {
             let why = complaint.as_ref().map(wrong);
@@ -167,10 +169,11 @@ impl Agent {
         }
     }
 
-    /// The file that names the command of a step while it runs; `None` where it is begun beside another one.
+    /// Returns the path of the record file that names the step's command while it runs. `None` with `--agent-again`, or
+    /// if the person at the terminal agrees to start a second command beside a running one.
     ///
     /// # Errors
-    /// `AGENT_RUNNING` where a command that was begun for the step before still runs, and nobody says that it is begun again.
+    /// `STATE_TRANSITION_REFUSED` (retryable) if an earlier command for the step still runs, and neither applies.
     async fn record(&self, step: &Value, link: &mut Link<'_>) -> Result<Option<PathBuf>> {
         if self.args.again {
             return Ok(None);
@@ -199,7 +202,8 @@ impl Agent {
             ))
     }
 
-    /// Counts that the command is asked for a turn; fails where that was often enough.
+    /// Counts a run of the command for a turn. Returns the complaint as an error after
+    /// [`limits::AGENT_COMMAND_TRIES_MAX`] runs.
     fn count(&mut self, step: &Value, complaint: Option<Error>) -> Result<()> {
         let turn = turn(step);
         if self.asked.0 != turn || complaint.is_none() {
@@ -236,7 +240,7 @@ impl Agent {
     }
 }
 
-/// Why a command failed, in a sentence.
+/// Why a command failed, as a message: its exit status, and the last line of its stderr.
 fn failure(ended: &Ended) -> String {
     let said = if ended.said.is_empty() {
         String::new()
@@ -246,14 +250,14 @@ fn failure(ended: &Ended) -> String {
     format!("the command of --agent ended with {}{said}", ended.status)
 }
 
-/// Where the shell could not run a command, the work was not done: the step did not fail, and stays open.
+/// The error for exit codes 126 and 127. The command never ran, so no failure is submitted and the step stays open.
 fn not_run(ended: &Ended) -> Error {
     Error::new(Code::FileUnusable, failure(ended)).with_action(
         "Mend the command of --agent: it, or the last that it runs, is not there or cannot be run; the step is still open",
     )
 }
 
-/// How much is shown of what is no answer.
+/// How many columns of output that is not JSON an error message quotes.
 const JUNK_COLUMNS: usize = 60;
 
 fn no_answer(ended: &Ended) -> Error {
@@ -274,7 +278,7 @@ fn no_answer(ended: &Ended) -> Error {
     )
 }
 
-/// A command with all that it starts, which end with it, and with this process: see [`guard`].
+/// The process group of a running command. It ends with the command, and with this process: see [`guard`].
 struct Group {
     child: Child,
     id: Option<Pid>,
@@ -310,7 +314,7 @@ impl Group {
         Ok(Self { child, id, record })
     }
 
-    /// Gives the command its task and reads what it prints, to the end of both.
+    /// Writes the task to the command's stdin, reads its output to the end, and waits for its exit.
     async fn finish(&mut self, task: String) -> Result<Ended> {
         let (stdin, stdout, stderr) = (
             self.child.stdin.take(),
@@ -320,7 +324,7 @@ impl Group {
         let give = async move {
             let mut stdin = stdin?;
             let task = format!("{}\n{task}", task.len());
-            // Its status says why, where it does not read this.
+            // If the command does not read its input, its exit status says why.
             let _ = stdin.write_all(task.as_bytes()).await;
             Some(stdin)
         };
@@ -330,12 +334,12 @@ impl Group {
             if let Some(stdout) = stdout {
                 let mut stdout = stdout.take(most);
                 let _ = stdout.read_to_end(&mut output).await;
-                // What is too much is not kept, but the command may finish.
+                // Output beyond the limit is discarded, but read on, so that the command is not blocked and can finish.
                 let _ = tokio::io::copy(&mut stdout.into_inner(), &mut tokio::io::sink()).await;
             }
             output
         };
-        // Its input stays open, for its end tells that this process is gone.
+        // Stdin stays open until then: the guard takes its end to mean that this process is gone.
         let (_input, output, said) = tokio::join!(give, read, pass_on(stderr));
         let status = self.child.wait().await.map_err(|error| {
             Error::internal("the command of --agent cannot be waited for").because(error)
@@ -349,7 +353,7 @@ impl Group {
         })
     }
 
-    /// Tells the command to end, and kills it where it does not.
+    /// Asks the process group to end with SIGTERM, and kills it after [`limits::AGENT_COMMAND_GRACE`].
     async fn end(&mut self) {
         self.signal(Signal::TERM);
         let ended = tokio::time::timeout(limits::AGENT_COMMAND_GRACE, self.child.wait()).await;
@@ -366,18 +370,18 @@ impl Group {
     }
 }
 
-/// Whatever the command started ends with it, also where this process is interrupted.
+/// Kills every process that the command started, also when this process is interrupted.
 impl Drop for Group {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
-        // The one that would remove it was killed.
+        // The guard normally removes the record file, but the guard was killed too.
         if let Some(record) = &self.record {
             let _ = std::fs::remove_file(record);
         }
     }
 }
 
-/// Shows what a command writes to stderr, line by line; returns the last line.
+/// Prints each line that a command writes to stderr; returns the last one.
 async fn pass_on(stderr: Option<impl AsyncRead + Unpin>) -> String {
     let mut last = String::new();
     let Some(stderr) = stderr else { return last };

@@ -1,4 +1,4 @@
-//! What a command is told of a step, and what is taken out of its answer.
+//! Builds the task that a command reads for a step, and extracts the JSON value from its answer.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::value::{is_said, list};
 use midex_domain::{definition::output_schema_json, limits, truncate::truncate};
 
-/// What a command is not told: it hands in nothing itself.
+/// Fields of a step that a command does not receive: it submits nothing itself.
 const OWN: &[&str] = &["continuation_token", "expires_at", "agent_uri"];
 
 /// The task of a step as text that ends with the schema of the answer.
@@ -30,7 +30,8 @@ pub(super) fn task(step: &Value, complaint: Option<&str>) -> String {
         part("Input", &format!("{input:#}"));
     }
     if let Some(inputs) = said("inputs") {
-        // What the step works on is whole. Without it only the inputs say that.
+        // If the step has an input of its own, the workflow's inputs are only context and are truncated. Otherwise they
+        // are the only input, and shown whole.
         let most = match said("input") {
             Some(_) => limits::INPUTS_SHOWN_BYTES_MAX,
             None => usize::MAX,
@@ -57,7 +58,7 @@ pub(super) fn task(step: &Value, complaint: Option<&str>) -> String {
     task
 }
 
-/// The same as one JSON object.
+/// The task as one JSON object.
 pub(super) fn task_json(step: &Value, complaint: Option<&str>) -> Value {
     let mut task = step.clone();
     if let Value::Object(task) = &mut task {
@@ -106,7 +107,7 @@ fn last(text: &str) -> Option<Value> {
                 found = Some(value);
                 values.byte_offset()
             }
-            // Of what is none, as much was read as it went well.
+            // Skip one byte and search on; the bytes that the parser read are charged against the scan limit.
             Some(Err(error)) => {
                 left = left.checked_sub(read_of(&text[at..], &error))?;
                 1

@@ -18,7 +18,7 @@ use midex_domain::{
 use midex_server::config::Trust;
 
 impl Runner<'_> {
-    /// Starts the execution; false where the person who was asked for inputs leaves it.
+    /// Starts the execution; false if the person who is asked for inputs declines.
     pub(super) async fn start(&mut self) -> Result<bool> {
         self.check_names().await?;
         if !self.ask_inputs(None).await? {
@@ -71,7 +71,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Asks a person at the terminal whether they trust the project, and notes it if they do.
+    /// Asks the person at the terminal whether they trust the project, and records it if they do. True if they do.
     async fn asks_for_trust(&mut self, refused: &Error) -> Result<bool> {
         let named = |name| refused.context(name).and_then(Value::as_str);
         let (Some(project), Some(question)) = (named("project"), named("question")) else {
@@ -90,8 +90,8 @@ impl Runner<'_> {
         Ok(is_yes)
     }
 
-    /// Asks a person at the terminal for the inputs: for those that are missing, where some were given; or again for what
-    /// was refused. False where they leave it.
+    /// Asks the person at the terminal for the required inputs that are missing, or, with a complaint, for the refused
+    /// ones again. False if they decline.
     async fn ask_inputs(&mut self, complaint: Option<Error>) -> Result<bool> {
         if self.page.json() || self.source.at_prompt().is_none() {
             return Ok(true);
@@ -105,7 +105,7 @@ impl Runner<'_> {
                 .filter(is_now)
                 .map(Field::of_input)
                 .collect(),
-            // Personas work on what their user wants: by this name they are told of it.
+            // Personas work on a task of the user's: the input `task` passes it to them.
             None if has_personas(&details) => vec![Field::task()],
             None => Vec::new(),
         };
@@ -128,7 +128,8 @@ impl Runner<'_> {
         Ok(asking.fill(&fields).await?.is_none())
     }
 
-    /// The inputs that are asked at first: those that are missing, where some were given.
+    /// The inputs to ask for before the first attempt to start: all, or, if some were given, the required ones that are
+    /// missing.
     fn missing(&self, fields: Vec<Field>) -> Vec<Field> {
         let given = self.inputs.as_ref().and_then(Value::as_object);
         let is_asked = |field: &Field| {
@@ -139,8 +140,9 @@ impl Runner<'_> {
         fields.into_iter().filter(is_asked).collect()
     }
 
-    /// The inputs that are asked again. What no input is called cannot be asked for: it is left out once that was said, as is
-    /// what was given and refused. The rest is as if it had been typed, so that it can be taken away.
+    /// The inputs to ask for again after a refusal. A refused name that is no declared input cannot be asked for, so it
+    /// is dropped, and so are refused values. The other given values become part of the draft, so that the person can
+    /// remove them.
     fn asked_again(&mut self, fields: &[Field], error: &Error) -> Vec<Field> {
         let all = self.all_inputs();
         let all = all.as_ref().and_then(Value::as_object);
@@ -160,7 +162,7 @@ impl Runner<'_> {
         again
     }
 
-    /// The inputs that were given, and those that were typed.
+    /// The inputs that were given as flags, overridden by those that were typed.
     fn all_inputs(&self) -> Option<Value> {
         let typed = &self.source.draft.values;
         let mut all = match &self.inputs {
@@ -186,7 +188,8 @@ impl Runner<'_> {
                 Value::Array(declared) => Some(declared),
                 _ => None,
             },
-            // The start will be refused with this error; an existing execution does not need the workflow.
+            // The start is going to be refused with this error. Continuing an existing execution does not need the
+            // workflow.
             Err(error) if error.code() == Code::WorkflowNotFound => None,
             Err(error) => return Err(error),
         };
@@ -196,13 +199,13 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Whether what was named as the workflow is an execution.
+    /// Whether the name given as the workflow is the id of an execution.
     async fn is_execution(&mut self) -> Result<bool> {
         let named = self.named().to_owned();
         Ok(self.status_of(&named).await?.is_some())
     }
 
-    /// The name of the workflow; empty where only an execution was named.
+    /// The name of the workflow; empty if only an execution id was given.
     fn named(&self) -> &str {
         self.workflow.as_deref().unwrap_or_default()
     }
@@ -213,7 +216,8 @@ impl Runner<'_> {
         self.link.read(&address).await
     }
 
-    /// Checks the names of steps in the outputs before the start: a misspelt one would be found only at the end.
+    /// Checks the step names in `--outputs` before the start: a misspelt one would otherwise be noticed only at the
+    /// end.
     async fn check_names(&mut self) -> Result<()> {
         if self.source.unknown_name(&[]).is_none() {
             return Ok(());

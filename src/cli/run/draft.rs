@@ -1,4 +1,4 @@
-//! What somebody typed, or a command answered, and nobody has recorded yet.
+//! The draft: an answer that a person typed or a command printed, and that is not recorded yet.
 
 use std::io::Write as _;
 
@@ -10,25 +10,26 @@ use super::{
 };
 use crate::value::{escaped, field, json_text};
 
-/// An answer until it is recorded. Wherever `midex run` ends it is printed, so that it is not lost.
+/// An answer that is not recorded yet. When `midex run` ends, in any way, it prints the draft, so that no typed text is
+/// lost.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     /// The values of fields by name.
     pub(super) values: Map<String, Value>,
-    /// The field that is typed just now, and what there is of it.
+    /// The field being typed, and its value so far.
     open: Option<(String, Value)>,
-    /// The lines of an answer in words, or of JSON in its place.
+    /// The lines of an answer typed as text, or of JSON typed in place of fields.
     pub(super) words: String,
-    /// Whether words are the answer themselves, and not its summary.
+    /// Whether the text is the output itself, rather than the `summary` of an output object.
     pub(super) is_text: bool,
-    /// The answer as it was handed in, until something is typed anew.
+    /// The answer as it was last submitted, until the person begins to type it again.
     sent: Option<String>,
-    /// Whether nobody has said what became of that.
+    /// Whether no reply to the submission has arrived.
     is_unanswered: bool,
 }
 
 impl Draft {
-    /// It is handed in now.
+    /// Marks this submission as sent.
     pub(super) fn hand_in(&mut self, submission: &Submission) {
         self.send(match &submission.report {
             Report::Output(output) => json_text(output, false),
@@ -37,7 +38,7 @@ impl Draft {
         });
     }
 
-    /// What was typed of the inputs is sent with a start now.
+    /// Marks the typed inputs as sent with a start.
     pub(super) fn start(&mut self) {
         if let Some(typed) = self.typed() {
             self.send(typed);
@@ -49,34 +50,34 @@ impl Draft {
         self.is_unanswered = true;
     }
 
-    /// It was refused: it is here still, to be mended.
+    /// Records that the submission was refused: the draft keeps it, so that it can be corrected.
     pub(super) fn refused(&mut self) {
         self.is_unanswered = false;
     }
 
-    /// It is recorded.
+    /// Clears the draft, because its content is recorded.
     pub(super) fn recorded(&mut self) {
         *self = Self::default();
     }
 
-    /// It is typed anew, beginning with what is here.
+    /// Begins a new version of the answer, based on the values in the draft.
     pub(super) fn begin(&mut self) {
         self.sent = None;
         self.is_unanswered = false;
     }
 
-    /// So much of the field `name` is typed.
+    /// Sets the field being typed, and its value so far.
     pub(super) fn open(&mut self, name: &str, value: Value) {
         self.open = Some((name.to_owned(), value));
     }
 
-    /// What is open has become a value of its field, or was refused.
+    /// Takes the value of the field being typed: it is complete, or was refused.
     pub(super) fn close(&mut self) -> Option<Value> {
         self.words.clear();
         self.open.take().map(|(_, value)| value)
     }
 
-    /// Adds an item to the list that is open, or that this opens for the field `name`.
+    /// Adds an item to the list being typed; opens the list for the field `name` if none is open.
     pub(super) fn push(&mut self, name: &str, item: Value) {
         match &mut self.open {
             Some((_, Value::Array(items))) => items.push(item),
@@ -84,13 +85,13 @@ impl Draft {
         }
     }
 
-    /// How many items the list that is open has.
+    /// The number of items in the list being typed.
     pub(super) fn count(&self) -> usize {
         let list = self.open.as_ref().and_then(|(_, list)| list.as_array());
         list.map_or(0, Vec::len)
     }
 
-    /// Leaves the list that is open so many items; without any there is none.
+    /// Truncates the list being typed to `count` items; closes it if `count` is 0.
     pub(super) fn cut(&mut self, count: usize) {
         match &mut self.open {
             Some((_, Value::Array(items))) if count > 0 => items.truncate(count),
@@ -98,7 +99,7 @@ impl Draft {
         }
     }
 
-    /// Prints what is here, for nobody records it any more.
+    /// Prints the content of the draft, which is not going to be recorded any more, and clears it.
     pub(super) fn spill(&mut self) {
         if let Some(told) = self.told() {
             let _ = writeln!(anstream::stderr().lock(), "{told}");

@@ -21,7 +21,7 @@ use midex_domain::{
     limits,
 };
 
-/// Everything below this line is for reading.
+/// The template below this line is not part of the output.
 const CUT_LINE: &str = "# ------------------------ >8 ------------------------";
 
 /// The user's editor.
@@ -51,8 +51,10 @@ impl Editor {
         })
     }
 
-    /// Opens the editor until its text is an output that can be submitted. `None` if the user leaves the text empty; an
-    /// unchanged text that was refused ends with its error.
+    /// Opens the editor until its text parses as an output. `None` if the user leaves the text empty.
+    ///
+    /// # Errors
+    /// The complaint itself if the user leaves a refused text unchanged; `FILE_UNUSABLE` if the editor fails.
     pub(super) async fn ask(
         &mut self,
         open: &[Value],
@@ -96,7 +98,7 @@ impl Editor {
         Ok(own_words(&text))
     }
 
-    /// Runs the editor in a shell, because the variable may hold arguments too.
+    /// Runs the editor through a shell, because the variable may hold arguments too.
     async fn run(&self, path: &Path) -> Result<()> {
         let mut command = Command::new("sh");
         command
@@ -105,7 +107,7 @@ impl Editor {
             .arg("sh")
             .arg(path)
             .kill_on_drop(true);
-        // If stdout is not a terminal, it is for data alone.
+        // If stdout is not a terminal it is reserved for data, so the editor draws on stderr.
         if !io::stdout().is_terminal() {
             command.stdout(Stdio::from(io::stderr()));
         }
@@ -130,7 +132,7 @@ fn unwritable_file(path: &Path, error: io::Error) -> Error {
     unusable(path, message).because(error)
 }
 
-/// The comments below the user's text: instructions, and the fault of the text before.
+/// The comments below the user's text: instructions, and why the previous text was refused.
 fn template(open: &[Value], complaint: &str) -> String {
     let step = &open[0];
     let text = |name: &str| step[name].as_str().unwrap_or_default();
@@ -172,7 +174,8 @@ fn previous(previous: &Value) -> String {
     shown.collect::<Vec<_>>().join("\n")
 }
 
-/// The user's own text: everything above the line, and what is no comment below it, because an editor may have appended it.
+/// The user's text: everything above the cut line, and lines below it that are not comments, because an editor may
+/// append text at the end.
 fn own_words(text: &str) -> String {
     let mut below = false;
     let mut kept = Vec::new();

@@ -1,4 +1,4 @@
-//! A value that a person is asked for: how it is told, and what a text means for it.
+//! A value that a person is asked for: its description, and how a typed text is read as its value.
 
 use serde_json::{Map, Value, json};
 
@@ -12,19 +12,19 @@ use midex_domain::{
     schema::Schema,
 };
 
-/// A value that is asked for.
+/// A value that a person is asked for: an input of a workflow, or a property of an output.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Field {
     name: String,
-    /// What it is, for people.
+    /// The description for people.
     about: String,
     schema: Value,
     is_required: bool,
-    /// What it is where nothing is typed.
+    /// The default, as it is shown in the question.
     default: Option<String>,
     hint: String,
     example: Option<Value>,
-    /// Whether it has a value already, which it keeps where nothing is typed.
+    /// Whether the field already has a value, which an empty line keeps.
     is_kept: bool,
 }
 
@@ -50,7 +50,7 @@ impl Field {
         }
     }
 
-    /// What a workflow works on that declares no inputs: by this name the documentation gives it.
+    /// The input `task`, for a workflow that declares no inputs: the documentation gives it this name.
     pub(super) fn task() -> Self {
         Self {
             name: "task".to_owned(),
@@ -64,7 +64,7 @@ impl Field {
         }
     }
 
-    /// The properties of an output, as its JSON Schema has them; `None` where it is no object with properties.
+    /// One field per property of an output's JSON Schema; `None` if the schema is not a plain object with properties.
     pub(super) fn of_schema(schema: &Value) -> Option<Vec<Self>> {
         let properties = schema["properties"].as_object()?;
         let is_plain = schema["type"] == "object"
@@ -96,12 +96,12 @@ impl Field {
         self.is_kept
     }
 
-    /// Whether a line takes away the value that it has.
+    /// Whether a line clears the value that the field already has.
     pub(super) fn is_taken_away(&self, line: &str) -> bool {
         self.is_kept && !self.is_required && line == NOTHING
     }
 
-    /// The same field, which has this value already.
+    /// The field with a value that an empty line keeps.
     fn with(self, value: &Value) -> Self {
         Self {
             default: Some(cut(&shown(value), KEPT_COLUMNS_MAX)),
@@ -110,12 +110,12 @@ impl Field {
         }
     }
 
-    /// What is asked, in a line: `level: How deep (whole number; 1 to 5)`.
+    /// The description of the field in a line: `level: How deep (whole number; 1 to 5)`.
     pub(crate) fn told(&self) -> String {
         self.described(self.kind_words(), such_as)
     }
 
-    /// The same where the value is given as a flag, in which a list or an object is JSON.
+    /// The description for a value that is given as a flag, where a list or an object is written as JSON.
     pub(crate) fn told_as_flag(&self) -> String {
         let kind = match self.kind() {
             Some("boolean") => "true or false".to_owned(),
@@ -167,7 +167,7 @@ impl Field {
         self.schema["type"].as_str()
     }
 
-    /// What may be typed, where only that may.
+    /// The values that can be typed, if the field accepts only certain ones.
     pub(super) fn choices(&self) -> Vec<String> {
         match self.kind() {
             Some("boolean") => ["yes", "no"].map(str::to_owned).to_vec(),
@@ -183,13 +183,14 @@ impl Field {
         }
     }
 
-    /// What a text means; or why it means nothing, or may not be.
+    /// Reads a typed text as a value of the field; fails with the reason, in words.
     pub(super) fn read(&self, text: &str) -> Result<Value, String> {
         let value = self.meant(text)?;
         self.fault(&value).map_or(Ok(value), Err)
     }
 
-    /// What the schema has against a value; `None` where it has nothing, or is part of a greater one that has to judge.
+    /// The first violation of the schema, in words. `None` if there is none, or if the schema cannot be compiled by
+    /// itself because it is part of a larger one, which the server then checks.
     pub(super) fn fault(&self, value: &Value) -> Option<String> {
         let schema = Schema::compile(&self.schema).ok()?;
         let found = schema.violations_named(value, "it").into_iter().next()?;
@@ -200,7 +201,7 @@ impl Field {
         })
     }
 
-    /// What a text of several lines means, which was read as JSON.
+    /// Checks a value that was typed as JSON over several lines and is parsed as `read`.
     pub(super) fn judged(
         &self,
         text: &str,
@@ -211,7 +212,7 @@ impl Field {
                 None => return Ok(value),
                 Some(why) => why,
             },
-            // A text may begin like JSON.
+            // A plain text may also begin with a brace or a bracket.
             Err(error) if !error.is_eof() && !text.contains('\n') && !is_keyed(text) => {
                 return self.read(text);
             }
@@ -223,7 +224,7 @@ impl Field {
         ))
     }
 
-    /// Whether a line begins JSON that may be its value.
+    /// Whether a line begins JSON that can be the field's value.
     pub(super) fn begins_json(&self, line: &str) -> bool {
         let is_of = |kind: &str| self.kind().is_none_or(|own| own == kind);
         let is_chosen = self.schema["enum"].is_array();
@@ -231,7 +232,7 @@ impl Field {
         (is_begun || line.starts_with('[') && is_of("array")) && !is_chosen
     }
 
-    /// Whether a line is, or begins, the whole list as JSON, and not its first item.
+    /// Whether a line is, or begins, the whole list as JSON, rather than its first item.
     pub(super) fn is_whole(&self, item: &Self, line: &str) -> bool {
         let read = serde_json::from_str(line);
         line.starts_with('[')
@@ -241,7 +242,7 @@ impl Field {
             }
     }
 
-    /// The field of one item, where it is a list.
+    /// The field for one item of the list; `None` if this field is no list.
     pub(super) fn item(&self) -> Option<Self> {
         (self.kind() == Some("array")).then(|| Self {
             schema: self.schema["items"].clone(),
@@ -249,7 +250,7 @@ impl Field {
         })
     }
 
-    /// Why a list of so many items cannot end yet.
+    /// Why a list of `count` items is too short; `None` if it is long enough.
     pub(super) fn too_short(&self, count: usize) -> Option<String> {
         let least = self.schema["minItems"].as_u64()?;
         let is_short = u64::try_from(count).is_ok_and(|count| count < least);
@@ -281,20 +282,20 @@ impl Field {
     }
 }
 
-/// Whether a text begins a JSON object with a key, as no words do.
+/// Whether a text begins with a brace and a quote, as a JSON object does and plain text does not.
 fn is_keyed(text: &str) -> bool {
     let inside = text.strip_prefix('{');
     inside.is_some_and(|inside| inside.trim_start().starts_with('"'))
 }
 
-/// A text that is quoted as JSON without its quotes, so that words with a meaning of their own can be given as texts.
+/// The content of a text typed in JSON quotes, so that a command word such as "later" can be entered as text.
 pub(super) fn unquoted(text: &str) -> String {
     let is_quoted = text.len() > 1 && text.starts_with('"') && text.ends_with('"');
     let read = is_quoted.then(|| serde_json::from_str(text).ok()).flatten();
     read.unwrap_or_else(|| text.to_owned())
 }
 
-/// The choice that a text names, or begins.
+/// The choice that the text names in full, or the only one that it is a prefix of.
 fn choice(one_of: &[Value], text: &str) -> Result<Value, String> {
     let exact = one_of.iter().find(|value| shown(value) == text);
     if let Some(value) = exact {
@@ -315,7 +316,7 @@ fn choice(one_of: &[Value], text: &str) -> Result<Value, String> {
     Err(format!("type one of {}", all.join(", ")))
 }
 
-/// A value as it is typed: a text without quotes.
+/// A value as it is typed: a string without quotes.
 fn shown(value: &Value) -> String {
     one_line(
         &value
@@ -324,7 +325,7 @@ fn shown(value: &Value) -> String {
     )
 }
 
-/// An example as it is typed: a list item by item.
+/// An example as it is typed: the items of a list one after the other.
 fn such_as(example: &Value) -> String {
     match example.as_array() {
         Some(items) if items.iter().all(Value::is_string) => {
@@ -362,7 +363,7 @@ fn bounds(schema: &Value) -> Vec<String> {
     .collect()
 }
 
-/// Where a value comes from that is not given, in words.
+/// The default of an input, in words: its value, or the source of its value.
 fn default(default: &Value) -> Option<String> {
     match default["from"].as_str()? {
         "literal" => Some(shown(&default["value"])),
@@ -372,14 +373,14 @@ fn default(default: &Value) -> Option<String> {
     }
 }
 
-/// What takes a value away that would be kept where nothing is typed.
+/// Typed for a field, this clears the value that an empty line would keep.
 const NOTHING: &str = "\"\"";
 
-/// How much of a value is shown that a field has already, in columns.
+/// How many columns of a kept value the question shows.
 const KEPT_COLUMNS_MAX: usize = 40;
 
-/// The fields to ask again, which violations are about: `/text`, `inputs.topic`. All where one is about something else: then
-/// each keeps what it has of `given` where nothing is typed.
+/// The fields that the violations are about (`/text`, `inputs.topic`), to be asked again. If a violation is about none
+/// of the fields, all are asked, and an empty line keeps the value in `given`.
 pub(super) fn refused(
     fields: &[Field],
     violations: &[Violation],
@@ -402,7 +403,8 @@ pub(super) fn refused(
 }
 
 impl Field {
-    /// Whether a violation is about this field. That a value is missing is said of what lacks it.
+    /// Whether a violation is about this field. A missing property is reported at the object that lacks it, so the
+    /// message is compared too.
     fn is_in(&self, violation: &Violation) -> bool {
         let missing = format!("{} is a required property", Value::from(self.name.as_str()));
         let path = violation.path.as_str();
@@ -416,7 +418,8 @@ impl Field {
             || violation.message == missing
     }
 
-    /// The field asked again: a default that has no value just now is none.
+    /// The field as it is asked again. If its value is missing, its default yielded none, so it has no default and is
+    /// required.
     fn again(&self, violations: &[Violation]) -> Self {
         let mut missing = violations.iter().filter(|one| one.rule == "required");
         let is_missing = missing.any(|one| self.is_in(one));
@@ -532,7 +535,7 @@ mod tests {
         assert_eq!(names(&[about("/b")]), ["b"]);
         assert_eq!(names(&[about("inputs.a"), about("/b/0")]), ["a", "b"]);
         assert_eq!(names(&[about("/b"), about("/")]), ["a", "b"]);
-        // The names of others, deeper or longer ones, are none of these.
+        // Violations at other names do not match, even if a deeper path segment or a longer name contains this one.
         assert_eq!(names(&[about("/b/a")]), ["b"]);
         let dotted = json!({ "type": "object", "properties": { "a": {}, "a.b": {}, "x/y": {} } });
         let dotted = Field::of_schema(&dotted).expect("fields");
@@ -540,10 +543,10 @@ mod tests {
         let again: Vec<_> = again.iter().map(Field::name).collect();
         assert_eq!(again, ["a.b", "x/y"]);
         assert!(fields[0].is_required() && !fields[1].is_required());
-        // That one is missing is said of the whole.
+        // A missing property is reported at the object.
         let whole = Schema::compile(&schema).expect("a schema");
         assert_eq!(names(&whole.violations(&json!({ "b": 1 }))), ["a"]);
-        // Where all are asked each keeps what it has.
+        // If all fields are asked again, each keeps its value.
         let given = json!({ "b": "long ago" });
         let again = refused(&fields, &[about("/")], given.as_object().expect("values"));
         assert_eq!([again[0].is_kept(), again[1].is_kept()], [false, true]);

@@ -1,5 +1,5 @@
-//! Asks a person for values one by one: each by what its schema says, again where it is refused. What they type is in the
-//! [`Draft`] from the first line on.
+//! Asks a person for values one by one, each described by its schema, and again if it is refused. The [`Draft`] holds
+//! everything that was typed, from the first line on.
 
 use std::collections::VecDeque;
 
@@ -19,40 +19,40 @@ use crate::{
 };
 use midex_domain::error::{Error, Result};
 
-/// What came of asking for a field; what was typed is in the draft.
+/// The result of asking for a field. A typed value is in the draft.
 enum Given {
     Value,
-    /// Those of these names at once, as JSON.
+    /// The names of all fields that a JSON object gave at once.
     Rest(Vec<String>),
-    /// Another answer than a value.
+    /// A command word instead of a value.
     Word(Word),
 }
 
-/// What a line, with those that follow it, means for a field.
+/// How a line, with the lines that continue it, reads for a field.
 enum Read {
     Value(Value),
-    /// Nothing, and why.
+    /// It is not valid, for this reason.
     Refused(String),
     Rest(Map<String, Value>),
     Word(Word),
 }
 
-/// Who asks, and whom.
+/// The prompt of a question, and where the answers go.
 pub(super) struct Asking<'a, 'b> {
     pub(super) prompt: &'a mut Prompt,
-    /// What was typed until now.
+    /// Everything that was typed so far.
     pub(super) draft: &'a mut Draft,
     pub(super) link: &'a mut Link<'b>,
     pub(super) screen: Screen,
     pub(super) at: At,
 }
 
-/// What asks for a further line.
+/// The prompt for a continuation line.
 pub(super) const MORE: &str = "...> ";
 
 impl Asking<'_, '_> {
-    /// Asks for each of the fields: their values are in the draft then. What is there of others is kept. Returns another
-    /// answer than values.
+    /// Asks for each of the fields and puts the values into the draft, which keeps values of other fields. Returns the
+    /// command word if the person types one instead of a value.
     pub(super) async fn fill(&mut self, fields: &[Field]) -> Result<Option<Word>> {
         let mut left: VecDeque<_> = fields.iter().collect();
         let mut rest: Option<Vec<String>> = None;
@@ -61,7 +61,7 @@ impl Asking<'_, '_> {
                 if named.iter().any(|name| name == one.name()) || one.is_kept() {
                     continue;
                 }
-                // What it was is not meant any more.
+                // The person gave the rest of the answer as JSON, which lacks this field.
                 self.draft.values.shift_remove(one.name());
                 if !one.is_required() {
                     continue;
@@ -110,7 +110,8 @@ impl Asking<'_, '_> {
         }
     }
 
-    /// Takes a line for a field, with the lines that follow it; `None` where that was refused, and why was said.
+    /// Reads a line, with its continuation lines, as the answer to a field. `None` if it was refused, which is
+    /// explained to the person.
     async fn take(&mut self, asked: &Field, line: String) -> Result<Option<Given>> {
         let read = self.read(asked, line).await?;
         Ok(Some(match read {
@@ -167,14 +168,14 @@ impl Asking<'_, '_> {
         })
     }
 
-    /// The JSON that a line begins as the value of a field.
+    /// Reads the JSON value of a field that begins with this line.
     async fn whole(&mut self, asked: &Field, line: String) -> Result<Result<String, Word>> {
         let keep = |draft: &mut Draft, text: &str| draft.open(asked.name(), text.into());
         self.json(line, keep).await
     }
 
-    /// What a line says that is typed here; of a failure without a reason, why it failed. A line that was explained, which is
-    /// done here, after `about`, is asked again.
+    /// Classifies a typed line. For `failed` without a reason it asks for the reason. A request for help is answered
+    /// here, after `about`, and the question is to be asked again.
     pub(super) async fn said(&mut self, line: &str, about: &str) -> Result<Said> {
         let said = self.at.said(line);
         match &said {
@@ -185,7 +186,8 @@ impl Asking<'_, '_> {
         Ok(said)
     }
 
-    /// Asks why it failed. Words have their meaning here too: who is asked may not want to hand in anything.
+    /// Asks for the reason of a failure. Command words apply here too, because the person may not want to submit
+    /// anything.
     async fn why(&mut self) -> Result<Said> {
         loop {
             let line = match self.line("why> ", &[]).await? {
@@ -205,7 +207,7 @@ impl Asking<'_, '_> {
         }
     }
 
-    /// Reads a list item by item into the draft, each as the field of an item says. A list that is too short goes on.
+    /// Reads a list item by item into the draft, and asks on while the list is too short.
     async fn items(&mut self, asked: &Field, item: &Field, first: String) -> Result<Read> {
         let name = asked.name();
         self.draft.cut(0);
@@ -247,7 +249,7 @@ impl Asking<'_, '_> {
         Ok(one(item.judged(&text, serde_json::from_str(&text))))
     }
 
-    /// The next line of a list, or that it ends there.
+    /// Reads the next line of a list, or its end.
     async fn more_items(&mut self, asked: &Field) -> Result<More> {
         loop {
             let count = self.draft.count();
@@ -275,8 +277,8 @@ impl Asking<'_, '_> {
         }
     }
 
-    /// Reads on until the JSON that a line begins is complete, or an empty line ends it. `keep` puts what there is of it into
-    /// the draft while it is typed.
+    /// Reads lines until the JSON that `begun` starts is complete, or an empty line ends it. `keep` puts the incomplete
+    /// text into the draft.
     pub(super) async fn json(
         &mut self,
         begun: String,
@@ -288,7 +290,7 @@ impl Asking<'_, '_> {
             match self.line(MORE, &[]).await? {
                 Typed::Line(more) if more.trim().is_empty() => break,
                 Typed::Line(more) if is_part(&more) => text.extend(["\n", &more]),
-                // No line of JSON is a word.
+                // A command word is never a line of JSON.
                 Typed::Line(more) => match self.said(&more, "").await? {
                     Said::Value => text.extend(["\n", &more]),
                     Said::Word(word) => return Ok(Err(word)),
@@ -312,7 +314,7 @@ impl Asking<'_, '_> {
         question::prompt(&self.screen.block(Some(Style::Bad), "  ", why))
     }
 
-    /// Says what was wrong with each value that was refused, or what else was.
+    /// Prints the message of each violation, or of the error if it has none.
     pub(super) fn complain_of(&self, error: &Error) -> Result<()> {
         if error.violations().is_empty() {
             return self.complain(error.message());
@@ -329,14 +331,14 @@ impl Asking<'_, '_> {
     }
 }
 
-/// How a list goes on.
+/// How a list continues.
 enum More {
     Line(String),
     End,
     Word(Word),
 }
 
-/// The items in what was typed at once: one a line, or the JSON values one behind the other.
+/// Splits text that was pasted at once into items: one per line, or one per JSON value.
 fn pasted(item: &Field, typed: String) -> Vec<String> {
     if item.begins_json(&typed) {
         let values = serde_json::Deserializer::from_str(&typed).into_iter::<Value>();
@@ -353,17 +355,18 @@ fn pasted(item: &Field, typed: String) -> Vec<String> {
         .collect()
 }
 
-/// Whether what was typed has several lines, as only a paste has: it is no word.
+/// Whether the typed text has several lines. Only a paste has, and it is never a command word.
 fn is_pasted(typed: &str) -> bool {
     typed.contains('\n')
 }
 
-/// Whether a further line belongs to what it follows and is no word: items often tell of failures.
+/// Whether a continuation line is part of the value rather than a command word. Pasted lines are, and so are lines that
+/// begin with `failed:`, because items often describe failures.
 fn is_part(line: &str) -> bool {
     is_pasted(line) || words::tells_failure(line)
 }
 
-/// What was read of the one field that was asked.
+/// Wraps the result of reading a single field.
 fn one(read: std::result::Result<Value, String>) -> Read {
     read.map_or_else(Read::Refused, Read::Value)
 }
@@ -372,7 +375,7 @@ const NO_REASON: &str = "nothing was handed in: a failure needs a reason";
 const NO_ITEM: &str = "no item could be taken";
 const WHY: &str = "Why it could not be done, in a line, is handed in. An empty line takes it back.";
 
-/// What somebody leaves with who types no line.
+/// The command word for leaving a question with Ctrl-C or Ctrl-D.
 pub(super) fn left_with(left: &Typed) -> Word {
     match left {
         Typed::Interrupt => Word::Interrupted,

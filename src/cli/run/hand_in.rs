@@ -1,4 +1,4 @@
-//! Hands in what came of a step, and says what follows where that is refused.
+//! Submits the result of a step, and decides what follows if it is refused.
 
 use serde_json::{Map, Value};
 
@@ -10,14 +10,14 @@ use crate::{link::may_be_done, warn};
 use midex_domain::error::{Code, Error, Result};
 
 impl Runner<'_> {
-    /// Submits an output or an error of a step. Returns the refusal if a person can be asked again.
+    /// Submits an output or an error of a step. Returns the refusal if the person can be asked again.
     pub(super) async fn submit(
         &mut self,
         step: &Value,
         submission: Submission,
     ) -> Result<Option<Error>> {
         self.page.submission(&submission)?;
-        // What fails until then was not handed in.
+        // Connect before the draft is marked as sent: if this fails, nothing was submitted.
         self.link.open().await?;
         let (name, value) = match &submission.report {
             Report::Output(output) => ("output", output),
@@ -58,12 +58,12 @@ impl Runner<'_> {
             Code::StepOutputInvalid | Code::ArgumentsInvalid if submission.is_by_person => {
                 Ok(Some(error))
             }
-            // The execution was paused meanwhile: the next read says why.
+            // The execution was paused in the meantime: the next read reports why.
             Code::ExecutionPaused => {
                 self.source.draft.spill();
                 Ok(None)
             }
-            // Another client was faster: the next read says what is open now.
+            // Another client submitted first: the next read reports which steps are open now.
             Code::TokenAlreadyUsed | Code::TokenSuperseded | Code::ExecutionFinished
                 if submission.is_by_person =>
             {
@@ -73,7 +73,7 @@ impl Runner<'_> {
             }
             _ if submission.is_by_person => Err(error),
             _ => {
-                // Its lines are where they were.
+                // The source of these lines still holds them, so there is no need to print them as a draft.
                 self.source.draft.recorded();
                 Err(match error.code() {
                     // Only an output typed at a terminal counts as the user's own answer, not one from a pipe.
@@ -87,10 +87,10 @@ impl Runner<'_> {
     }
 }
 
-/// Whether the token is one that the next read renews.
+/// Whether the next read of the step renews its token.
 fn is_expired(error: &Error) -> bool {
     matches!(error.code(), Code::TokenExpired | Code::TokenSuperseded)
 }
 
-/// The next command if only the user may answer.
+/// The suggested action if only the user may answer.
 const AT_A_TERMINAL: &str = "Run `midex run {workflow} --id {execution_id}[ --data-dir '{data_dir}']` in a terminal with nothing piped in, and type the answer there";

@@ -63,7 +63,8 @@ impl Input {
         self.number
     }
 
-    /// Reads the next line; `None` at the end. If it is slow to come, an embedded server lets the store go.
+    /// Reads the next line; `None` at the end. If no line arrives within [`limits::OUTPUT_LINE_GRACE`], the embedded
+    /// server releases the store while waiting.
     ///
     /// # Errors
     /// `LIMIT_EXCEEDED` past [`limits::FRAME_BYTES_MAX`]; `FILE_UNUSABLE`.

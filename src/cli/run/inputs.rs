@@ -58,7 +58,7 @@ pub(crate) fn json(name: &str, flag: &str, bytes_max: usize) -> Result<(String, 
     }
 }
 
-/// Splits `NAME=VALUE`, which was given as the flag `name`, into the name and the value.
+/// Splits the value `NAME=VALUE` of the flag `name` into the name and the value.
 ///
 /// # Errors
 /// `USAGE_INVALID` without a name or `=`.
@@ -74,7 +74,7 @@ pub(crate) fn single(name: &str, flag: &str) -> Result<(String, String)> {
     }
 }
 
-/// Adds each `--input` to the object of `--inputs`, read as its declared type; without one it is a text.
+/// Adds each `--input` to the object of `--inputs`, read as its declared type, or as a text if it declares none.
 pub(crate) fn together(
     whole: Option<Value>,
     single: Vec<(String, String)>,
@@ -98,8 +98,8 @@ pub(crate) fn together(
     Some(Value::Object(inputs))
 }
 
-/// Whether an execution with the inputs `kept` may have been started with `given`. If the workflow declares inputs, `kept`
-/// holds their defaults too.
+/// Whether an execution with the inputs `kept` can have been started with `given`. If the workflow declares inputs,
+/// `kept` holds their defaults too.
 pub(super) fn same(given: Option<&Value>, kept: &Value, declared: bool) -> bool {
     let Some(given) = given else { return true };
     match given {
@@ -110,7 +110,7 @@ pub(super) fn same(given: Option<&Value>, kept: &Value, declared: bool) -> bool 
     }
 }
 
-/// Says of refused inputs what a person writes who gives them as flags.
+/// Adds to an error about inputs how they are written as flags.
 pub(super) fn in_flags(error: Error, declared: &[Value]) -> Error {
     if error.code() != Code::InputsInvalid {
         return error;

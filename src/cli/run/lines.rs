@@ -1,4 +1,4 @@
-//! Reads outputs as lines of JSON: each is of the next step, or of a step that the line names.
+//! Reads outputs as lines of JSON: each line is for the next open step, or for the step that it names.
 
 use std::{collections::VecDeque, path::Path};
 
@@ -14,9 +14,9 @@ use midex_domain::{
     limits,
 };
 
-/// The lines that were read and not used yet, and the input that more come from.
+/// The lines that were read and not used yet, and the input that supplies more.
 pub(super) struct Lines {
-    /// Lines that name a step, which was not open yet.
+    /// Lines that name a step that is not open yet.
     named: Vec<Submission>,
     ordered: VecDeque<Submission>,
     input: Option<Input>,
@@ -74,7 +74,7 @@ impl Lines {
             let Some(input) = &mut self.input else {
                 return Ok(None);
             };
-            // The program that writes the lines may wait to see the step.
+            // The program that writes the lines may wait for the printed step.
             page.step(&open[0])?;
             match input.line(link).await? {
                 Some(text) if text.trim().is_empty() => {}
@@ -89,7 +89,7 @@ impl Lines {
         }
     }
 
-    /// Bounds the lines that wait for their step: they may name steps that never open.
+    /// Limits the number of lines that wait for their step: they may name steps that never open.
     fn check_waiting(&self) -> Result<()> {
         if self.named.len() <= limits::OUTPUTS_WAITING_MAX {
             return Ok(());

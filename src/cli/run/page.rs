@@ -1,4 +1,4 @@
-//! Prints a run: the steps, what was submitted for them, and how the run ended; or each reply as JSON.
+//! Prints a run: its steps, what was submitted for them, and how it ended. With JSON output, prints each reply.
 
 use std::{collections::HashSet, fmt::Write as _, io::Write as _};
 
@@ -20,26 +20,26 @@ use midex_domain::{
     error::Result,
 };
 
-/// The margin of the author's words.
+/// The margin of text from the workflow's author.
 const MARGIN: &str = "  │ ";
 /// The margin of the other lines of a step.
 const INDENT: &str = "  ";
 
-/// The printed page of a run, and what is on it already.
+/// The printed output of a run, and a record of what is printed already.
 pub(super) struct Page<'a> {
     out: Output<'a>,
     screen: Screen,
-    /// The flags that further commands need to reach the same executions.
+    /// The flags that a follow-up command needs to reach the same executions.
     flags: &'a str,
     /// The visits that were shown.
     steps: HashSet<String>,
     /// The agents whose personas were shown.
     agents: HashSet<String>,
-    /// Whether personas are shown whole.
+    /// Whether personas are printed in full.
     has_personas: bool,
-    /// The last message about what the execution waits for.
+    /// The waits that were printed last, to print them only when they change.
     waited: String,
-    /// The execution whose end the last printed reply has.
+    /// The execution that the last printed reply reports as ended.
     ended: Option<String>,
 }
 
@@ -57,7 +57,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Whether the page is JSON.
+    /// Whether the output is JSON.
     pub(super) fn json(&self) -> bool {
         self.out.json
     }
@@ -70,7 +70,7 @@ impl<'a> Page<'a> {
         self.reply(reply, &text)
     }
 
-    /// What the execution works on, value by value.
+    /// The inputs of the execution, one value a line.
     fn inputs(&self, inputs: &Value) -> String {
         let Value::Object(named) = inputs else {
             return String::new();
@@ -83,7 +83,7 @@ impl<'a> Page<'a> {
             .collect()
     }
 
-    /// Prints that an existing execution goes on, and what it works on.
+    /// Prints that an existing execution continues, and its inputs.
     pub(super) fn resumed(&mut self, reply: &Value, status: &Value, inputs: &Value) -> Result<()> {
         let name = self.bold(status, "workflow_name");
         let text = format!(
@@ -131,7 +131,7 @@ impl<'a> Page<'a> {
             MARGIN,
             step["instructions"].as_str().unwrap_or_default(),
         );
-        // What an `input` step asks for is asked value by value.
+        // The properties of an `input` step are asked one by one, so they are not listed here.
         if let Some(input) = step.get("input").filter(|_| step["kind"] != "input") {
             text += &self.line("input", "");
             text += &self.screen.block(None, MARGIN, &json_text(input, true));
@@ -145,7 +145,7 @@ impl<'a> Page<'a> {
         text
     }
 
-    /// The persona of an agent: its first words, or whole where that is asked for.
+    /// The persona of an agent: its first line of prose, or the full text with `--persona`.
     fn persona(&self, step: &Value, agent: &str) -> String {
         let persona = step["agent_content"].as_str().unwrap_or_default();
         if self.agents.contains(agent) || persona.is_empty() {
@@ -162,7 +162,7 @@ impl<'a> Page<'a> {
         self.line("persona (--persona shows it)", &words)
     }
 
-    /// What form the output has, where it has one that is not asked for value by value.
+    /// The form of the output, if the step declares one and its values are not asked one by one.
     fn expected(&self, step: &Value) -> String {
         let schema = &step["output_schema"];
         if schema.is_null() || step["kind"] == "input" {
@@ -184,7 +184,7 @@ impl<'a> Page<'a> {
         self.line("expected", &shown)
     }
 
-    /// Prints what a workflow is for, before its inputs are asked for.
+    /// Prints the description of a workflow before its inputs are asked for.
     pub(super) fn asks_for_inputs(&mut self, details: &Value) -> Result<()> {
         let name = self.bold(details, "name");
         let text = format!("{name}\n");
@@ -192,12 +192,12 @@ impl<'a> Page<'a> {
         self.text(&(text + &self.screen.block(None, INDENT, about)))
     }
 
-    /// Prints that a child is worked at now.
+    /// Prints that the run continues with a child execution.
     pub(super) fn child(&mut self, id: &str) -> Result<()> {
         self.text(&format!("\nIts child {} is next\n", visible(id)))
     }
 
-    /// Prints how a child ended.
+    /// Prints how a child execution ended.
     pub(super) fn child_ended(&mut self, status: &Value) -> Result<()> {
         let state = status["state"].as_str().unwrap_or_default();
         let id = field(status, "execution_id");
@@ -212,7 +212,7 @@ impl<'a> Page<'a> {
         let mut waited = String::new();
         for wait in list(&current["waits"]) {
             text += &self.screen.block(None, "", &waits::words(wait, now, true));
-            // How much time is left is no news.
+            // Compare the waits without the remaining time, which changes constantly.
             waited += &wait.to_string();
             if let Some(way) = waits::way(wait, current) {
                 let command = with_flags(&visible(&way.command), self.flags);
@@ -226,7 +226,7 @@ impl<'a> Page<'a> {
         self.out.write(format!("\n{text}"))
     }
 
-    /// Prints a submission that no person wrote.
+    /// Prints a submission, unless a person typed it.
     pub(super) fn submission(&mut self, submission: &Submission) -> Result<()> {
         if submission.is_by_person {
             return Ok(());
@@ -238,11 +238,11 @@ impl<'a> Page<'a> {
         self.text(&text)
     }
 
-    /// Prints how the execution ended, and what of its effects was taken back.
+    /// Prints how the execution ended, and which of its effects were compensated.
     pub(super) fn ended(&mut self, shown: &Value) -> Result<()> {
         let status = &shown["status"];
         if self.json() {
-            // Steps of the server may have followed the last reply.
+            // The server may have run further steps after the last reply.
             let is_printed = self.ended.as_deref() == status["execution_id"].as_str();
             return if is_printed {
                 Ok(())
@@ -286,7 +286,7 @@ impl<'a> Page<'a> {
         self.text(&text)
     }
 
-    /// Prints why the run stops, and the commands that go on.
+    /// Prints why the run stops, and the commands that continue it.
     pub(super) fn stopped(&mut self, why: &str, commands: &[String]) -> Result<()> {
         let mut text = String::new();
         if !why.is_empty() {
@@ -321,7 +321,7 @@ impl<'a> Page<'a> {
         format!("{INDENT}{name} {}\n", cut(text, room))
     }
 
-    /// Prints a reply: as JSON in one line, or as `text`.
+    /// Prints a reply: as one line of JSON, or as `text`.
     pub(super) fn reply(&mut self, reply: &Value, text: &str) -> Result<()> {
         if self.json() {
             let state = [&reply["workflow_state"], &reply["state"]];
@@ -341,7 +341,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// ` (item 2 of 6)`, where a step is that of an item.
+/// ` (item 2 of 6)` for a step inside a `foreach`; else empty.
 fn item(step: &Value) -> String {
     let of = step["items"].as_u64().map(|items| format!(" of {items}"));
     let item = step["item"].as_u64().map(|item| item + 1);
@@ -350,7 +350,7 @@ fn item(step: &Value) -> String {
     })
 }
 
-/// ` (attempt 2)`, where a step was tried before.
+/// ` (attempt 2)` for a repeated attempt; else empty.
 fn attempt(step: &Value) -> String {
     match step["attempt"].as_u64() {
         Some(number @ 2..) => format!(" (attempt {number})"),
@@ -358,7 +358,7 @@ fn attempt(step: &Value) -> String {
     }
 }
 
-/// The outcome of an execution, after its state: the error, or the success.
+/// The error of an execution, or a success message, to print after its state.
 fn outcome(status: &Value) -> String {
     let error = &status["error"];
     let (step, message) = (field(error, "step_name"), field(error, "message"));

@@ -1,4 +1,5 @@
-//! Asks a person at the terminal for what comes of a step: value by value where it declares them, else in words.
+//! Asks a person at the terminal for the result of a step: property by property if the step declares them, else as
+//! text.
 
 use serde_json::{Value, json};
 
@@ -26,7 +27,7 @@ use midex_domain::{
 #[derive(Default)]
 pub(super) struct Person {
     prompt: Option<Prompt>,
-    /// What was said last of how else one can answer.
+    /// The kind of step for which the other answers were last explained.
     told: Option<At>,
 }
 
@@ -35,7 +36,7 @@ impl Person {
         self.prompt.get_or_insert_with(Prompt::stdin)
     }
 
-    /// Asks until there is an answer to the first of the open steps, or to the one that is named.
+    /// Asks until the person answers the first open step, or another one that they name.
     pub(super) async fn answer(
         &mut self,
         open: &[Value],
@@ -89,7 +90,7 @@ impl Person {
         }
     }
 
-    /// Says how else one can answer, once for steps of a kind.
+    /// Prints which other answers are possible, unless the last step was of the same kind.
     fn tell(&mut self, at: At) -> Result<()> {
         if self.told.replace(at) == Some(at) {
             return Ok(());
@@ -98,7 +99,7 @@ impl Person {
     }
 }
 
-/// The fields that are asked of a step; `None` where it is asked for words.
+/// The fields to ask for a step; `None` if its output is asked as text.
 fn fields(step: &Value) -> Option<Vec<Field>> {
     match step["input"].get("properties") {
         Some(properties) if step["kind"] == "input" => {
@@ -109,7 +110,7 @@ fn fields(step: &Value) -> Option<Vec<Field>> {
 }
 
 impl Asking<'_, '_> {
-    /// Asks for the fields of an output; of one that was refused, for those that were.
+    /// Asks for the fields of an output. After a refusal, asks only for the fields that were refused.
     async fn fields(&mut self, fields: &[Field], complaint: Option<Error>) -> Result<Option<Word>> {
         let Some(error) = complaint else {
             return self.fill(fields).await;
@@ -117,7 +118,8 @@ impl Asking<'_, '_> {
         self.complain_of(&error)?;
         let again = refused(fields, error.violations(), &self.draft.values);
         if again.len() == fields.len() {
-            // What no field is called cannot be asked for: it is left out once that was said.
+            // Refused properties that are no field cannot be asked for: they are dropped after the complaint was
+            // printed.
             let is_known = |name: &String| fields.iter().any(|field| field.name() == name);
             self.draft.values.retain(|name, _| is_known(name));
         }
@@ -141,7 +143,7 @@ impl Asking<'_, '_> {
         };
         let what = format!("{what}, ended by an empty line");
         question::prompt(&self.screen.block(Some(Style::Dim), "  ", &what))?;
-        // The step may have scrolled off the screen.
+        // The step may have scrolled off the screen, so the prompt repeats its name.
         let asked = format!("{}> ", field(step, "step_name"));
         let first = match self.first_line(&asked).await? {
             Ok(first) => first,
@@ -158,7 +160,7 @@ impl Asking<'_, '_> {
         self.more_lines().await
     }
 
-    /// The first line of an answer, or another answer.
+    /// Reads the first line of a text answer, or a command word.
     async fn first_line(&mut self, asked: &str) -> Result<std::result::Result<String, Word>> {
         loop {
             let line = match self.line(asked, &[]).await? {
@@ -176,7 +178,7 @@ impl Asking<'_, '_> {
         }
     }
 
-    /// Reads on up to an empty line.
+    /// Reads further lines until an empty one.
     async fn more_lines(&mut self) -> Result<Option<Word>> {
         while self.draft.words.len() <= limits::FRAME_BYTES_MAX {
             match self.line(MORE, &[]).await? {
@@ -190,11 +192,11 @@ impl Asking<'_, '_> {
     }
 }
 
-/// What follows from an answer that is no output.
+/// What `midex run` does next after a command word.
 fn following(open: &[Value], word: Word, draft: &mut Draft) -> Next {
     let error = |error: Value| Next::Submit(0, of_person(open, 0, Report::Error(error)));
     if matches!(word, Word::Skip | Word::Failed(_)) {
-        // This takes the place of what was typed.
+        // The failure or skip replaces the values that were typed.
         draft.spill();
     }
     match word {
@@ -206,7 +208,7 @@ fn following(open: &[Value], word: Word, draft: &mut Draft) -> Next {
     }
 }
 
-/// What a step's answers are: whether it may be left out.
+/// The context for command words at this step: an optional step can be skipped.
 fn at(step: &Value) -> At {
     At::Step {
         is_optional: step["optional"] == true,

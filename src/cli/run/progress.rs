@@ -1,4 +1,5 @@
-//! The line that shows, while a run waits, what for and how long: redrawn on a terminal, and gone afterwards.
+//! The progress line of a waiting run: what it waits for, and how long. It is redrawn on a terminal, and erased at the
+//! end.
 
 use std::{
     io::{self, IsTerminal},
@@ -19,9 +20,9 @@ use midex_domain::{
     limits,
 };
 
-/// A line of progress.
+/// A progress line.
 pub(super) struct Progress {
-    /// What is waited for, each with when it is over.
+    /// Each wait in words, with the time at which it is due.
     waits: Vec<(String, Option<Timestamp>)>,
     begun: Timestamp,
     is_shown: bool,
@@ -30,7 +31,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// The progress of an execution that waits.
+    /// The progress line for the waits of an execution.
     pub(super) fn of(current: &Value, is_json: bool) -> Self {
         let waits = list(&current["waits"]).iter();
         let waits = waits.map(|wait| (brief(wait), due(wait)));
@@ -43,7 +44,7 @@ impl Progress {
         }
     }
 
-    /// Waits until the line is to be drawn, and draws it.
+    /// Waits for the next redraw, and redraws the line.
     pub(super) async fn tick(&mut self) {
         tokio::time::sleep(limits::RUN_PROGRESS_EVERY).await;
         if self.is_shown {
@@ -55,7 +56,7 @@ impl Progress {
         }
     }
 
-    /// Erases what a longer line left behind.
+    /// The escape sequence that erases the rest of a longer line.
     fn erase(&self) -> &'static str {
         if self.screen.is_plain() {
             ""

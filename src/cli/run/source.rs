@@ -30,19 +30,20 @@ use midex_domain::{
 pub(super) struct OutputSource {
     /// A submission to repeat with a new token.
     pending: Option<Submission>,
-    /// What is not recorded yet.
+    /// The answer that is not recorded yet.
     pub(super) draft: Draft,
-    /// The text of one output.
+    /// The text of `--output`, until it is used.
     given: Option<String>,
     lines: Option<Lines>,
     asked: Option<Asked>,
-    /// A person at the terminal, who is asked at least what only a person may answer.
+    /// The person at the terminal. Steps of kind `input`, which only the user may answer, are asked here even with
+    /// `--agent`.
     person: Option<Person>,
-    /// Why there is nothing more once the lines have ended.
+    /// Why the run stops when there are no more outputs.
     why_none: &'static str,
 }
 
-/// What is asked for outputs, again where one is refused.
+/// A source that can be asked again if an output is refused.
 enum Asked {
     Person,
     Editor(Editor),
@@ -89,7 +90,7 @@ impl OutputSource {
         })
     }
 
-    /// The next submission, and the position of its step among the open ones.
+    /// Returns the next submission with the position of its open step, or another decision of the person.
     pub(super) async fn next(
         &mut self,
         open: &[Value],
@@ -132,7 +133,7 @@ impl OutputSource {
             return Ok(Next::Stop(self.why_none.to_owned()));
         };
         page.step(&open[0])?;
-        // What the user alone may say no command says in their place.
+        // An `input` step is for the user alone: the command of `--agent` does not answer it.
         let is_of_user = open[0]["kind"] == "input";
         match (asked, &mut self.person) {
             (Asked::Person, Some(person)) => {
@@ -146,7 +147,7 @@ impl OutputSource {
                 Ok(Next::Submit(0, submission))
             }
             (Asked::Editor(editor), _) => {
-                // The user takes their time: meanwhile another process may open the store.
+                // Editing may take long: release the store so that other processes can open it.
                 link.release().await?;
                 let found = editor.ask(open, complaint, &mut self.draft).await?;
                 Ok(found.map_or_else(
@@ -158,9 +159,9 @@ impl OutputSource {
         }
     }
 
-    /// The person at the terminal, if standard input and stderr are one, so that they can be asked.
+    /// The prompt, if both standard input and stderr are terminals.
     pub(super) fn at_prompt(&mut self) -> Option<&mut Prompt> {
-        // Questions go to stderr: if that is redirected, nobody would see them.
+        // Questions are written to stderr: if it is redirected, the person would not see them.
         let is_possible = io::stderr().is_terminal();
         let person = self.person.as_mut().filter(|_| is_possible);
         person.map(Person::prompt)
@@ -172,12 +173,12 @@ impl OutputSource {
         Some(person.asking(At::Start, &mut self.draft, link))
     }
 
-    /// Leaves the terminal as it was.
+    /// Restores the terminal.
     pub(super) fn close(&mut self) {
         self.person = None;
     }
 
-    /// Takes back the submission whose token had expired, if its step is still open.
+    /// Takes the submission whose token had expired, if its step is still open. Otherwise prints it as not recorded.
     fn retry(&mut self, open: &[Value]) -> Option<(usize, Submission)> {
         let step = self.pending.as_ref()?.step.as_deref()?;
         let at = place_of(open, step);
@@ -188,7 +189,7 @@ impl OutputSource {
         at.map(|at| (at, submission))
     }
 
-    /// Keeps a submission to repeat it with a new token.
+    /// Keeps a submission, to submit it again with a renewed token.
     pub(super) fn retry_later(&mut self, submission: Submission) {
         self.pending = Some(Submission {
             is_retry: true,
@@ -196,7 +197,7 @@ impl OutputSource {
         });
     }
 
-    /// The first name of a step in the lines that is none of `known`, and its place.
+    /// The first step name in the lines that is not in `known`, and its place.
     pub(super) fn unknown_name(&self, known: &[&str]) -> Option<(&str, &str)> {
         let lines = self.lines.as_ref()?;
         lines.left_over().find_map(|submission| {

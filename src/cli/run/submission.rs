@@ -30,17 +30,17 @@ pub(super) enum Report {
     Error(Value),
 }
 
-/// What comes next.
+/// What `midex run` does next.
 pub(super) enum Next {
     /// An output or an error, of the open step at this position.
     Submit(usize, Submission),
-    /// The execution shall pause.
+    /// Pause the execution.
     Pause,
-    /// The command ends, for this reason.
+    /// End the command, for this reason.
     Stop(String),
 }
 
-/// A submission of a person for the open step at `at`.
+/// A person's submission for the open step at `at`.
 pub(super) fn of_person(open: &[Value], at: usize, report: Report) -> Submission {
     Submission {
         step: open[at]["step_name"].as_str().map(str::to_owned),
@@ -51,13 +51,13 @@ pub(super) fn of_person(open: &[Value], at: usize, report: Report) -> Submission
     }
 }
 
-/// What tells one turn of a step from another.
+/// A key that identifies one turn of a step.
 pub(super) fn turn(step: &Value) -> String {
     let keys = ["execution_id", "step_name", "visit", "attempt", "item"];
     keys.map(|key| step[key].to_string()).join(" ")
 }
 
-/// Reads one line.
+/// Parses a line: an output, or an object that names its step.
 ///
 /// # Errors
 /// `ARGUMENTS_INVALID` with the place.
@@ -84,7 +84,7 @@ pub(super) fn parse(line: &str, place: String) -> Result<Submission> {
     })
 }
 
-/// Whether the object has exactly the fields of a line that names its step.
+/// Whether the object has exactly the keys of a line that names its step.
 fn is_named(map: &Map<String, Value>) -> bool {
     let ours = |key: &String| matches!(key.as_str(), "step_name" | "output" | "error");
     map.len() > 1 && map.get("step_name").is_some_and(Value::is_string) && map.keys().all(ours)
@@ -108,7 +108,7 @@ pub(super) fn takes_any(step: &Value) -> bool {
     !step["output_schema"].is_null() || step["kind"] == "tool"
 }
 
-/// Reads the text of a person: JSON if it begins with a brace, else a summary, unless the step declares its output.
+/// Parses a person's text: JSON if it begins with a brace, else a summary, unless the step declares its output.
 ///
 /// # Errors
 /// `ARGUMENTS_INVALID` if it is no JSON, or names a step that is not open.
@@ -149,7 +149,7 @@ pub(super) fn written(text: &str, open: &[Value]) -> Result<(usize, Submission)>
     ))
 }
 
-/// Whether a text is JSON that goes on in further lines.
+/// Whether a text is incomplete JSON, to be continued on further lines.
 pub(super) fn is_begun(text: &str) -> bool {
     text.starts_with(['{', '['])
         && text.len() < limits::FRAME_BYTES_MAX
@@ -182,7 +182,7 @@ mod tests {
             parsed(r#"{"step_name":"a","error":"no"}"#),
             named(Report::Error(json!({ "message": "no" })))
         );
-        // An output may have such fields of its own.
+        // An output may happen to have the same keys.
         for output in [
             r#"{"step_name":"a"}"#,
             r#"{"step_name":"a","output":1,"more":2}"#,

@@ -1,48 +1,48 @@
-//! Answers that are no value: that a step failed, is skipped, or that it goes on later.
+//! Command words: answers that are not a value, such as `failed`, `skip`, `pause` and `later`.
 
 use serde_json::{Value, json};
 
 use crate::question::asks_for_help;
 
-/// An answer of a person that is no output.
+/// A command word: an answer of a person that is not an output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Word {
-    /// It could not be done, and why.
+    /// The step failed, for this reason; empty if the person gave none.
     Failed(String),
-    /// It is left out.
+    /// The step is skipped.
     Skip,
-    /// The execution pauses.
+    /// The execution is to be paused.
     Pause,
-    /// The command ends; the execution stays as it is.
+    /// The command ends, and the execution stays as it is.
     Later,
-    /// The same by Ctrl-C.
+    /// The person pressed Ctrl-C: as `Later`.
     Interrupted,
 }
 
-/// Where an answer is asked for, and so what words mean.
+/// Where an answer is asked for, which decides the meaning of command words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum At {
-    /// Before the start: nothing runs that could fail or pause.
+    /// Before the start: no execution exists that could fail or be paused.
     Start,
     Step {
-        /// Whether the execution goes on without it.
+        /// Whether the step can be skipped.
         is_optional: bool,
     },
 }
 
-/// What comes of a line.
+/// The meaning of a typed line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Said {
-    /// It is a value, or part of one.
+    /// The line is a value, or part of one.
     Value,
-    /// It is an answer of another kind.
+    /// The line is a command word.
     Word(Word),
-    /// It answers nothing here: these words explain it, and it is asked again.
+    /// The line is a request for help, or a command word that does not apply here. The text explains it; ask again.
     Explained(String),
 }
 
 impl At {
-    /// What a line is that is typed here.
+    /// Classifies a line that was typed here.
     pub(super) fn said(self, line: &str) -> Said {
         if asks_for_help(&line.trim().to_lowercase()) {
             return Said::Explained(self.help());
@@ -61,7 +61,7 @@ impl At {
         }
     }
 
-    /// What stopping here leaves.
+    /// The effect of stopping here, in words.
     pub(super) const fn stopping(self) -> &'static str {
         match self {
             Self::Start => "`later` leaves it: nothing was started",
@@ -69,7 +69,7 @@ impl At {
         }
     }
 
-    /// Which other answers there are, in a line.
+    /// The other possible answers, in a line.
     pub(super) const fn others(self) -> &'static str {
         match self {
             Self::Start => "(other answers: later; ? explains them)",
@@ -82,7 +82,7 @@ impl At {
         }
     }
 
-    /// What can be answered, for people.
+    /// The possible answers, explained for people.
     fn help(self) -> String {
         let own: &[&str] = match self {
             Self::Start => &["- later: leaves it; nothing was started"],
@@ -106,7 +106,7 @@ const NOTHING_RUNS: &str =
     "nothing runs yet: `later` leaves it, and a word in quotes is taken as a text";
 const IS_NEEDED: &str = "the workflow needs this step: `failed: WHY` says that it cannot be done";
 
-/// What an answer begins with that says that a step failed.
+/// The prefixes that report a failure.
 const FAILED: &[&str] = &[
     "failed:",
     "this failed, because ",
@@ -114,7 +114,7 @@ const FAILED: &[&str] = &[
     "this failed:",
 ];
 
-/// The word that a line is; `None` where it is a value, or part of one.
+/// Parses a command word; `None` if the line is a value, or part of one.
 fn word(line: &str) -> Option<Word> {
     let line = line.trim();
     let low = line.to_lowercase();
@@ -131,12 +131,12 @@ fn word(line: &str) -> Option<Word> {
     }
 }
 
-/// Whether a line says that something failed, and why.
+/// Whether a line reports a failure with its reason.
 pub(super) fn tells_failure(line: &str) -> bool {
     matches!(word(line), Some(Word::Failed(why)) if !why.is_empty())
 }
 
-/// What a step is told where it is left out.
+/// The error that is submitted for a skipped step.
 pub(super) fn skipped() -> Value {
     json!({ "code": "skipped", "message": "skipped by the user", "retryable": false })
 }

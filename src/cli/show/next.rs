@@ -1,4 +1,4 @@
-//! What a person can do next with an execution: commands to type, each with what it does.
+//! The commands with which a person can continue an execution, each with its effect.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ use crate::{
 };
 use midex_domain::State;
 
-/// The section of the commands; empty where the execution has ended.
+/// The section of the commands; empty if the execution has ended.
 pub(super) fn next(shown: &Value, how: &How<'_>) -> String {
     let commands = commands(shown, how);
     if commands.is_empty() {
@@ -34,13 +34,13 @@ pub(super) fn next(shown: &Value, how: &How<'_>) -> String {
         } else {
             String::new()
         };
-        // A command that is cut could not be typed.
+        // The command is never truncated: it has to be complete to be typed.
         let _ = writeln!(text, "{INDENT}{command}{what}");
     }
     text
 }
 
-/// The commands, and what each does.
+/// The commands, each with its effect.
 fn commands(shown: &Value, how: &How<'_>) -> Vec<Way> {
     let status = &shown["status"];
     let Some(named) = status["execution_id"].as_str() else {

@@ -1,4 +1,4 @@
-//! The steps of an execution in their order, each with where it stands and what came of it.
+//! The steps of an execution in order, each with its state and its result.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ use midex_domain::{
     view::{GraphNode, GraphView},
 };
 
-/// The steps of `shown`, as they stand `now`, with what each waits for; `None` where their graph cannot be read.
+/// The steps of `shown` with their states, and what each waits for at time `now`. `None` if the graph cannot be parsed.
 pub(super) fn steps(shown: &Value, how: &How<'_>, now: Timestamp) -> Option<String> {
     let graph: GraphView = serde_json::from_value(shown["graph"].clone()).ok()?;
     let notes = |node: &GraphNode| notes(node, shown, now, how.is_served);
@@ -31,7 +31,7 @@ fn notes(node: &GraphNode, shown: &Value, now: Timestamp, is_served: bool) -> No
         .filter(|row| row["answered"].is_object())
         .map(answer);
     let tried = rows.filter(|row| latest.is_some_and(|latest| is_tried_again(row, latest)));
-    // Each page of a list is an attempt without a result; those are not shown.
+    // Each page of a paginated list is an attempt without a result; those are not shown.
     let tried = tried.map(|row| (&row["attempt"], result(row)));
     let tried = tried.filter(|(_, result)| !result.is_empty());
     let tried: Vec<_> = tried
@@ -47,12 +47,12 @@ fn notes(node: &GraphNode, shown: &Value, now: Timestamp, is_served: bool) -> No
     }
 }
 
-/// Whether an attempt is one of the visit of `latest`, and was followed by another.
+/// Whether the row is an earlier attempt of the same visit as `latest`.
 fn is_tried_again(row: &Value, latest: &Value) -> bool {
     row["item"].is_null() && row["visit"] == latest["visit"] && row["attempt"] != latest["attempt"]
 }
 
-/// How long a visit took, and what came of it.
+/// The duration of a visit and its result.
 fn told(row: &Value, now: Timestamp, failures: usize) -> String {
     let took = row["duration_ms"].as_u64().map(duration);
     let open = || {
@@ -76,7 +76,7 @@ fn told(row: &Value, now: Timestamp, failures: usize) -> String {
     parts.join("  ")
 }
 
-/// What came of a visit, in one line.
+/// The result of a visit in one line.
 fn result(row: &Value) -> String {
     match row.get("error").filter(|error| !error.is_null()) {
         Some(error) => failure(error),
@@ -84,7 +84,7 @@ fn result(row: &Value) -> String {
     }
 }
 
-/// Who answered a gate, and how.
+/// Whether a gate was approved or rejected, and by whom.
 fn answer(row: &Value) -> String {
     let answered = &row["answered"];
     let what = if answered["approved"] == true {

@@ -1,4 +1,4 @@
-//! `midex show --watch`: follows an execution. On a terminal the page is drawn once, and then what changed of it.
+//! `midex show --watch`: follows an execution. On a terminal the page is drawn once, and then only the changed lines.
 
 use std::{fmt::Write as _, io::Write as _, time::Duration};
 
@@ -22,7 +22,7 @@ use midex_domain::{
 };
 use midex_server::config::Config;
 
-/// Wipes the terminal, and begins at its top.
+/// Moves the cursor to the top left and clears the screen.
 const WIPE: &str = "\u{1b}[H\u{1b}[J";
 
 /// Follows an execution to its end.
@@ -44,7 +44,7 @@ pub(super) async fn watch(
     loop {
         let shown = read(link, id).await?;
         drawn.is_served = link.is_served();
-        // What moves faster than anybody can read is left out.
+        // Changes that follow faster than the interval are not drawn one by one.
         pace.tick().await;
         drawn.show(&shown)?;
         if is_final(&shown["status"]["state"]) {
@@ -63,27 +63,27 @@ pub(super) async fn watch(
     }
 }
 
-/// Ticks as often as the screen is drawn at most.
+/// The minimum interval between two drawings.
 fn pace() -> Interval {
     let mut pace = tokio::time::interval(limits::WATCH_EVERY_MIN);
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
     pace
 }
 
-/// What happens to the terminal meanwhile.
+/// The source of events of the terminal.
 struct Window {
     sized: Signal,
     taken_up: Signal,
 }
 
-/// What happened to it.
+/// An event of the terminal, or a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
-    /// It has another size: the terminal has moved what stood on it, nobody knows how.
+    /// The terminal was resized, and has moved the drawn lines in an unknown way.
     Sized,
-    /// The command was stopped and goes on: the shell wrote below what stood there.
+    /// The process was stopped and continued: the shell wrote below the drawn lines.
     TakenUp,
-    /// Time passed.
+    /// A second passed.
     Second,
 }
 
@@ -108,7 +108,7 @@ impl Window {
     }
 }
 
-/// When the store of no server is looked into again.
+/// The polling schedule for a store that no server owns.
 #[derive(Default)]
 struct Looks {
     revision: Value,
@@ -116,8 +116,8 @@ struct Looks {
 }
 
 impl Looks {
-    /// The shortest time up to the next look, after one at which the execution had this revision. It doubles where a look found
-    /// nothing new: to open the store is to write to it, so that two who look would keep each other awake.
+    /// The pause before the next look at the store, after a look that found this revision. It doubles while looks find
+    /// nothing new: opening the store writes to it, so two watching processes would otherwise keep waking each other.
     fn pause(&mut self, revision: &Value) -> Duration {
         self.pause = if self.revision == *revision {
             (self.pause * 2).min(limits::WATCH_PAUSE_MAX)
@@ -129,8 +129,8 @@ impl Looks {
     }
 }
 
-/// Waits until the execution moves. Where no server can be asked to wait, the store is let go meanwhile, so that others find
-/// it free, and is opened again, not before this pause, once another process has written to it.
+/// Waits until the execution has a new revision. Without a server to wait at, releases the store for other processes,
+/// and returns when one of them has written to it, but not before `pause` has passed.
 async fn moved(
     link: &mut Link<'_>,
     id: &str,
@@ -147,7 +147,7 @@ async fn moved(
             Err(error) if !error.code().retryable() => return Err(error),
             Err(_) => {}
         }
-        // The server went away, and nobody says what it did last.
+        // The server went away, and its last changes are unknown: look again after the pause.
         link.leave().await;
         tokio::time::sleep(pause).await;
         return Ok(());
@@ -161,22 +161,23 @@ async fn moved(
     Ok(())
 }
 
-/// What stands on the screen.
+/// The content of the screen.
 #[derive(Default)]
 struct Drawn {
     is_json: bool,
-    /// The flags that further commands need to reach the same executions.
+    /// The flags that a follow-up command needs to reach the same executions.
     flags: String,
-    /// Whether a server runs that does what no model is needed for.
+    /// Whether a server is running, which performs waits and other steps that need no model.
     is_served: bool,
     lines: Vec<String>,
     revision: Value,
-    /// Whether nobody knows any more where the lines stand.
+    /// Whether the position of the drawn lines is unknown.
     is_lost: bool,
 }
 
 impl Drawn {
-    /// Draws the page anew every second, for times pass, and where the terminal changes.
+    /// Redraws the page every second, because it shows durations, and after each event of the terminal. Never returns
+    /// `Ok`.
     async fn stand(
         &mut self,
         shown: &Value,
@@ -193,7 +194,7 @@ impl Drawn {
         }
     }
 
-    /// Forgets what stands on the screen where that is no longer so.
+    /// Invalidates the drawn lines after an event that moved them.
     fn lose(&mut self, event: Event) {
         match event {
             Event::Sized => self.is_lost = true,
@@ -211,13 +212,13 @@ impl Drawn {
         }
     }
 
-    /// Whether the page is printed whole, one below the other.
+    /// Whether each page is printed in full below the previous one, instead of being redrawn.
     fn is_printed(&self, screen: &Screen) -> bool {
         self.is_json || !screen.is_terminal() || screen.is_plain()
     }
 
     fn show(&mut self, shown: &Value) -> Result<()> {
-        // The size of the terminal is that of now.
+        // Query the size anew: the terminal may have been resized.
         let screen = Screen::stdout();
         if self.is_printed(&screen) {
             return self.print(shown, &screen);
@@ -227,7 +228,7 @@ impl Drawn {
         print(&self.draw(&text, rows))
     }
 
-    /// What draws this page in so many rows.
+    /// The escape sequences and text that turn the screen into this page, in at most `rows` rows.
     fn draw(&mut self, page: &str, rows: usize) -> String {
         let lines = fitted(page, rows);
         let change = if std::mem::take(&mut self.is_lost) {
@@ -239,7 +240,7 @@ impl Drawn {
         change
     }
 
-    /// Prints the page whole wherever the execution has moved, for what keeps everything that it is given.
+    /// Prints the full page if the execution has a new revision, for output that cannot be redrawn, such as a pipe.
     fn print(&mut self, shown: &Value, screen: &Screen) -> Result<()> {
         let revision = &shown["status"]["revision"];
         if self.revision == *revision {
@@ -266,7 +267,7 @@ fn print(text: &str) -> Result<()> {
     }
 }
 
-/// The lines of a page, at most so many: what is too much is counted in the last one.
+/// The lines of a page, at most `rows`. If there are more, the last line counts them.
 fn fitted(page: &str, rows: usize) -> Vec<String> {
     let mut lines: Vec<_> = page.lines().map(str::to_owned).collect();
     if lines.len() > rows {
@@ -277,12 +278,12 @@ fn fitted(page: &str, rows: usize) -> Vec<String> {
     lines
 }
 
-/// What turns the lines `before`, below which the cursor stands, into `now`: only those that differ are written.
+/// The output that turns the lines `before` into `now`, with the cursor below them. Only lines that differ are written.
 fn change(before: &[String], now: &[String]) -> String {
     if before == now {
         return String::new();
     }
-    // A line that is too long is cut by the terminal, and not broken: it would take two rows.
+    // Turn wrapping off: a line that is too long is truncated, rather than taking two rows.
     let mut text = String::from("\u{1b}[?7l");
     if !before.is_empty() {
         let _ = write!(text, "\u{1b}[{}A", before.len());
@@ -308,7 +309,7 @@ fn change(before: &[String], now: &[String]) -> String {
 mod tests {
     use super::*;
 
-    /// The lines of a terminal on which this was written.
+    /// The lines of a terminal after this output.
     fn shown(text: &str) -> Vec<String> {
         let (mut lines, mut row, mut rest) = (vec![String::new(); 9], 0_usize, text);
         while let Some(letter) = rest.chars().next() {
@@ -365,7 +366,7 @@ mod tests {
             ["a b", "c d"],
         ] {
             let [before, now] = pages.map(lines);
-            // A line that stays is only passed by: it is drawn before.
+            // An unchanged line is skipped with a cursor movement, so draw the old page first.
             let first = change(&[], &before);
             let drawn = shown(&(first + &change(&before, &now).replace("\u{1b}[1B", "\n")));
             let kept = now.iter().filter(|line| drawn.contains(line)).count();

@@ -1,4 +1,4 @@
-//! `midex show workflow NAME`: what a workflow is for, what it takes, and its steps.
+//! `midex show workflow NAME`: the description of a workflow, its inputs, and its steps.
 
 use std::fmt::Write as _;
 
@@ -19,10 +19,10 @@ use midex_domain::{
 };
 use midex_registry::{Registry, WorkflowEntry};
 
-/// The margin of what belongs to a title.
+/// The prefix of lines below a title.
 const INDENT: &str = "  ";
 
-/// Shows a workflow of the registry; of a broken one its findings.
+/// Shows a workflow of the registry, or the findings if its definition is invalid.
 pub(super) fn show(name: &str, registry: &Registry, mut out: Output<'_>) -> Result<u8> {
     let entry = registry
         .workflow(name)
@@ -95,7 +95,7 @@ fn inputs(workflow: &Workflow, screen: &Screen) -> String {
     text
 }
 
-/// The command that starts it, with the inputs that it cannot do without.
+/// The command that starts it, with its required inputs.
 fn start(workflow: &Workflow) -> String {
     let mut command = format!("midex run {}", quoted(workflow.name.as_str()));
     let declared = workflow

@@ -12,18 +12,18 @@ use crate::{
     when,
 };
 
-/// The columns of a terminal with room for dates and whole ids.
+/// The width of a terminal with room for dates and full ids.
 const COLUMNS_WIDE: usize = 110;
-/// The columns of a terminal with room for a column of steps.
+/// The width of a terminal with room for a column of step names.
 const COLUMNS_OF_STEPS: usize = 60;
-/// The columns of the ids that midex makes.
+/// The width of generated ids.
 const ID_COLUMNS: usize = 31;
-/// The columns of an id on a narrow terminal: its end tells it from other ids of the same day.
+/// The width of an id on a narrow terminal. The end of the id is shown, because it differs between ids of the same day.
 const ID_COLUMNS_NARROW: usize = 12;
-/// The columns of a step's name, which a longer name passes.
+/// The width of the column of step names; longer names exceed it.
 const STEP_COLUMNS: usize = 12;
 
-/// An event in one line; with `everywhere` it names the execution. `None` if it says nothing that another does not say.
+/// Formats an event in one line; with `everywhere` it names the execution. `None` if another event says the same.
 pub(super) fn line(event: &Value, everywhere: bool, screen: &Screen) -> Option<String> {
     let (words, style) = words(event)?;
     let time = time(event, screen);
@@ -31,7 +31,7 @@ pub(super) fn line(event: &Value, everywhere: bool, screen: &Screen) -> Option<S
     let room = screen
         .columns()
         .saturating_sub(time.width() + place.width() + 2);
-    // Why something failed may take a second line.
+    // The reason of a failure is not truncated, and may take a second line.
     let words = if style == Some(Style::Bad) || !screen.is_terminal() {
         words
     } else {
@@ -46,7 +46,7 @@ fn is_narrow(screen: &Screen) -> bool {
     screen.is_terminal() && screen.columns() < COLUMNS_WIDE
 }
 
-/// By the clock of the user; without the date on a narrow terminal.
+/// The local time of an event; without the date on a narrow terminal.
 fn time(event: &Value, screen: &Screen) -> String {
     let time = when::local(&field(event, "created_at"));
     let mut parts = time.split(' ');
@@ -57,7 +57,7 @@ fn time(event: &Value, screen: &Screen) -> String {
     }
 }
 
-/// Of which execution and which step it is.
+/// The execution and the step of an event.
 fn place(event: &Value, everywhere: bool, screen: &Screen) -> String {
     let (mut place, step) = (String::new(), field(event, "step_name"));
     if everywhere {
@@ -77,7 +77,7 @@ fn place(event: &Value, everywhere: bool, screen: &Screen) -> String {
     place
 }
 
-/// A text in at most so many columns, cut at its front.
+/// Truncates a text to this width at its front.
 fn cut_front(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();

@@ -1,5 +1,5 @@
-//! Tells new events from seen ones. A reply holds the latest events, and may hold one between those of an earlier reply, so
-//! each is remembered by its id as long as it may come again.
+//! Distinguishes new events from seen ones. A reply contains the latest events, and may contain an event whose id lies
+//! between those of an earlier reply. So the ids are remembered as long as they may occur again.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +11,13 @@ use midex_domain::limits;
 #[derive(Debug, Default)]
 pub(super) struct SeenEvents {
     seen: BTreeSet<u64>,
-    /// Events up to this id were there before the first poll, or are too old to come again.
+    /// Events up to this id existed before the first poll, or are too old to occur in a reply.
     floor: u64,
 }
 
 impl SeenEvents {
-    /// Takes the events of the first reply and returns the last `lines` of those that are shown; the others never are.
+    /// Takes the events of the first reply and returns the last `lines` of those that are shown. The others are never
+    /// printed.
     pub(super) fn first(
         &mut self,
         mut events: Vec<Value>,
@@ -29,13 +30,13 @@ impl SeenEvents {
         events.split_off(events.len().saturating_sub(lines))
     }
 
-    /// Whether there may be events between the seen ones and the first of this reply.
+    /// Whether events may be missing between the seen ones and the first event of this reply.
     pub(super) fn has_gap(&self, events: &[Value]) -> bool {
         let full = events.len() >= limits::TELEMETRY_LIMIT_MAX;
         full && !events.iter().any(|event| self.knows(id(event)))
     }
 
-    /// Takes the events of a reply and returns those that were not seen before.
+    /// Takes the events of a reply and returns the new ones.
     pub(super) fn next(&mut self, mut events: Vec<Value>) -> Vec<Value> {
         let oldest = oldest(&events);
         events.retain(|event| !self.knows(id(event)));
@@ -66,7 +67,7 @@ fn oldest(events: &[Value]) -> u64 {
     events.iter().map(id).min().unwrap_or_default()
 }
 
-/// The events in the order of their ids, each once.
+/// The events sorted by id, without duplicates.
 pub(super) fn in_order(mut events: Vec<Value>) -> Vec<Value> {
     events.sort_by_key(id);
     events.dedup_by_key(|event| id(event));
@@ -93,7 +94,7 @@ mod tests {
         assert_eq!(ids(&window.first(events(1..=9), 2, |_| true)), [8, 9]);
         assert!(window.next(events(1..=9)).is_empty());
         assert_eq!(ids(&window.next(events(5..=11))), [10, 11]);
-        // One that was not in an answer although later ones were.
+        // An event may be missing from a reply although later ones are in it.
         assert_eq!(ids(&window.next(events([10, 11, 14]))), [14]);
         assert_eq!(ids(&window.next(events([10, 12, 14, 15]))), [12, 15]);
     }

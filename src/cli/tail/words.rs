@@ -1,4 +1,4 @@
-//! The words for an event: a sentence for what a person wants to know, nothing for what only follows from it.
+//! The text for an event: a sentence if it tells a person something new, none if it merely follows from another event.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::{
 };
 use midex_domain::{state::State, telemetry::EventType};
 
-/// What is said of an event, and in what style; `None` where another event of the same transition says it, as with tokens.
+/// The text and style for an event; `None` if another event of the same transition covers it, such as for tokens.
 pub(super) fn words(event: &Value) -> Option<(String, Option<Style>)> {
     let kind = EventType::parse(&field(event, "event_type"))?;
     let metadata = &event["metadata"];
@@ -42,7 +42,7 @@ fn style(kind: EventType) -> Option<Style> {
     }
 }
 
-/// The state that the execution is in now, unless an event of its own tells it.
+/// The new state of the execution; `None` if a dedicated event reports it.
 fn arrival(metadata: &Value) -> Option<String> {
     let state = |name| State::parse(&field(metadata, name));
     let (from, to) = (state("old_state")?, state("new_state")?);
@@ -90,7 +90,7 @@ fn refused(metadata: &Value) -> String {
     }
 }
 
-/// Which item it is of, and which hook, or that it takes an effect back: `#2 `, `on_enter `.
+/// The item of an event, and its hook or compensation: `#2 `, `on_enter `.
 fn part(metadata: &Value) -> String {
     let item = metadata["item"].as_u64();
     let item = item.map_or_else(String::new, |item| format!("#{} ", item + 1));
@@ -100,7 +100,7 @@ fn part(metadata: &Value) -> String {
     }
 }
 
-/// ` after 3.2 s`, where it took any time.
+/// ` after 3.2 s`; empty without a duration.
 fn after(metadata: &Value) -> String {
     match metadata["duration_ms"].as_u64() {
         None | Some(0) => String::new(),

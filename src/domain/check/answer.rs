@@ -1,5 +1,6 @@
-//! Paths into the answer of a `run` step, against the schema that the document of its catalog has for it. Documents say less
-//! than services answer, so this only warns, and a path is missing only where every alternative is without it.
+//! Checks paths into the response of a `run` step against the response schema of its OpenAPI document. Documents are
+//! less complete than real responses, so a path is reported only as a warning, and only if no alternative of the schema
+//! has it.
 
 use serde_json::Value;
 
@@ -15,22 +16,22 @@ use super::{
 };
 use crate::limits;
 
-/// What a document says of a path into an answer.
+/// The result of following a path through a response schema.
 #[derive(Debug, PartialEq)]
 pub(super) enum Answer<'a> {
-    /// It may be there.
+    /// The schema does not exclude the path.
     Possible,
-    /// The name at this place of the path is not there; those that are.
+    /// The segment at this index of the path is not declared; the declared names.
     Missing(usize, Vec<&'a str>),
-    /// A list stands before this place of the path, where no index does.
+    /// The value before the segment at this index is a list, and the segment is not a list index.
     NoIndex(usize),
-    /// It leads to one of these schemas.
+    /// The path ends at one of these schemas.
     At(Vec<&'a Value>),
 }
 
 impl<'a> Answer<'a> {
-    /// What is known of a path into the answer of an operation, where `is_gathered` says that its pages are gathered into one
-    /// list. Nothing where its document has no schema of the answer.
+    /// Follows `path` through the response schema of an operation. With `is_gathered`, the response is the list of all
+    /// pages' items. `None` if the document has no response schema.
     pub(super) fn new(callable: &'a Callable, is_gathered: bool, path: &[Segment]) -> Option<Self> {
         let output = callable.output.as_ref()?;
         let mut walk = Walk::of(output);
@@ -46,21 +47,21 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// What one schema says of one segment.
+/// The result of applying one segment to one schema.
 enum Step<'a> {
-    /// Nothing.
+    /// The schema says nothing about the segment.
     Silent,
-    /// Whatever is asked for may be there.
+    /// The schema allows any value there.
     Open,
     Next(Vec<&'a Value>),
     NoIndex,
     Missing(Vec<&'a str>),
 }
 
-/// A walk through a schema that stands alone: what it refers to stands in its own `$defs`.
+/// Follows paths through a self-contained schema, whose references point into its own `$defs`.
 pub(super) struct Walk<'a> {
     whole: &'a Value,
-    /// How many schemas may still be looked at: alternatives within alternatives grow fast.
+    /// The number of schemas that may still be visited. Nested alternatives grow exponentially.
     left: usize,
 }
 
@@ -72,14 +73,14 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Counts one more schema, where it may still be looked at.
+    /// Counts one visited schema; false once the limit is reached.
     fn may_look(&mut self) -> bool {
         let left = self.left.checked_sub(1);
         self.left = left.unwrap_or_default();
         left.is_some()
     }
 
-    /// Follows a path from any of these schemas.
+    /// Follows a path that starts at any of these schemas.
     pub(super) fn follow(
         &mut self,
         from: Vec<&'a Value>,
@@ -99,7 +100,7 @@ impl<'a> Walk<'a> {
         Answer::At(at)
     }
 
-    /// What a schema says of a segment: of all its parts together, one of which may be a choice.
+    /// Applies a segment to a schema with its `allOf` parts and references, and with its alternatives.
     fn step(&mut self, schema: &'a Value, segment: &Segment) -> Step<'a> {
         if !self.may_look() {
             return Step::Open;
@@ -119,8 +120,8 @@ impl<'a> Walk<'a> {
         all(said)
     }
 
-    /// What the list in an answer has: the one that the document is known for, else the answer itself or its only list. So
-    /// pages are gathered, too.
+    /// The schema of the items of the list in a response: at the path known for the operation, else the response itself
+    /// or its only list property. Pagination gathers its items from the same place.
     pub(super) fn listed(&mut self, callable: &'a Callable) -> Option<&'a Value> {
         let answer = callable.output.as_ref()?;
         let path = callable.items_path.as_deref();
@@ -138,7 +139,7 @@ impl<'a> Walk<'a> {
         lists.next().filter(|_| lists.next().is_none())
     }
 
-    /// The schema at a path of names with dots between them; nothing for the whole.
+    /// The schema at a dotted path of property names; an empty path means the schema itself.
     fn at(&mut self, schema: &'a Value, dotted: &str) -> Option<&'a Value> {
         let mut names = dotted.split('.').filter(|name| !name.is_empty());
         let at = names.try_fold(schema, |at, name| {
@@ -149,7 +150,7 @@ impl<'a> Walk<'a> {
         at.map(|at| meant(at, self.whole))
     }
 
-    /// The names of the properties of a schema, its parts and alternatives included, each with its schema.
+    /// The properties that a schema declares, including those of its parts and alternatives.
     pub(super) fn properties(&mut self, schema: &'a Value) -> Vec<(&'a str, &'a Value)> {
         if !self.may_look() {
             return Vec::new();
@@ -163,7 +164,7 @@ impl<'a> Walk<'a> {
         found
     }
 
-    /// The types that a value may have beside null; nothing where it may be anything.
+    /// The types of a value other than null; empty if any type is allowed.
     pub(super) fn types(&mut self, schema: &'a Value) -> Vec<&'a str> {
         if !self.may_look() {
             return Vec::new();
@@ -177,7 +178,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// What a schema itself says of a segment, without what it refers to.
+/// Applies a segment to the schema's own keywords, without following references.
 fn own<'a>(schema: &'a Value, segment: &Segment) -> Step<'a> {
     let key = segment.key();
     let properties = schema.get("properties").and_then(Value::as_object);
@@ -198,8 +199,8 @@ fn own<'a>(schema: &'a Value, segment: &Segment) -> Step<'a> {
     }
 }
 
-/// What an object says of a property that it does not declare. Where it declares some and is silent about others, there are
-/// none: hardly a document says that it is closed.
+/// The result for a property that an object schema does not declare. A schema that declares properties and says nothing
+/// about others is treated as closed, because documents rarely say `additionalProperties: false`.
 fn undeclared(schema: &Value) -> Step<'_> {
     let properties = schema.get("properties").and_then(Value::as_object);
     match (schema.get("additionalProperties"), properties) {
@@ -213,7 +214,7 @@ fn undeclared(schema: &Value) -> Step<'_> {
     }
 }
 
-/// What alternatives say: the path is there where one has it, and may be where one says nothing.
+/// Combines alternatives (`anyOf`): the path exists if one of them has it, and is possible if one of them says nothing.
 fn any(said: Vec<Step<'_>>) -> Step<'_> {
     let (mut next, mut known, mut is_list) = (Vec::new(), Vec::new(), false);
     for step in said {
@@ -231,7 +232,8 @@ fn any(said: Vec<Step<'_>>) -> Step<'_> {
     }
 }
 
-/// What the parts of one schema say together: what one of them declares is there, whatever the others do not declare.
+/// Combines the parts of one schema (`allOf`): a property that one part declares exists, even if other parts do not
+/// declare it.
 fn all(said: Vec<Step<'_>>) -> Step<'_> {
     let said: Vec<_> = said
         .into_iter()
@@ -248,7 +250,7 @@ fn all(said: Vec<Step<'_>>) -> Step<'_> {
     }
 }
 
-/// The warning for a path that the document does not have.
+/// The warning for a path that the response schema does not have.
 pub(super) fn finding(
     site: &Site<'_>,
     reference: &Reference,
@@ -258,7 +260,7 @@ pub(super) fn finding(
     let called = step.field("run")?.value.text()?;
     match answer {
         Answer::Possible | Answer::At(_) => None,
-        // Who says what stands in for it knows that it may be missing.
+        // The author provides a default value, and so knows that the value may be missing.
         Answer::Missing(..) if reference.is_guarded => None,
         Answer::Missing(place, known) => {
             let name = inside(reference, step, *place)?.key().into_owned();
@@ -295,9 +297,9 @@ pub(super) fn finding(
     }
 }
 
-/// The segment at a place of the path inside the answer.
+/// The segment at index `place` of the path below the response.
 fn inside<'r>(reference: &'r Reference, step: &StepDraft, place: usize) -> Option<&'r Segment> {
-    // The id of the step comes first, and of a `foreach` the index of an item.
+    // The step id precedes the path, and for a `foreach` the index of an item.
     let before = if step.id.is_some() { 1 } else { 2 };
     reference.path.get(before + place)
 }

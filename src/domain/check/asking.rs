@@ -1,4 +1,5 @@
-//! Checks `properties` of steps that ask for inputs: each must be declared, and be one that a start may leave open.
+//! Checks the `properties` of `input` and `extract` steps: each must be a declared input, and an `input` step must ask
+//! only for inputs that a start may omit.
 
 use super::super::{
     draft::{RawField, StepDraft, WorkflowDraft},
@@ -11,7 +12,7 @@ pub(super) fn check(found: &mut Vec<Finding>, draft: &WorkflowDraft, steps: &[St
     let declared = match draft.field("inputs").map(|field| field.value.entries()) {
         Some(Some(inputs)) => inputs,
         None => &[],
-        // There is a finding about them already.
+        // Malformed `inputs` have a finding of their own.
         Some(None) => return,
     };
     for field in steps.iter().flat_map(|step| &step.fields) {
@@ -29,7 +30,7 @@ fn properties(found: &mut Vec<Finding>, declared: &[Entry], field: &RawField) {
         let input = declared.iter().find(|input| input.key == name);
         found.extend(match input {
             None => Some(undeclared(declared, node, name, path, has_room(found))),
-            // Values out of a text may well correct what was given.
+            // An `extract` step may also correct inputs that were given.
             Some(input) if field.key.name == "input" => {
                 never_asked(&input.value, node, name, path.clone())
                     .or_else(|| fits_no_form(field, &input.value, node, name, path))
@@ -57,7 +58,7 @@ fn undeclared(
         .did_you_mean(node.place, name, known)
 }
 
-/// An input that every start must give is never missing later.
+/// The finding for an input that every start must provide, so that the step never has to ask for it.
 fn never_asked(input: &Node, node: &Node, name: &str, path: String) -> Option<Finding> {
     let is_said = |node: &Node| node.content != Content::Bool(false);
     let is_optional = input.get("optional").is_some_and(is_said);
@@ -70,7 +71,8 @@ fn never_asked(input: &Node, node: &Node, name: &str, path: String) -> Option<Fi
     })
 }
 
-/// An input that the user alone may give must fit into a form that a client can show: those hold plain values.
+/// The finding for an input that only the user may provide (`via: elicitation`) and whose type a form cannot represent:
+/// forms of clients hold scalars and choices between texts.
 fn fits_no_form(
     field: &RawField,
     input: &Node,

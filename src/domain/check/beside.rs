@@ -1,4 +1,4 @@
-//! Hooks, compensations, joins and the steps of `on_failure`: what stands beside the order of steps.
+//! Checks hooks, compensations, joins and `on_failure` steps.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub(super) fn hooks(
     step::bodies(found, &draft.hooks, StepId::of_workflow(), known)
 }
 
-/// The ends at which effects are taken back.
+/// The final states that trigger compensation.
 pub(super) fn compensate_when(draft: &WorkflowDraft) -> Vec<State> {
     let Some(field) = draft.field("compensate_when") else {
         return on_failure_alone();
@@ -36,7 +36,7 @@ pub(super) fn compensate_when(draft: &WorkflowDraft) -> Vec<State> {
     states.filter_map(Node::to).collect()
 }
 
-/// The step as one of the workflow's `on_failure`, where it is one.
+/// Sets [`RunWhen::Failing`] on a step of the workflow's `on_failure`.
 pub(super) fn provided(step: Step, draft: &StepDraft) -> Step {
     if !draft.is_provision {
         return step;
@@ -47,7 +47,7 @@ pub(super) fn provided(step: Step, draft: &StepDraft) -> Step {
     }
 }
 
-/// A finding for each join that cannot come about, and for each key that has no effect beside another one.
+/// Adds a finding for each join that can never be satisfied, and for each key that another key makes ineffective.
 pub(super) fn check(found: &mut Vec<Finding>, steps: &[StepDraft], flow: &Flow<'_>) {
     for (position, step) in steps.iter().enumerate() {
         let join = step.read::<String>("join");

@@ -1,5 +1,5 @@
-//! Warnings of steps that change something in the world: nobody is asked before them, or nothing is looked at before them.
-//! Of an operation its class in the catalog counts, so what the user changed there counts too.
+//! Warnings about steps with side effects that no gate and no read-only call precede. The class of an operation comes
+//! from the catalog, including changes that the user made to it.
 
 use std::collections::BTreeSet;
 
@@ -14,17 +14,17 @@ use super::{
     flow::Flow,
 };
 
-/// A step that changes something, or what a `foreach` does.
+/// A step, or the body of a `foreach`, that has side effects.
 struct Change<'a> {
     position: usize,
-    /// Its kind.
+    /// The field that determines its kind.
     field: &'a RawField,
     class: Class,
-    /// The steps that may have been done before it.
+    /// The steps that may have run before it.
     earlier: BTreeSet<usize>,
 }
 
-/// Warns of changes that no gate precedes, and of a first call that changes something unseen.
+/// Warns of side effects without a gate before them, and of a first call that changes data before any call has read it.
 pub(super) fn check(
     found: &mut Vec<Finding>,
     steps: &[StepDraft],
@@ -48,7 +48,7 @@ pub(super) fn check(
     before_look(found, steps, calls, &changes);
 }
 
-/// What a step changes with, and how much; nothing where it only reads, or nobody knows.
+/// The field and the class of a step with side effects; `None` if the step only reads, or if its class is unknown.
 fn changing<'a>(
     step: &'a StepDraft,
     calls: &Calls,
@@ -68,7 +68,8 @@ fn has(step: &StepDraft, kind: &str) -> bool {
     step.bodies().any(|body| body.field(kind).is_some())
 }
 
-/// One gate helps all that follow it, so a step is not told of after one that was told of and changes as much.
+/// Warns once for each chain of changes: a gate before the first also covers the later ones, so a step is skipped if an
+/// earlier step with the same or a higher class was reported.
 fn without_gate(found: &mut Vec<Finding>, steps: &[StepDraft], changes: &[Change<'_>]) {
     let mut told: Vec<&Change<'_>> = Vec::new();
     for change in changes {
@@ -100,8 +101,9 @@ impl Change<'_> {
 const ASK: &str = "put a step before it that a person answers: `gate: May this be done?`";
 const ASK_OR_REPEAT: &str = "put a step before it that a person answers, `gate: May this be done?`, or write `idempotent: true` where doing it twice is doing it once";
 
-/// Told once, of the first change. A workflow of one call is that call: whoever starts it has looked. Where a call before it
-/// is of an operation that is not known, it may be the look.
+/// Warns of the first call with side effects if no read-only call may precede it. A workflow with a single call gets no
+/// warning, since starting it amounts to making that call. An unknown operation may be read-only, so it suppresses the
+/// warning.
 fn before_look(
     found: &mut Vec<Finding>,
     steps: &[StepDraft],

@@ -1,4 +1,4 @@
-//! The operations that `run` steps name, against the catalogs that there are.
+//! Checks the operations that `run` steps call against the imported catalogs.
 
 mod values;
 
@@ -15,29 +15,30 @@ use super::super::{
 };
 use crate::error::{Violation, in_quotes};
 
-/// The operations of the catalogs of the moment.
+/// Lookup of operations in the catalogs, as of one moment.
 pub trait Commands: fmt::Debug + Send + Sync {
-    /// What a step means by these two words.
+    /// Resolves the catalog and operation names of a step.
     fn find(&self, catalog: &str, operation: &str) -> Found;
 
-    /// The provider of a catalog that is called much like this.
+    /// The name of a provider of the catalog that is similar to `operation`.
     fn provider_like(&self, catalog: &str, operation: &str) -> Option<String>;
 
-    /// How what a step gives breaks the schemas of its operation, in the words of a call. The paths begin with `/with` and
-    /// `/body`. Expressions in it stand there as they were written, so what is said of them means nothing.
+    /// Validates the arguments and the body of a call against the schemas of the operation. The paths of the violations
+    /// begin with `/with` or `/body`. Expressions are passed as written, so violations of values that contain one are
+    /// meaningless.
     fn breaks(&self, named: (&str, &str), with: &Value, body: Option<&Value>) -> Vec<Violation>;
 
-    /// Whether a catalog that is enabled is what a workflow requires.
+    /// Whether an enabled catalog satisfies the requirement.
     fn meets(&self, requirement: &Requirement) -> bool;
 
-    /// The id of the catalog that would be what a workflow requires, were it enabled.
+    /// The id of a disabled catalog that would satisfy the requirement.
     fn disabled(&self, requirement: &Requirement) -> Option<String>;
 
-    /// Another one after each change of what there is.
+    /// A version number that changes whenever the catalogs change.
     fn version(&self) -> u64;
 }
 
-/// Whether an operation, named by these words, cannot do without an argument.
+/// Whether `argument` is required by the operation; false if the operation is unknown.
 pub fn needs(commands: &dyn Commands, operation: &str, argument: &str) -> bool {
     let Some((catalog, operation)) = words(operation) else {
         return false;
@@ -49,38 +50,38 @@ pub fn needs(commands: &dyn Commands, operation: &str, argument: &str) -> bool {
     arguments.any(|one| one.is_required && one.name == argument)
 }
 
-/// What the catalogs have under a name.
+/// The result of looking up an operation.
 #[derive(Clone, Debug)]
 pub enum Found {
-    /// No catalog of this name; one that is called much like it.
+    /// No catalog has this name; the name of a similar one.
     NoCatalog(Option<String>),
     /// The catalog is disabled.
     Disabled,
-    /// No operation of this name; one that is called much like it.
+    /// No operation has this name; the name of a similar one.
     NoOperation(Option<String>),
-    /// Several catalogs of the vendor have it: their ids.
+    /// Several catalogs of the vendor have such an operation; the ids of the catalogs.
     Several(Vec<String>),
     /// The operation.
     Operation(Arc<Callable>),
 }
 
-/// What a step must know of an operation to be right.
+/// The properties of an operation that the check of a step needs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Callable {
-    /// How much it may change.
+    /// The class of the operation: how much it may change.
     pub class: Class,
-    /// What it takes beside a body.
+    /// The parameters, without the body.
     pub arguments: Vec<Argument>,
-    /// Its body, where it takes one.
+    /// The request body, if the operation takes one.
     pub body: Option<BodyFields>,
-    /// The schema of its answer, where its document has one.
+    /// The response schema, if the document has one.
     pub output: Option<Value>,
-    /// Where its answer has the list of objects that choices are made of, with dots, empty where the answer is the list;
-    /// `None` where it is no provider.
+    /// For a provider, the dotted path of the list of choices in the response; empty if the response itself is the
+    /// list. `None` if the operation is no provider.
     pub items_path: Option<String>,
-    /// Whether its document shows how further pages are asked for.
+    /// Whether the document describes how to request further pages.
     pub has_pages: bool,
-    /// Why it cannot be called, where it cannot.
+    /// The reason why the operation cannot be called.
     pub uncallable: Option<String>,
 }
 
@@ -100,9 +101,9 @@ pub struct Argument {
 pub struct BodyFields {
     /// Whether a call needs a body.
     pub is_required: bool,
-    /// Those that are known; none where it is no object.
+    /// The known fields; empty if the body is no object.
     pub fields: Vec<Argument>,
-    /// Whether it may have others. Where it is no object it has none.
+    /// Whether further fields are allowed; false if the body is no object.
     pub is_open: bool,
 }
 
@@ -113,7 +114,7 @@ impl BodyFields {
     }
 }
 
-/// Warns of each catalog that the workflow requires and that is not there.
+/// Warns of each required catalog that is missing or disabled.
 pub(super) fn requirements(
     found: &mut Vec<Finding>,
     draft: &WorkflowDraft,
@@ -147,7 +148,7 @@ pub(super) fn requirements(
     }
 }
 
-/// What is to be called so that a disabled catalog can be called.
+/// The tool call that enables a disabled catalog.
 pub fn enable_call(id: &str) -> String {
     format!(
         "catalog.set_enabled with catalog_id '{}' and enabled 'true'",
@@ -176,7 +177,7 @@ fn listed(draft: &WorkflowDraft) -> &[Node] {
     catalogs.unwrap_or_default()
 }
 
-/// The operations that the `run` steps call, by the paths of the steps; only those that are known.
+/// The operations that `run` steps call, by the paths of the steps. Unknown operations are left out.
 #[derive(Debug, Default)]
 pub(super) struct Calls(BTreeMap<String, Arc<Callable>>);
 
@@ -187,7 +188,7 @@ impl Calls {
     }
 }
 
-/// Checks the `run` steps: what they call, and whether they give what it takes.
+/// Checks that the operation of each `run` step exists and that the step passes the arguments that it takes.
 pub(super) fn check(
     found: &mut Vec<Finding>,
     draft: &WorkflowDraft,
@@ -231,21 +232,21 @@ pub(super) fn check(
     calls
 }
 
-/// The catalog and the operation that a step names.
+/// The `run` field of a step with its catalog and operation.
 fn named(step: &StepDraft) -> Option<(&RawField, &str, String)> {
     let field = step.field("run")?;
     let (catalog, operation) = words(field.value.text()?)?;
     Some((field, catalog, operation))
 }
 
-/// The catalog and the operation that a text names.
+/// Splits a text into the names of a catalog and an operation.
 pub(super) fn words(text: &str) -> Option<(&str, String)> {
     let (catalog, operation) = text.trim().split_once(char::is_whitespace)?;
     let words: Vec<_> = operation.split_whitespace().collect();
     Some((catalog, words.join(" ")))
 }
 
-/// The finding for a name that means no operation.
+/// The finding for a name that resolves to no operation.
 pub(super) fn missing(
     (node, path): (&Node, &str),
     catalog: &str,
@@ -290,7 +291,7 @@ pub(super) fn missing(
     }
 }
 
-/// Whether a step gives what the operation takes.
+/// Checks the arguments and the body of a step against the parameters of its operation.
 fn arguments(found: &mut Vec<Finding>, step: &StepDraft, run: &RawField, callable: &Callable) {
     if let Some(why) = &callable.uncallable {
         let message = format!("it cannot be called: {why}");
@@ -309,7 +310,7 @@ fn arguments(found: &mut Vec<Finding>, step: &StepDraft, run: &RawField, callabl
                 .suggest("leave it out".to_owned()),
         );
     }
-    // Without a body, what is no argument is a field of it.
+    // Without `body`, arguments that are no parameters become fields of the body.
     let fields = callable.body.as_ref().filter(|_| !has_body);
     let names = callable
         .arguments
@@ -357,7 +358,7 @@ pub(super) fn unknown_argument(path: &str, entry: &Entry, names: &[&str]) -> Fin
     finding.did_you_mean(entry.place, &entry.key, names.iter().copied())
 }
 
-/// As many names as a finding lists.
+/// Joins at most [`NAMES_LISTED_MAX`] names for a finding.
 pub(super) fn first_of(names: &[&str]) -> String {
     names[..names.len().min(NAMES_LISTED_MAX)].join(", ")
 }

@@ -1,5 +1,5 @@
-//! Warnings of what an author hardly means, though it can be run: inputs that nobody reads, and loops that end before they
-//! have gone round.
+//! Warnings about valid workflows that probably have a mistake: inputs that are never read, and loops whose visit limit
+//! stops them after one or two rounds.
 
 use std::collections::BTreeSet;
 
@@ -13,20 +13,20 @@ use super::{
     input,
 };
 
-/// Which inputs a workflow reads.
+/// The inputs that the expressions of a workflow read.
 #[derive(Debug, Default)]
 pub(super) struct Uses {
-    /// Their names.
+    /// The names of the inputs.
     pub(super) inputs: BTreeSet<String>,
-    /// Whether something reads all of them at once.
+    /// Whether an expression reads the inputs as a whole.
     pub(super) all: bool,
 }
 
-/// The kinds of steps whose worker is shown all inputs, whatever its instructions say.
+/// The kinds of steps whose reply shows all inputs to the model.
 const SHOWN_ALL: [&str; 3] = ["agent", "guidance", "tool"];
 
-/// Warns of each input that no expression reads and no step asks for. Where none is read at all, whoever works on the
-/// steps is meant to read them in what it is shown.
+/// Warns of each input that no expression reads and no step asks for. If the expressions read no input at all, steps of
+/// [`SHOWN_ALL`] are assumed to use the inputs that the reply shows.
 pub(super) fn unused_inputs(
     found: &mut Vec<Finding>,
     draft: &WorkflowDraft,
@@ -40,11 +40,11 @@ pub(super) fn unused_inputs(
         let mut bodies = steps.iter().flat_map(StepDraft::bodies);
         bodies.any(|step| kinds.iter().any(|kind| step.field(kind).is_some()))
     };
-    // An activity without `with` works on all of them.
+    // An activity without `with` gets all inputs.
     let mut bodies = steps.iter().flat_map(StepDraft::bodies);
     let takes_all =
         |step: &StepDraft| step.field("activity").is_some() && step.field("with").is_none();
-    // An input that is read where nothing is evaluated has a finding there.
+    // An input in a text that is not evaluated has a finding of its own there.
     let is_misread =
         |one: &Finding| matches!(one.rule, Rule::NotATemplate | Rule::LooksLikeExpression);
     if found.iter().any(is_misread) {
@@ -75,10 +75,10 @@ pub(super) fn unused_inputs(
     }
 }
 
-/// So few entries that a loop has hardly begun.
+/// The highest visit limit that counts as too low for a loop.
 const FEW: u64 = 2;
 
-/// Warns of each step that control comes back to and that may be entered twice at most.
+/// Warns of each step that a loop jumps back to and whose visit limit is [`FEW`] or less.
 pub(super) fn short_loops(
     found: &mut Vec<Finding>,
     draft: &WorkflowDraft,

@@ -1,5 +1,5 @@
-//! Checks the expressions of a manifest: they parse, and what they refer to can exist. A reference to a step that might run
-//! concurrently becomes a dependency on it.
+//! Checks the expressions of a manifest: they must parse, and the values that they refer to must be able to exist. A
+//! reference to a step that might run concurrently adds a dependency on that step.
 
 mod failure;
 mod sure;
@@ -35,12 +35,12 @@ struct Scope<'a> {
     is_beside: bool,
     /// The name of the item, inside a `foreach`.
     alias: Option<&'a str>,
-    /// Whether the value is kept with the execution, as a child's inputs and a final output are.
+    /// Whether the value is stored with the execution, like the inputs of a child or a final output.
     is_kept: bool,
 }
 
 impl<'a> Scope<'a> {
-    /// The names that stand for an item.
+    /// The names that refer to the item of a `foreach`.
     fn names(&self) -> &[&'a str] {
         self.alias.as_slice()
     }
@@ -54,23 +54,23 @@ enum Owner {
     Memory,
     /// The final output, after all steps.
     End,
-    /// The step at this position, which sees its own output in this way.
+    /// The step at this position; [`Own`] says how the expression sees the step's own output.
     Step(usize, Own),
 }
 
-/// How a step's expression sees the step's own output.
+/// How an expression of a step sees the output of that step.
 #[derive(Clone, Copy, PartialEq)]
 enum Own {
-    /// Not at all: it decides whether there will be one.
+    /// Not at all, because the expression decides whether the step runs.
     Never,
-    /// From an earlier visit.
+    /// As the output of the previous visit.
     Before,
-    /// From the latest attempt.
+    /// As the output of the latest attempt.
     Latest,
 }
 
-/// Checks all expressions of the draft with these steps, and adds the dependencies that references imply. Answers which inputs
-/// they read.
+/// Checks all expressions of the draft, and adds the dependencies that references imply to `flow`. Returns the inputs
+/// that the expressions read.
 pub(super) fn check(
     found: &mut Vec<Finding>,
     draft: &WorkflowDraft,
@@ -142,10 +142,10 @@ struct Checker<'f, 'a, 'd> {
     memory: Option<BTreeSet<&'d str>>,
     secrets: Option<&'d BTreeSet<String>>,
     calls: &'d Calls,
-    /// The types that inputs declare.
+    /// The declared types of the inputs.
     types: BTreeMap<&'d str, &'d str>,
     uses: Uses,
-    /// The first reference to an input where none are declared.
+    /// The first reference to an input, if the draft declares no inputs.
     undeclared: Option<Finding>,
 }
 
@@ -214,13 +214,13 @@ impl Checker<'_, '_, '_> {
         }
     }
 
-    /// The path that begins with a name that stands for nothing by itself: that of an input, of what memory holds, or of
-    /// a step, where exactly one of them has the name.
+    /// A full path for a bare name, if exactly one input, memory key or step has that name: `topic` becomes
+    /// `inputs.topic`.
     fn rooted(&mut self, site: &Site<'_>, fault: &ExpressionFault) -> Option<String> {
         if fault.kind != FaultKind::UnknownName {
             return None;
         }
-        // An input may be meant.
+        // The name may be meant as any input, so none counts as unused.
         self.uses.all = true;
         let name = site.text.get(fault.offset..fault.offset + fault.length)?;
         let is_step = self.flow.position(name).is_some();
@@ -228,7 +228,7 @@ impl Checker<'_, '_, '_> {
             .inputs
             .as_ref()
             .is_some_and(|known| known.contains(&name));
-        // Memory has the output of each step under the step's id, too.
+        // Memory also has the output of each step under the step's id.
         let is_kept = self
             .memory
             .as_ref()
@@ -245,7 +245,7 @@ impl Checker<'_, '_, '_> {
             .then(|| format!("{}.{name}", root.word()))
     }
 
-    /// A warning for each part of a text that looks like an expression, and would be passed on as it is.
+    /// Adds a warning for each part of a text that looks like an expression in another syntax and is not evaluated.
     fn literal(&mut self, site: &Site<'_>, scope: Scope<'_>) {
         if site.is_condition {
             return;
@@ -281,13 +281,13 @@ impl Checker<'_, '_, '_> {
         }
     }
 
-    /// The path that a name alone means: that of an input, or of what a step brings.
+    /// The path that a bare name means: `inputs.NAME` if there is such an input.
     fn named(&self, name: &str) -> Option<String> {
         let is_input = self.inputs.as_ref()?.contains(&name);
         is_input.then(|| format!("inputs.{name}"))
     }
 
-    /// Whether the first name of a path exists in the scope.
+    /// Whether the first segment of the path exists in the scope.
     fn is_there(&self, scope: Scope<'_>, reference: &Reference) -> bool {
         let Some(name) = first(reference) else {
             return scope.alias.is_some();
@@ -387,7 +387,7 @@ impl Checker<'_, '_, '_> {
         if known.contains(&&*name) {
             return;
         }
-        // One of them is meant.
+        // A misspelled input may be meant as any of them, so none counts as unused.
         self.uses.all = true;
         let message = format!("no input is called `{name}`");
         let finding = site.about(Rule::UnknownReference, reference, message);
@@ -396,7 +396,7 @@ impl Checker<'_, '_, '_> {
     }
 
     fn remembered(&mut self, site: &Site<'_>, reference: &Reference) {
-        // Memory holds all inputs under this name.
+        // The memory key `__workflow_input__` holds all inputs.
         self.uses.all |= first(reference).is_none_or(|name| name == "__workflow_input__");
         let (Some(name), Some(known)) = (first(reference), &self.memory) else {
             return;
@@ -444,14 +444,14 @@ impl Checker<'_, '_, '_> {
                 self.found
                     .push(site.about(Rule::ReferenceTooEarly, reference, message));
             }
-            // Whoever handles a failure comes after it anyway.
+            // A handler of a failure runs after the failed step anyway, so no dependency is added.
             Owner::Step(position, _)
                 if reference.is_error() && self.flow.handles(position, first) => {}
             Owner::Step(position, own) => self.precede(site, reference, (first, position), own),
         }
     }
 
-    /// Ensures that the step at `first` is done before the one at `position`, which refers to its output.
+    /// Ensures that the step at `first` runs before the step at `position`, which refers to its output.
     fn precede(
         &mut self,
         site: &Site<'_>,
@@ -483,7 +483,8 @@ impl Checker<'_, '_, '_> {
         self.found.push(finding);
     }
 
-    /// In a loop a step finds none of what came after it in the round before: the jump back resets that too. Memory stays.
+    /// The finding for an output that a loop resets: a jump back to a step also resets the steps after it, and their
+    /// outputs. Memory is kept.
     fn forgotten(
         &self,
         site: &Site<'_>,
@@ -519,21 +520,21 @@ impl Checker<'_, '_, '_> {
     }
 }
 
-/// How many inputs that are not declared the finding about them lists.
+/// The most undeclared inputs that a finding lists.
 const UNDECLARED_LISTED_MAX: usize = 12;
 
-/// Whether the step runs after a failure alone.
+/// Whether the step runs only after a failure (`run_when: failed`).
 fn is_handler(step: &StepDraft) -> bool {
     step.value("run_when").and_then(Node::text) == Some("failed")
 }
 
-/// Whether an item that this step does may have no output although the `foreach` goes on.
+/// Whether an item of this `foreach` body may end without an output while the `foreach` continues.
 fn is_passed(step: &StepDraft) -> bool {
     let passes = step.value("on_error").and_then(Node::text) == Some("continue");
     passes || step.read("optional") == Some(true) || is_conditional(step)
 }
 
-/// The key in memory for the output of a step: the last name of the path.
+/// A memory key for the output that the reference reads: the last name of its path.
 fn kept_as(reference: &Reference) -> String {
     let last = reference
         .path
@@ -550,12 +551,12 @@ fn kept_as(reference: &Reference) -> String {
     letters.collect()
 }
 
-/// The first name of a path.
+/// The first segment of a path, as a name.
 fn first(reference: &Reference) -> Option<Cow<'_, str>> {
     reference.path.first().map(Segment::key)
 }
 
-/// The references in a text as far as it parses, and its faults.
+/// The references in a text, as far as it parses, and its faults.
 fn references(site: &Site<'_>, names: &[&str]) -> (Vec<Reference>, Vec<ExpressionFault>) {
     if site.is_condition {
         Expression::survey_condition(site.text, names)

@@ -1,4 +1,4 @@
-//! Faults in the text of an expression as findings.
+//! Turns syntax faults of expressions into findings.
 
 use super::super::{
     expression::{ExpressionFault, FaultKind},
@@ -6,7 +6,7 @@ use super::super::{
 };
 use super::site::Site;
 
-/// The finding for a fault in a text. `meant` is what the author meant by the faulty name, where that is known.
+/// The finding for a fault in a text. `meant` is the path that the author probably meant, if known.
 pub(super) fn finding(site: &Site<'_>, fault: &ExpressionFault, meant: Option<String>) -> Finding {
     let rule = match fault.kind {
         FaultKind::UnknownName => Rule::UnknownReference,
@@ -46,7 +46,7 @@ pub(super) fn finding(site: &Site<'_>, fault: &ExpressionFault, meant: Option<St
     }
 }
 
-/// The bytes of the whole template around a name that nobody knows, and how its signs are written as they are.
+/// The byte range of the template around an unknown name, and the expression that yields that template as literal text.
 fn literal(site: &Site<'_>, fault: &ExpressionFault) -> Option<((usize, usize), String)> {
     let is_meant = fault
         .suggestion

@@ -1,5 +1,5 @@
-//! Checks control flow: jumps (`next`, arms of branches, `on_error`) lead to steps, arms stay apart, and every step is
-//! reachable.
+//! Checks control flow: jump targets (`next`, branch arms, `on_error`) exist, arms do not fall through into each other,
+//! and every step is reachable.
 
 mod ways;
 
@@ -119,8 +119,9 @@ impl<'a> Flow<'a> {
         false
     }
 
-    /// Makes `then` depend on `first`, whose output it refers to. Where it cannot, the answer is whether control may lead back
-    /// to `then`. A list may refer to one output thousands of times.
+    /// Makes `then` depend on `first`, whose output it refers to. Returns `None` if the dependency exists or was added,
+    /// else whether control may return to `then` after `first`. The answer is cached, because a list may refer to one
+    /// output thousands of times.
     pub(super) fn put_before(&mut self, first: usize, then: usize, has_room: bool) -> Option<bool> {
         if let Some(order) = self.orders.get(&(first, then)) {
             return *order;
@@ -136,7 +137,7 @@ impl<'a> Flow<'a> {
         order
     }
 
-    /// The steps that may have been done before the step is entered first.
+    /// The steps that may have run when the step is entered for the first time.
     pub(super) fn earlier(&self, position: usize) -> BTreeSet<usize> {
         let mut after = self.jumps.clone();
         let mut before = vec![Vec::new(); self.steps.len()];
@@ -151,7 +152,7 @@ impl<'a> Flow<'a> {
             }
         }
         let begins = (0..self.steps.len()).filter(|at| self.before[*at].is_empty());
-        // What only the step itself leads to comes after it, also where a loop leads back.
+        // Steps that are reachable only through this step run after it, even if a loop leads back.
         after[position].clear();
         let reached_first = reached(begins.collect(), |at| after[at].clone());
         let mut earlier = reached(before[position].clone(), |at| before[at].clone());
@@ -159,7 +160,7 @@ impl<'a> Flow<'a> {
         earlier
     }
 
-    /// The step below, if control always falls through to it.
+    /// The next step of the list, if control always continues with it.
     pub(super) fn below(&self, position: usize) -> Option<&'a StepDraft> {
         let step = self.steps.get(position + 1)?;
         (self.above(position + 1) == Some(position) && !ends(&self.steps[position])).then_some(step)
@@ -175,7 +176,7 @@ impl<'a> Flow<'a> {
         self.before[then].sort_by_key(|before| before.position);
     }
 
-    /// The steps that depend on the step, and whether only the list implies that.
+    /// The steps that depend on the step, and whether the dependency is only implied by the order of the list.
     fn after(&self, position: usize) -> impl Iterator<Item = (usize, bool)> {
         let waiting = self.before.iter().enumerate();
         waiting.filter_map(move |(at, before)| {
@@ -225,7 +226,8 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// The other arm that follows `start` only because it stands below, and the step above it.
+    /// The other arm that control falls through into from `start` because of the order of the list, and the step before
+    /// it.
     fn runs_into(&self, start: usize, arms: &BTreeSet<usize>) -> Option<(usize, usize)> {
         let after = |at: usize| {
             let goes_on = !ends(&self.steps[at]);
@@ -243,7 +245,7 @@ impl<'a> Flow<'a> {
     }
 
     fn unreachable(&self, found: &mut Vec<Finding>) {
-        // A step that states its dependencies is reached when they are done.
+        // A step that declares its dependencies is reachable through them.
         let own = |at: &usize| self.above(*at).is_none();
         let own = (0..self.steps.len()).filter(own).collect();
         let reached = reached(own, |at| {
@@ -251,7 +253,7 @@ impl<'a> Flow<'a> {
             below.into_iter().chain(self.jumps[at].clone()).collect()
         });
         for (at, step) in self.steps.iter().enumerate() {
-            // There is no finding about what follows an unreachable step: it has the same remedy.
+            // Only the first unreachable step of a chain is reported: the same correction fixes the rest.
             let is_first = |above: &usize| !reached.contains(&at) && reached.contains(above);
             let Some(above) = self.above(at).filter(is_first) else {
                 continue;
@@ -267,7 +269,7 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// The step above, if it is the only dependency and the list alone implies it.
+    /// The previous step of the list, if it is the only dependency and is implied by the order of the list.
     fn above(&self, position: usize) -> Option<usize> {
         match self.before[position].as_slice() {
             [before] if before.implied => Some(before.position),
@@ -282,7 +284,7 @@ impl<'a> Flow<'a> {
     }
 }
 
-/// The steps that `open` leads to, itself included, where `next` says what follows a step.
+/// All positions that are reachable from `open`, including those; `next` returns the successors of a step.
 fn reached(mut open: Vec<usize>, next: impl Fn(usize) -> Vec<usize>) -> BTreeSet<usize> {
     let mut reached = BTreeSet::new();
     while let Some(at) = open.pop() {
@@ -324,7 +326,7 @@ fn arms(branch: &RawField) -> Vec<Jump<'_>> {
     .collect()
 }
 
-/// The finding for a jump to no step. An ill-formed id has a finding already.
+/// The finding for a jump to a step that does not exist. A malformed id has its own finding.
 fn nowhere(jump: &Jump<'_>, ids: &BTreeMap<&str, usize>, has_room: bool) -> Option<Finding> {
     if jump.words.contains(&jump.to) || super::super::id::StepId::parse(jump.to).is_err() {
         return None;
@@ -338,7 +340,7 @@ fn nowhere(jump: &Jump<'_>, ids: &BTreeMap<&str, usize>, has_room: bool) -> Opti
     Some(meant(finding, &jump.path, jump.place, jump.to, known))
 }
 
-/// The finding for a jump between the steps and those of `on_failure`.
+/// The finding for a jump between regular steps and `on_failure` steps.
 fn across(jump: &Jump<'_>) -> Finding {
     let message = format!(
         "control cannot go to `{}`: steps of `on_failure` run once the execution is failing, and lead to no others",
@@ -347,7 +349,7 @@ fn across(jump: &Jump<'_>) -> Finding {
     Finding::new(Rule::UnknownStep, &jump.path, jump.place, message)
 }
 
-/// Whether control never falls through to the step below.
+/// Whether control never continues with the next step of the list.
 fn ends(step: &StepDraft) -> bool {
     let branch = step.field("branch").and_then(|field| field.value.items());
     let always = branch.is_some_and(|arms| arms.iter().any(|arm| arm.get("if").is_none()));
@@ -355,7 +357,7 @@ fn ends(step: &StepDraft) -> bool {
     !is_conditional(step) && (leads || always)
 }
 
-/// Whether the step may be skipped by a condition of its own.
+/// Whether the step has a condition, and so may be skipped.
 pub(super) fn is_conditional(step: &StepDraft) -> bool {
     ["if", "when"].iter().any(|key| step.field(key).is_some())
 }

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::limits;
 
-/// The rules of `validate` that are about values of some types only.
+/// The rules of `validate` that apply only to some types.
 const ABOUT: [(&str, &str); 5] = [
     ("pattern", "texts"),
     ("min_length", "texts"),
@@ -46,11 +46,11 @@ pub(super) fn inputs(
     inputs.map(Inputs::from)
 }
 
-/// A declared input with its place in the file.
+/// A declared input with its position in the file.
 struct Declared<'a> {
     node: &'a Node,
     path: &'a str,
-    /// The fields without findings.
+    /// The fields without findings, as JSON.
     sound: Map<String, Value>,
     input: Input,
 }
@@ -94,7 +94,7 @@ impl<'a> Declared<'a> {
         Some(Finding::new(rule, path, node.place, message))
     }
 
-    /// Bounds that no value can keep.
+    /// Adds a finding for each pair of bounds that no value can satisfy.
     fn orders(&self, found: &mut Vec<Finding>) {
         let Validate {
             min_length,
@@ -116,7 +116,7 @@ impl<'a> Declared<'a> {
         }
     }
 
-    /// Rules of `validate` that contradict the rest of the input.
+    /// Adds a finding for each rule of `validate` that contradicts the rest of the input.
     fn contradictions(&self, found: &mut Vec<Finding>) {
         let rules = self.sound.get("validate").and_then(Value::as_object);
         let Some(rules) = rules else { return };
@@ -161,7 +161,7 @@ impl<'a> Declared<'a> {
     }
 }
 
-/// The fields of a mapping that have no finding, so that rules between them are checked although others are broken.
+/// The fields of a mapping that have no findings. Rules between them are checked even if other fields are broken.
 fn sound(findings: &[Finding], node: &Node, path: &str, record: &Record) -> Map<String, Value> {
     let is_below = |finding: &Finding, path: &str| {
         let rest = finding.path.strip_prefix(path);
@@ -185,7 +185,8 @@ fn sound(findings: &[Finding], node: &Node, path: &str, record: &Record) -> Map<
     sound.collect()
 }
 
-/// Reads the input from its fields: a value stands in both `enum` and `validate.enum`, where they say anything.
+/// Builds the input from its fields. If both `enum` and `validate.enum` are given, the allowed values are their
+/// intersection.
 fn read(key: &str, mut said: Map<String, Value>) -> Option<Input> {
     let inner = said.get("validate").and_then(|rules| rules.get("enum"));
     let lists =

@@ -1,5 +1,5 @@
-//! Makes the definition of a step from its fields, which the shape check has seen. Where a value is missing or wrong there
-//! is a finding already, and no step comes of it.
+//! Builds the definition of a step from its fields after the shape check. A missing or invalid value already has a
+//! finding, so no step is built then.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::super::{
 };
 use crate::{error::failure_named, limits};
 
-/// The kind that `draft` says with `key`, where that is not an agent's.
+/// The kind that `draft` declares under `key`, for all kinds but `agent`.
 pub(super) fn kind(draft: &StepDraft, key: &str, each: Option<Step>) -> Option<StepKind> {
     let node = draft.value(key)?;
     let idempotent = || draft.read::<bool>("idempotent");
@@ -67,7 +67,7 @@ fn arm(node: &Node) -> Option<Arm> {
     })
 }
 
-/// What a step offers, in the order of writing.
+/// The branches that a step offers, in authoring order.
 fn branches(node: &Node) -> Vec<Branch> {
     let entries = node.entries().unwrap_or_default().iter();
     let branches = entries.filter_map(|entry| {
@@ -81,7 +81,7 @@ fn branches(node: &Node) -> Vec<Branch> {
     branches.collect()
 }
 
-/// The step with what the fields around its kind say.
+/// The step with the values of the fields that are common to all kinds.
 pub(super) fn fields(step: Step, draft: &StepDraft) -> Step {
     let value = |key| draft.value(key);
     let retry = |node| retry(node, step.kind.is_of_model());
@@ -113,14 +113,14 @@ fn join(node: &Node) -> Option<Join> {
 }
 
 fn retry(node: &Node, is_of_model: bool) -> Retry {
-    // A model that says nothing of pauses is asked again at once.
+    // Default backoff: none for a model, which is asked again at once.
     let usual = if is_of_model {
         Duration::ZERO
     } else {
         limits::RETRY_BACKOFF_DEFAULT
     };
     let backoff = node.read("backoff").unwrap_or(Span::of(usual));
-    // Who asks for a long pause and names no longest one does not ask for a shorter one.
+    // The default upper limit is never below the declared backoff.
     let max_backoff = || Span::of(limits::RETRY_BACKOFF_MAX_DEFAULT).max(backoff);
     Retry {
         max_attempts: node
@@ -138,7 +138,7 @@ fn retry(node: &Node, is_of_model: bool) -> Retry {
     }
 }
 
-/// The names of failures, each as it is meant.
+/// The failure names in `retry.on`, normalised.
 fn failures(named: &[Node]) -> Vec<String> {
     let written = named.iter().filter_map(Node::written);
     written

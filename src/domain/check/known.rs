@@ -1,4 +1,4 @@
-//! Names outside of a file that its steps may use: agents, activities, secrets.
+//! Names that are defined outside of the checked file: agents, activities, operations and secrets.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,7 +7,7 @@ use std::{
 
 use super::Commands;
 
-/// What is known of an agent that a step may name.
+/// The state of an agent's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Agent {
     /// Its file has no findings.
@@ -19,7 +19,8 @@ pub enum Agent {
 /// The agents that steps may name.
 pub type Agents = BTreeMap<String, Agent>;
 
-/// What the server offers to steps. A step that names anything else would fail when it is entered, so that is a finding.
+/// The capabilities of the server that steps may use. A step that names any other would fail at run time, so that is a
+/// finding.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Abilities {
     /// The names of its activities.
@@ -30,7 +31,7 @@ pub struct Abilities {
     pub operations: Option<Operations>,
 }
 
-/// The operations of the catalogs that there were at one moment.
+/// The catalogs as of one moment. Two snapshots are equal if they have the same version.
 #[derive(Clone, Debug)]
 pub struct Operations {
     version: u64,
@@ -38,7 +39,7 @@ pub struct Operations {
 }
 
 impl Operations {
-    /// Those that there are now.
+    /// A snapshot of the current catalogs.
     pub fn now(commands: Arc<dyn Commands>) -> Self {
         let version = commands.version();
         Self { version, commands }
@@ -65,6 +66,6 @@ impl Abilities {
 pub struct Known<'a> {
     /// The agents.
     pub agents: &'a Agents,
-    /// What the server does itself.
+    /// The capabilities of the server.
     pub abilities: &'a Abilities,
 }

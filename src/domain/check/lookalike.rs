@@ -1,5 +1,5 @@
-//! Texts that look like expressions to their author and are none: `{{ inputs.topic }}`, `${inputs.topic}`, or an expression
-//! without anything around it that is all there is.
+//! Finds texts that resemble expressions and are none: `{{ inputs.topic }}`, `${inputs.topic}`, or a bare expression
+//! that is the whole text.
 
 use super::super::{
     draft::StepDraft,
@@ -9,27 +9,27 @@ use super::super::{
 };
 use super::site::Site;
 
-/// A part of a text that is an expression in the signs of another language, or in none.
+/// A part of a text that is an expression in the delimiters of another language, or without delimiters.
 pub(super) struct Lookalike {
     pub(super) start: usize,
     pub(super) end: usize,
     /// The text between the delimiters, with known names of other systems translated.
     pub(super) inner: String,
-    /// The paths in it; none where it is no expression of ours.
+    /// The references in it; empty if it does not parse as an expression.
     pub(super) references: Vec<Reference>,
 }
 
-/// How other languages put an expression into a text: how it opens and closes.
+/// The opening and closing delimiters of other template languages.
 const SIGNS: [(&str, &str); 4] = [("={{", "}}"), ("{{", "}}"), ("$(", ")"), ("${", "}")];
 
-/// How far the end of such an expression is looked for: a text may open thousands of braces and close none.
+/// How far the closing delimiter is searched, in bytes. A text may open thousands of braces and close none.
 const EXPRESSION_ALIKE_BYTES_MAX: usize = 1000;
 
-/// Every part of `text` that could be an expression; `names` stand for an item.
+/// All parts of `text` that resemble expressions. `names` refer to the item of a `foreach`.
 pub(super) fn parts(text: &str, names: &[&str]) -> Vec<Lookalike> {
     let trimmed = text.trim();
     let start = text.len() - text.trim_start().len();
-    // A cheap look first: most texts are prose.
+    // Most texts are prose: skip the parser unless the text has a dot or a bracket.
     if trimmed.contains(['.', '['])
         && let Some(whole) = alike(trimmed, (start, start + trimmed.len()), names)
     {
@@ -53,7 +53,7 @@ pub(super) fn parts(text: &str, names: &[&str]) -> Vec<Lookalike> {
     found
 }
 
-/// The finding for a condition with parts in the braces of another language.
+/// The finding for a condition that uses the delimiters of another language.
 pub(super) fn braced_condition(site: &Site<'_>, names: &[&str]) -> Option<Finding> {
     if !site.is_condition || !site.text.contains("{{") || is_template(site.text) {
         return None;
@@ -68,7 +68,7 @@ pub(super) fn braced_condition(site: &Site<'_>, names: &[&str]) -> Option<Findin
     Some(finding.suggest(hint))
 }
 
-/// A warning of an expression in the description of a step: that is shown as it is.
+/// A warning for an expression in the description of a step, where it is not evaluated.
 pub(super) fn described(step: &StepDraft) -> Option<Finding> {
     let field = step.field("description")?;
     if !is_template(field.value.text()?) {
@@ -85,7 +85,7 @@ pub(super) fn described(step: &StepDraft) -> Option<Finding> {
     })
 }
 
-/// The part that opens at the byte `open`, if it is between these signs.
+/// The part that starts at byte `at` with these delimiters, if any.
 fn signed(text: &str, at: usize, (open, close): (&str, &str), names: &[&str]) -> Option<Lookalike> {
     let inside = at + open.len();
     if !text[at..].starts_with(open) {
@@ -107,7 +107,7 @@ fn signed(text: &str, at: usize, (open, close): (&str, &str), names: &[&str]) ->
     })
 }
 
-/// The part of a text that says `inner`, if that is an expression with a path in it.
+/// The part with the text `inner`, if that parses as an expression that contains at least one reference.
 fn alike(inner: &str, (start, end): (usize, usize), names: &[&str]) -> Option<Lookalike> {
     if inner.contains("${{") || inner.contains('\n') {
         return None;
@@ -125,7 +125,7 @@ fn alike(inner: &str, (start, end): (usize, usize), names: &[&str]) -> Option<Lo
     })
 }
 
-/// What paths of Argo and n8n begin with and have in them, and what ours have there.
+/// Path fragments of Argo and n8n, with the equivalents of midex.
 const WORDS: [(&str, &str); 10] = [
     ("workflow.parameters.", "inputs."),
     ("inputs.parameters.", "inputs."),
@@ -139,7 +139,7 @@ const WORDS: [(&str, &str); 10] = [
     (".outputs.parameters.", "."),
 ];
 
-/// A path of another system as one of ours.
+/// Translates a path of another system.
 fn in_our_words(path: &str) -> String {
     WORDS.iter().fold(path.to_owned(), |path, (theirs, ours)| {
         let is_there = path.starts_with(theirs)

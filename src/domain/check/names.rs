@@ -1,4 +1,4 @@
-//! Names that expressions use and no file declares: keys of memory, fields of `run`, and fields of outputs.
+//! The valid names in expressions, by root: keys of memory, fields of `run`, and fields of outputs.
 
 use std::collections::BTreeSet;
 
@@ -8,16 +8,16 @@ use super::super::{
     node::{Content, Node},
 };
 
-/// The key under which memory holds all inputs.
+/// The memory key that holds all inputs.
 const WORKFLOW_INPUT: &str = "__workflow_input__";
 
-/// An unknown name, and the known ones in its place.
+/// An unknown name, with the names that are valid in its place.
 pub(super) struct Unknown<'a> {
     pub(super) name: String,
     pub(super) known: Vec<&'a str>,
 }
 
-/// The keys that memory may have; `None` if a `set` cannot be read.
+/// The keys that memory may have; `None` if a `set` does not parse.
 pub(super) fn memory<'a>(
     draft: &'a WorkflowDraft,
     steps: &'a [StepDraft],
@@ -30,7 +30,7 @@ pub(super) fn memory<'a>(
         let entries = field.value.entries()?.iter();
         names.extend(entries.map(|entry| entry.key.as_str()));
     }
-    // The output of a step lies in memory under its id too.
+    // Memory also holds the output of each step under the step's id.
     names.extend(
         steps
             .iter()
@@ -39,7 +39,7 @@ pub(super) fn memory<'a>(
     Some(names)
 }
 
-/// The unknown name in a path below `run`, if any.
+/// The first unknown name in a path below `run`, if any.
 pub(super) fn run<'a>(
     path: &[Segment],
     is_beside: bool,
@@ -75,17 +75,17 @@ fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Unknown<'a> 
     }
 }
 
-/// What the schema of a value says about a path into it.
+/// The result of following a path through a schema.
 pub(super) enum Leads<'a> {
     /// The path is possible.
     Somewhere,
     /// The schema excludes this name.
     Nowhere(Unknown<'a>),
-    /// The field may be left out. Where it is not declared at all, those that are may be meant.
+    /// A field on the path is optional. If it is not declared, the declared names are candidates for a suggestion.
     Perhaps(Unknown<'a>),
 }
 
-/// The keywords that are not evaluated here: with one of them any path is possible.
+/// Keywords that are not evaluated here. A schema with one of them allows any path.
 const OTHERWISE: &[&str] = &[
     "allOf",
     "anyOf",
@@ -98,7 +98,7 @@ const OTHERWISE: &[&str] = &[
     "dependentSchemas",
 ];
 
-/// Follows `path` through `schema` as far as that says anything.
+/// Follows `path` through `schema` as far as the schema restricts it.
 pub(super) fn lead<'a>(schema: &'a Node, path: &[Segment]) -> Leads<'a> {
     let (mut schema, mut perhaps) = (schema, None);
     for segment in path {
@@ -108,7 +108,7 @@ pub(super) fn lead<'a>(schema: &'a Node, path: &[Segment]) -> Leads<'a> {
             break;
         }
         match schema.get("type").and_then(Node::text) {
-            // An index into a text is a letter.
+            // Indexing a string yields a character.
             Some("string") if matches!(segment, Segment::Index(_)) => break,
             Some("string" | "number" | "integer" | "boolean" | "null") => {
                 return nowhere(&key, None);

@@ -1,4 +1,4 @@
-//! The dependencies of each step: those that it states, or the step above where it states none.
+//! Determines the dependencies of each step: the declared ones, or the previous step of the list.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,18 +10,18 @@ use super::super::{
 };
 use crate::limits;
 
-/// A dependency of a step on another.
+/// A dependency of a step on another step.
 #[derive(Clone, Copy)]
 pub(super) struct Before<'a> {
     /// The position of the step that must be done first.
     pub(super) position: usize,
-    /// Whether it follows from the order of the list alone.
+    /// Whether the dependency is implied by the order of the list.
     pub(super) implied: bool,
-    /// Where the file states it.
+    /// The place of the declaration, if the dependency is declared.
     pub(super) stated: Option<&'a At<String>>,
 }
 
-/// The dependencies of each step, with a finding for each dependency that cannot be met.
+/// The dependencies of each step, with a finding for each dependency that cannot be satisfied.
 pub(super) fn dependencies<'a>(
     found: &mut Vec<Finding>,
     steps: &'a [StepDraft],
@@ -44,7 +44,7 @@ fn edges<'a>(found: &mut Vec<Finding>, steps: &'a [StepDraft], form: Form) -> Ve
             positions.entry(id).or_insert(position);
         }
     }
-    // In front matter one `dependsOn` makes a graph of the whole list, as its files mean it.
+    // In front matter, a single `dependsOn` turns off the implied order for the whole list.
     let list_is_order =
         form == Form::Manifest || steps.iter().all(|step| step.depends_on.is_none());
     let of = |(position, step): (usize, &'a StepDraft)| match &step.depends_on {
@@ -61,7 +61,7 @@ fn edges<'a>(found: &mut Vec<Finding>, steps: &'a [StepDraft], form: Form) -> Ve
     edges
 }
 
-/// The first step of `on_failure` waits for whatever nothing else waits for.
+/// Makes the first `on_failure` step depend on all regular steps without dependents.
 fn after_all(steps: &[StepDraft], edges: &mut [Vec<Before<'_>>]) {
     let Some(first) = steps.iter().position(|step| step.is_provision) else {
         return;
@@ -77,7 +77,7 @@ fn after_all(steps: &[StepDraft], edges: &mut [Vec<Before<'_>>]) {
             stated: None,
         })
         .collect();
-    // Those that state nothing follow each other.
+    // `on_failure` steps without declared dependencies follow each other in order.
     for at in (first..steps.len()).filter(is_first) {
         if at == first || steps[at].depends_on.is_some() {
             edges[at].clone_from(&leaves);
@@ -124,7 +124,8 @@ fn stated<'a>(
     edges
 }
 
-/// The finding for a dependency on no step, with the step beside the one at this position that may be meant.
+/// The finding for a dependency on a step that does not exist. `meant` allows a suggestion: the position of the
+/// dependent step, and all ids.
 fn unknown(at: &At<String>, meant: Option<(usize, &BTreeMap<&str, usize>)>) -> Finding {
     let message = format!("no step has the id `{}`", at.value);
     let finding = at.finding(Rule::UnknownDependency, message);
@@ -135,7 +136,7 @@ fn unknown(at: &At<String>, meant: Option<(usize, &BTreeMap<&str, usize>)>) -> F
     finding.did_you_mean(at.place, &at.value, others.map(|(id, _)| *id))
 }
 
-/// One finding for each way back that closes a cycle.
+/// Adds one finding for each back edge of a depth-first search, which closes a cycle.
 fn cycles(found: &mut Vec<Finding>, steps: &[StepDraft], form: Form, edges: &[Vec<Before<'_>>]) {
     #[derive(Clone, Copy, PartialEq)]
     enum Seen {
@@ -174,8 +175,8 @@ fn cycles(found: &mut Vec<Finding>, steps: &[StepDraft], form: Form, edges: &[Ve
     }
 }
 
-/// The finding for a cycle, given as positions with the number of edges followed: the last of those
-/// leads to the next position.
+/// The finding for a cycle. `path` has positions with the number of edges followed: the last of those leads to the next
+/// position.
 fn cycle(
     steps: &[StepDraft],
     form: Form,
@@ -189,7 +190,7 @@ fn cycle(
         path.iter()
             .map(|(at, followed)| (*at, edges[*at][followed - 1]))
     };
-    // The way back is what closed it; if that is not written anywhere, one that is.
+    // Reported at the last declared dependency of the cycle, or at its first step if all are implied.
     let (at, place): (String, Place) = taken()
         .filter_map(|(_, edge)| edge.stated)
         .next_back()
@@ -211,8 +212,8 @@ fn cycle(
     Finding::new(Rule::CyclicDependency, at, place, message).suggest(implied)
 }
 
-/// `allowParallel: false` asks that nothing runs beside the phase. The order alone must see to that:
-/// nothing holds a ready phase back.
+/// Checks `allowParallel: false`, which demands that no other phase runs at the same time. The dependencies alone must
+/// guarantee that, since nothing delays a ready phase.
 fn apart(found: &mut Vec<Finding>, steps: &[StepDraft], form: Form, edges: &[Vec<Before<'_>>]) {
     let mut before = vec![Vec::new(); steps.len()];
     let mut after = vec![Vec::new(); steps.len()];

@@ -1,4 +1,5 @@
-//! Quotes around an expression: `"'${{ inputs.count }}'"` is the text `'3'` with its quotes, where 3 was meant.
+//! Warns of quotes around an expression: `"'${{ inputs.count }}'"` yields the text `'3'` with its quotes instead of the
+//! number 3.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use super::super::{
 };
 use super::site::Site;
 
-/// The types that inputs declare.
+/// The declared types of the inputs.
 pub(super) fn types(draft: &WorkflowDraft) -> BTreeMap<&str, &str> {
     let inputs = draft
         .field("inputs")
@@ -23,8 +24,8 @@ pub(super) fn types(draft: &WorkflowDraft) -> BTreeMap<&str, &str> {
     typed.collect()
 }
 
-/// The warning for a value that is nothing but an expression between quotes, where the expression is an input of a type that
-/// the quotes take away.
+/// The warning for a value that is a single quoted expression which reads an input of a type other than string. The
+/// quotes turn the value into a text.
 pub(super) fn finding(site: &Site<'_>, types: &BTreeMap<&str, &str>) -> Option<Finding> {
     let text = site.text.trim();
     let inner = ['\'', '"', '`'].iter().find_map(|quote| {

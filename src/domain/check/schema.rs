@@ -1,4 +1,4 @@
-//! The schemas of outputs, and the examples beside them.
+//! Checks the output schemas of steps, and the examples next to them.
 
 use super::super::{
     draft::{RawField, StepDraft},
@@ -8,7 +8,7 @@ use super::super::{
 };
 use crate::limits;
 
-/// Checks the `result` of each step, and its example. All regular expressions together are taken from the quota.
+/// Checks the `result` of each step and its example. The regular expressions of all steps share one quota.
 pub(super) fn check(found: &mut Vec<Finding>, steps: &[StepDraft], quota: &mut Quota) {
     for step in steps.iter().flat_map(StepDraft::bodies) {
         result(found, step, quota);
@@ -26,7 +26,7 @@ fn result(found: &mut Vec<Finding>, draft: &StepDraft, quota: &mut Quota) {
     }
 }
 
-/// The rule of a kind of fault.
+/// The rule for a kind of schema fault.
 pub(super) fn rule(kind: FaultKind) -> Rule {
     match kind {
         FaultKind::Invalid => Rule::InvalidSchema,
@@ -63,7 +63,7 @@ fn finding(fault: &Fault, field: &RawField) -> Finding {
     }
 }
 
-/// Writes what makes a schema of properties around them, where each is the name of a type and so stands on one line.
+/// Wraps bare properties into an object schema, if each property is just a type name.
 fn wrapped(finding: Finding, node: &Node) -> Finding {
     let entries = node.entries().unwrap_or_default();
     let is_plain = |entry: &Entry| matches!(entry.value.content, Content::Text(_));
@@ -74,7 +74,7 @@ fn wrapped(finding: Finding, node: &Node) -> Finding {
         return finding;
     }
     let indent = " ".repeat(first.place.column.saturating_sub(1));
-    // A block begins with its first key, a mapping in braces before it.
+    // A block mapping starts at its first key, a flow mapping at its brace.
     let is_block = node.place.start == first.place.start;
     let mut finding = finding;
     for entry in entries {
@@ -101,8 +101,8 @@ fn wrapped(finding: Finding, node: &Node) -> Finding {
     finding
 }
 
-/// An example that the schema refuses would teach the model to fail. What it may cost to find that out grows with what is
-/// written, as reading it does.
+/// Validates the example, because an example that violates the schema would teach the model to fail. The step limit
+/// grows with the size of both values, as the cost of parsing them does.
 fn mismatches(schema: &Schema, field: &RawField, example: &RawField) -> Vec<Finding> {
     let values = field.value.size() + example.value.size();
     let steps = limits::SCHEMA_STEPS_EXAMPLE + limits::SCHEMA_STEPS_PER_VALUE * values as u64;

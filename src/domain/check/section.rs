@@ -1,4 +1,4 @@
-//! The sections of a Markdown manifest: each gives one step its instructions.
+//! The sections of a Markdown manifest, each of which holds the instructions of one step.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -9,7 +9,7 @@ use super::super::{
     node::{Content, Node},
 };
 
-/// The steps with the instructions that sections give them.
+/// Returns the steps with the instructions from their sections.
 pub(super) fn with_instructions<'a>(
     found: &mut Vec<Finding>,
     steps: &'a [StepDraft],
@@ -20,7 +20,7 @@ pub(super) fn with_instructions<'a>(
     let mut given: BTreeMap<&str, usize> = BTreeMap::new();
     let ids = steps.iter().enumerate().rev();
     let ids = ids.filter_map(|(position, step)| Some((step.id.clone()?.value, position)));
-    // Of two steps with one id the first has the section.
+    // Of two steps with the same id the first one gets the section.
     let ids: BTreeMap<String, usize> = ids.collect();
     let known = ids.keys().map(|id| (id.to_lowercase(), id.as_str()));
     let known: BTreeMap<_, _> = known.collect();
@@ -61,8 +61,8 @@ pub(super) fn with_instructions<'a>(
     steps
 }
 
-/// The finding for a heading that begins with `step`, or is the id of a step, but is no `## step: ID`: the text below it would
-/// be lost. Inside a section, only a heading that says `step: ID` is meant as a section of its own.
+/// The finding for a heading that resembles `## step: ID` and is none, so that the text below it would belong to no
+/// step. It either begins with `step` or is a step id. Inside a section only a heading of the form `step: ID` counts.
 fn nearly(heading: &Heading, ids: &BTreeMap<String, &str>, has_room: bool) -> Option<Finding> {
     let title = heading.title.to_lowercase();
     let title = title.trim_matches(|c: char| !c.is_alphanumeric());
@@ -71,7 +71,7 @@ fn nearly(heading: &Heading, ids: &BTreeMap<String, &str>, has_room: bool) -> Op
         .map(|rest| rest.strip_prefix('s').unwrap_or(rest));
     let of_step = of_step.filter(|rest| !rest.starts_with(char::is_alphabetic));
     let name = of_step.unwrap_or(title);
-    // Behind a number: `Step 1: write`.
+    // Skip a number before the name, as in `Step 1: write`.
     let name = name.trim_start_matches(|c: char| !c.is_alphabetic());
     let id = ids.get(name);
     let is_other = of_step.is_some_and(|rest| rest.trim_start().starts_with(':')) && id.is_some();

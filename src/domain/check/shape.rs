@@ -19,14 +19,14 @@ use crate::{
     limits,
 };
 
-/// The finding for a key that nothing acts on yet: no file promises more than midex does.
+/// The finding for a key that is reserved and not implemented yet. A file must not promise more than midex does.
 fn not_supported(key: &Key, path: &str, place: Place) -> Option<Finding> {
     let message = format!("`{}` is not supported yet", key.name);
     let finding = Finding::new(Rule::NotSupportedYet, path, place, message);
     Some(finding.suggest(key.unbuilt?.to_owned()))
 }
 
-/// How many keys of a mapping a finding lists.
+/// The most keys that a finding lists.
 const KEYS_LISTED_MAX: usize = 8;
 
 /// The finding for a value of another type than `expected`.
@@ -46,7 +46,7 @@ pub fn wrong_type(node: &Node, path: &str, expected: &str) -> Finding {
     }
 }
 
-/// How a value is written, and how it would have to be.
+/// The value as written and as it should be written, if the correction is certain.
 fn written(node: &Node, expected: &str) -> Option<(String, String)> {
     let wants = |what| expected.starts_with(what);
     let quoted = |text: &dyn std::fmt::Display| format!("\"{text}\"");
@@ -73,7 +73,7 @@ fn written(node: &Node, expected: &str) -> Option<(String, String)> {
 fn conform(found: &mut Vec<Finding>, node: &Node, path: &str, shape: &Shape) {
     template::check(found, node, path, shape);
     match shape {
-        // Schemas are looked at together, for what they may come to is counted for all of them.
+        // Schemas are checked together in `check::schema`, because their cost is limited in total.
         Shape::Value | Shape::Data | Shape::Schema | Shape::Planned => {}
         Shape::Count(min, max) => found.extend(count(node, path, *min, *max)),
         Shape::NotNull | Shape::Flag | Shape::Values | Shape::Whole | Shape::Number => {
@@ -91,7 +91,7 @@ fn conform(found: &mut Vec<Finding>, node: &Node, path: &str, shape: &Shape) {
         Shape::Ids => ids(found, node, path),
         Shape::Inputs(_) => inputs(found, node, path),
         Shape::Steps(step) => steps(found, node, path, step),
-        // Its id is that of the `foreach`.
+        // The body of a `foreach` has no id of its own.
         Shape::Each => keys(found, node, path, &grammar::STEP, &["id"]),
         Shape::Record(keys) => record(found, node, path, keys),
         Shape::TextOr(keys) => match (&node.content, keys.keys.first()) {
@@ -110,7 +110,7 @@ pub(super) fn conforms(node: &Node, shape: &Shape) -> bool {
     found.is_empty()
 }
 
-/// The finding for a value that is not of the one type that a shape asks for.
+/// The finding for a value of the wrong type, for shapes that accept one type.
 fn typed(node: &Node, path: &str, shape: &Shape) -> Option<Finding> {
     let (is_right, expected) = match (shape, &node.content) {
         (Shape::Flag, content) => (matches!(content, Content::Bool(_)), "`true` or `false`"),
@@ -125,7 +125,7 @@ fn typed(node: &Node, path: &str, shape: &Shape) -> Option<Finding> {
     (!is_right).then(|| wrong_type(node, path, expected))
 }
 
-/// A text that may be empty, or where `or_number` says so a number as it is written.
+/// Checks a text that may be empty. With `or_number`, a number is accepted and read as it is written.
 fn words(found: &mut Vec<Finding>, node: &Node, path: &str, (max, or_number): (usize, bool)) {
     let written = match &node.content {
         Content::Text(text) => text,
@@ -135,7 +135,7 @@ fn words(found: &mut Vec<Finding>, node: &Node, path: &str, (max, or_number): (u
     found.extend(TextNode::of(written, node, path).at_most(max));
 }
 
-/// What kind of text a shape asks for, as a message names it.
+/// The kind of text that a shape expects, as a message names it.
 fn expected(shape: &Shape) -> &'static str {
     match shape {
         Shape::Span | Shape::SpanOrTemplate => "a duration such as 10s",
@@ -197,7 +197,7 @@ fn count(node: &Node, path: &str, min: u32, max: u32) -> Option<Finding> {
     Some(finding.expected(expected, written.as_str()))
 }
 
-/// The bounds of a list or a mapping.
+/// Checks the number of entries of a list or a mapping.
 fn amount(
     found: &mut Vec<Finding>,
     node: &Node,
@@ -238,7 +238,7 @@ fn memory(found: &mut Vec<Finding>, node: &Node, path: &str, min: usize) {
     }
 }
 
-/// Whether a value says what it is bound to, and does not stand for itself.
+/// Whether an argument is a binding to another value, as opposed to a literal.
 pub(super) fn is_binding(node: &Node) -> bool {
     ["from_input", "from_step"]
         .iter()
@@ -283,7 +283,7 @@ fn scalars(found: &mut Vec<Finding>, node: &Node, path: &str, max: usize) {
     }
 }
 
-/// The code or the class of a failure; which step can have it, `check::step` looks at.
+/// Checks a failure code or class. `check::step` checks whether the step can fail with it.
 fn failure(found: &mut Vec<Finding>, node: &Node, path: &str) {
     let is_number = |written: &String| written.bytes().all(|byte| byte.is_ascii_digit());
     let Some(written) = node.written().filter(is_number) else {
@@ -338,7 +338,7 @@ fn list(found: &mut Vec<Finding>, node: &Node, path: &str, (of, min, max): (&Sha
     }
 }
 
-/// The ids of steps; `order` checks that there are such steps.
+/// Checks a list of step ids. `check::order` checks that the steps exist.
 fn ids(found: &mut Vec<Finding>, node: &Node, path: &str) {
     let items = match &node.content {
         Content::Text(_) => return,
@@ -354,7 +354,7 @@ fn ids(found: &mut Vec<Finding>, node: &Node, path: &str) {
     }
 }
 
-/// The number of inputs; each of them is validated in `check::input`, together with the rules between its keys.
+/// Checks the number of inputs. `check::input` checks each input and the rules between its keys.
 fn inputs(found: &mut Vec<Finding>, node: &Node, path: &str) {
     let Some(entries) = node.entries() else {
         return found.push(wrong_type(node, path, "a mapping"));
@@ -382,7 +382,7 @@ pub(super) fn record(found: &mut Vec<Finding>, node: &Node, path: &str, record: 
     keys(found, node, path, record, &[]);
 }
 
-/// A mapping with the keys of `record`, of which these may be missing though they are required.
+/// Checks a mapping against the keys of `record`. The `excused` keys may be missing even if they are required.
 fn keys(found: &mut Vec<Finding>, node: &Node, path: &str, record: &Record, excused: &[&str]) {
     let Some(entries) = node.entries() else {
         return found.push(wrong_type(node, path, "a mapping"));

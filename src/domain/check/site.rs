@@ -1,4 +1,4 @@
-//! The texts of a manifest that may hold expressions, each with its place.
+//! Collects the texts of a manifest that may hold expressions.
 
 use super::super::{
     expression::Reference,
@@ -9,19 +9,19 @@ use super::super::{
 };
 use super::shape::is_binding;
 
-/// A text that may hold expressions, or is one.
+/// A text that may contain expressions, or that is one.
 pub(super) struct Site<'a> {
     pub(super) text: &'a str,
     pub(super) path: String,
     pub(super) place: Place,
-    /// Whether it is a condition, which is an expression as a whole.
+    /// Whether the text is a condition, which is an expression without delimiters.
     pub(super) is_condition: bool,
-    /// Whether memory keeps its value.
+    /// Whether the value is stored in memory.
     pub(super) is_kept: bool,
 }
 
 impl Site<'_> {
-    /// A finding about a reference in it.
+    /// A finding about a reference in this text.
     pub(super) fn about(&self, rule: Rule, reference: &Reference, message: String) -> Finding {
         Finding::new(rule, &self.path, self.place, message).within(
             self.place,
@@ -64,7 +64,7 @@ pub(super) fn collect<'a>(sites: &mut Vec<Site<'a>>, node: &'a Node, path: &str,
         Shape::Template(_) | Shape::SpanOrTemplate | Shape::InstantOrTemplate => {
             site(sites, node, path, false);
         }
-        // A bare text in place of a list is told of as such.
+        // A plain text in place of a list has a finding of its own.
         Shape::Items if node.text().is_some_and(|text| !is_template(text)) => {}
         Shape::Value | Shape::Values | Shape::Memory(_) | Shape::Items => {
             let first = sites.len();

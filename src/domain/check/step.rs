@@ -1,4 +1,4 @@
-//! One step: its id, who acts in it, and whether something acts on all that it says.
+//! Checks one step: its id, its kind, and that every field has an effect in a step of that kind.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ pub(super) fn duplicate_ids(found: &mut Vec<Finding>, steps: &[StepDraft], form:
     }
 }
 
-/// Checks one step that waits for `depends_on`.
+/// Checks one step and builds its definition; `depends_on` are its dependencies.
 pub(super) fn step(
     found: &mut Vec<Finding>,
     draft: &StepDraft,
@@ -50,7 +50,7 @@ pub(super) fn step(
 ) -> Option<Step> {
     let id = draft.id.as_ref();
     let id = id.and_then(|at| StepId::parse(&at.value).ok());
-    // The body of a `foreach` is checked even if the step has no id to lend it.
+    // The body of a `foreach` is checked even if the step has no valid id that it could share.
     let borrowed = id.clone().or_else(|| StepId::parse("step").ok());
     let each = match (&draft.each, borrowed) {
         (Some(each), Some(id)) => each_step(found, each, id, known),
@@ -92,7 +92,7 @@ fn hook(step: Step, body: Body, draft: &StepDraft) -> Step {
     }
 }
 
-/// Checks what a `foreach` does.
+/// Checks the body of a `foreach`.
 fn each_step(
     found: &mut Vec<Finding>,
     draft: &StepDraft,
@@ -108,7 +108,7 @@ fn each_step(
     })
 }
 
-/// A finding for each field that has no effect in what a `foreach` does.
+/// Adds a finding for each field that has no effect in the body of a `foreach`.
 fn not_in_each(found: &mut Vec<Finding>, draft: &StepDraft) {
     for field in &draft.fields {
         if let Some(instead) = field.key.not_each {
@@ -131,7 +131,7 @@ fn not_in_each(found: &mut Vec<Finding>, draft: &StepDraft) {
     }
 }
 
-/// Checks the rules between the fields of a step, and makes its kind.
+/// Checks the rules between the fields of a step, and builds its kind.
 fn whole(
     found: &mut Vec<Finding>,
     draft: &StepDraft,
@@ -155,12 +155,12 @@ fn whole(
     }
 }
 
-/// The finding for a field that nothing would act on in a step of this kind.
+/// The finding for a field that has no effect in a step of this kind.
 fn idle(field: &RawField, kind: &RawField) -> Option<Finding> {
     let Role::Field { kinds, instead, .. } = field.key.role else {
         return None;
     };
-    // A kind that is planned says so itself.
+    // A kind that is not implemented yet has its own finding.
     if field.key.concerns(kind.key.name) || kind.key.is_planned() {
         return None;
     }
@@ -173,7 +173,7 @@ fn idle(field: &RawField, kind: &RawField) -> Option<Finding> {
     Some(field.finding(Rule::NoEffect, message).suggest(hint))
 }
 
-/// The rules between two fields.
+/// Checks the rules between pairs of fields.
 fn between(found: &mut Vec<Finding>, draft: &StepDraft) {
     for (one, other) in grammar::EXCLUSIVE {
         if draft.field(one).is_some()
@@ -208,11 +208,12 @@ fn pauses(found: &mut Vec<Finding>, draft: &StepDraft) {
     }
 }
 
-/// Words that mean "any failure" in other systems.
+/// Names for "any failure" in other systems.
 const ANY_FAILURE: [&str; 6] = ["all", "any", "always", "error", "errors", "exception"];
 
-/// The finding for each name in `retry.on` that no failure of a step of this kind has. What an operation fails with is known;
-/// models, activities and children have codes of their own besides.
+/// The findings for names in `retry.on` that match no failure of this kind of step. The failures of operations are
+/// known. Models, activities and children may report codes of their own, so for those only probable misspellings are
+/// reported.
 fn unknown_failures(draft: &StepDraft, kind: &str) -> Vec<Finding> {
     let on = draft.value("retry").and_then(|retry| retry.get("on"));
     let named = on
@@ -240,11 +241,11 @@ fn unknown_failures(draft: &StepDraft, kind: &str) -> Vec<Finding> {
     named.filter_map(finding).collect()
 }
 
-/// The field that makes the step one of its kind. A second one, or none, is a finding.
+/// The field that determines the kind of the step. A second one, or none, is a finding.
 fn acting<'a>(found: &mut Vec<Finding>, draft: &'a StepDraft, form: Form) -> Option<&'a RawField> {
     let mut kinds = draft.kinds();
     let first = kinds.next();
-    // Of a phase the grammar asks that it has an `agent`.
+    // A phase must have an `agent`; the grammar checks that.
     if first.is_none() && form == Form::Manifest {
         let (message, hint) = if draft.is_beside {
             (
@@ -295,11 +296,11 @@ fn agent(found: &mut Vec<Finding>, field: &RawField, agents: &Agents) -> Option<
     }
 }
 
-/// The finding for an activity that the server does not have.
+/// The finding for an activity that the server does not provide.
 fn unknown_activity(field: &RawField, abilities: &Abilities) -> Option<Finding> {
     let name = field.value.text()?;
     let known = &abilities.activities;
-    // A value that is no name has a finding already.
+    // A value that is no valid name has a finding already.
     if known.contains(name) || !conforms(&field.value, &field.key.shape) {
         return None;
     }

@@ -1,4 +1,4 @@
-//! What a step evaluates, compiled once for each definition.
+//! The expressions and templates of a workflow, compiled once for each definition.
 
 use std::collections::BTreeMap;
 
@@ -10,48 +10,50 @@ use crate::{
     expression::{Expression, Template},
 };
 
-/// What one step evaluates.
+/// The compiled expressions and templates of one step.
 #[derive(Debug)]
 pub struct CompiledStep {
-    /// Whether it is entered.
+    /// The condition for entering the step (`if`).
     pub(crate) condition: Option<Expression>,
-    /// Whether it is done.
+    /// The exit condition of its loop (`repeat.until`).
     pub(crate) until: Option<Expression>,
-    /// Which arm is taken; `None` for one that always may be.
+    /// The conditions of the arms of a `branch`; `None` for an arm that is always taken.
     pub(crate) arms: Vec<Option<Expression>>,
-    /// What it offers, by its output.
+    /// The branches that the step offers, in authoring order.
     pub(crate) branches: Vec<CompiledBranch>,
-    /// What it works on: an object of all texts and values of its kind that may hold expressions.
+    /// The template of the input: an object of all texts and values of the step that may hold expressions, see
+    /// [`input_texts`].
     pub input: Template,
     /// The list of a `foreach`.
     pub(crate) items: Option<Template>,
-    /// What a `foreach` does with each item.
+    /// The body of a `foreach`.
     pub body: Option<Box<CompiledStep>>,
-    /// Its hooks, and what takes back its effect.
+    /// The hooks and the compensation.
     pub bodies: BTreeMap<Body, CompiledStep>,
-    /// What cannot be compiled: no checked definition has such a thing.
+    /// The last text that did not compile; always `None` in a checked definition.
     pub(crate) broken: Option<String>,
 }
 
-/// What a branch that a step offers evaluates.
+/// The compiled form of a branch that a step offers.
 #[derive(Debug)]
 pub(crate) struct CompiledBranch {
     pub(crate) pattern: Pattern,
     pub(crate) parameters: Template,
 }
 
-/// What a workflow evaluates as a whole.
+/// The compiled expressions and templates of a workflow as a whole.
 #[derive(Debug)]
 pub struct CompiledWorkflow {
-    /// What memory holds at the start.
+    /// The template of the initial memory.
     pub(crate) memory: Template,
-    /// What it comes to.
+    /// The final output.
     pub final_output: Option<Parts>,
     /// Its hooks.
     pub bodies: BTreeMap<Body, CompiledStep>,
 }
 
-/// The final output: of a mapping each key by itself, so that a fault in one leaves the others.
+/// The compiled final output. Each key of a mapping is a separate template, so that a fault in one key leaves the
+/// others intact.
 #[derive(Debug)]
 pub enum Parts {
     /// One template for all of it.
@@ -94,7 +96,8 @@ fn nothing() -> Template {
 }
 
 impl CompiledStep {
-    /// The compiled form of a step, or of what a `foreach` does, where `names` are known besides.
+    /// Compiles a step, or the body of a `foreach`. `names` are the additional variables in scope, such as the alias of
+    /// the item.
     pub(crate) fn of(step: &Step, names: &[&str]) -> Self {
         let mut broken = None;
         let mut expression = |text: &String| {
@@ -156,10 +159,12 @@ impl CompiledStep {
     }
 }
 
-/// The texts of a step that tell a model, or a person, what to do: what others said cannot pass for a part of them.
+/// The input keys that hold prose for a model or a person. Values that are rendered into them are marked as quoted
+/// data, so that text from others cannot pass for instructions.
 const WORDS: &[&str] = &["instructions", "guidance", "ask"];
 
-/// All texts and values of a step that may hold expressions, by what they are.
+/// Collects all texts and values of a step that may hold expressions, keyed by their role (`instructions`, `with`,
+/// `guidance`…).
 pub fn input_texts(step: &Step) -> Value {
     let mut input = Map::new();
     let mut put =

@@ -1,12 +1,12 @@
-//! The order of steps as a graph of positions, so that finding what became ready costs only what
-//! depends on the step that was done.
+//! The dependency graph of the steps, by position. After a step ends, finding the steps that became ready costs only as
+//! much as it has dependents.
 
 use std::collections::{BTreeSet, HashMap};
 
 use super::{Join, RunWhen, Step};
 use crate::id::StepId;
 
-/// Positions of steps, and who waits for whom.
+/// The positions of the steps, with the dependency edges in both directions.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
     position: HashMap<StepId, usize>,
@@ -14,12 +14,12 @@ pub struct Graph {
     dependents: Vec<Vec<usize>>,
     has_aftermath: bool,
     has_joins: bool,
-    /// Where the steps of `on_failure` begin.
+    /// The position of the first `on_failure` step, or the number of steps if there is none. Those steps come last.
     provisions: usize,
 }
 
 impl Graph {
-    /// The graph of `steps`. Dependencies that name no step are left out: a checked workflow has none.
+    /// Builds the graph of `steps`. Dependencies that name no step are ignored; a checked workflow has none.
     pub fn of(steps: &[Step]) -> Self {
         let position: HashMap<_, _> = steps
             .iter()
@@ -51,27 +51,27 @@ impl Graph {
         }
     }
 
-    /// Whether a step does not wait for all of those before it.
+    /// Whether any step has a `join` other than `all`.
     pub const fn has_joins(&self) -> bool {
         self.has_joins
     }
 
-    /// Whether a step runs although one before it failed.
+    /// Whether any step has a `run_when` other than `succeeded`, and so may run after a failure.
     pub const fn has_aftermath(&self) -> bool {
         self.has_aftermath
     }
 
-    /// The step at `position` and all that wait for it, directly or not.
+    /// The step at `position` and its transitive dependents.
     pub fn downstream(&self, position: usize) -> BTreeSet<usize> {
         reach(&self.dependents, position)
     }
 
-    /// The step at `position` and all that it waits for, directly or not.
+    /// The step at `position` and its transitive dependencies.
     pub fn ancestors(&self, position: usize) -> BTreeSet<usize> {
         reach(&self.dependencies, position)
     }
 
-    /// All that wait for the step at `position`, each after what it waits for among them.
+    /// The transitive dependents of the step at `position` in topological order, without the step itself.
     pub fn in_order_after(&self, position: usize) -> Vec<usize> {
         let among = self.downstream(position);
         let waits = |at: &usize| {
@@ -96,22 +96,22 @@ impl Graph {
         order.split_off(1)
     }
 
-    /// Where the step stands in authoring order.
+    /// The position of the step with this id in authoring order.
     pub fn position(&self, id: &StepId) -> Option<usize> {
         self.position.get(id).copied()
     }
 
-    /// What must be done before the step at `position`.
+    /// The direct dependencies of the step at `position`.
     pub fn dependencies(&self, position: usize) -> &[usize] {
         self.dependencies.get(position).map_or(&[], Vec::as_slice)
     }
 
-    /// What waits for the step at `position`, in authoring order.
+    /// The direct dependents of the step at `position`, in authoring order.
     pub fn dependents(&self, position: usize) -> &[usize] {
         self.dependents.get(position).map_or(&[], Vec::as_slice)
     }
 
-    /// The steps that wait for nothing, in authoring order.
+    /// The steps without dependencies, in authoring order.
     pub fn roots(&self) -> impl Iterator<Item = usize> {
         self.dependencies
             .iter()
@@ -120,7 +120,7 @@ impl Graph {
             .map(|(at, _)| at)
     }
 
-    /// The wave that each step comes in, from 1: one more than the latest of those that it waits for.
+    /// The wave of each step, from 1: one more than the highest wave among its dependencies.
     pub fn waves(&self) -> Vec<usize> {
         let mut waves = vec![1; self.dependencies.len()];
         let mut waiting: Vec<usize> = self.dependencies.iter().map(Vec::len).collect();
@@ -137,14 +137,15 @@ impl Graph {
         waves
     }
 
-    /// The steps that nothing waits for, in authoring order, but for those of `on_failure`.
+    /// The steps on which no regular step depends, in authoring order. `on_failure` steps are neither returned nor
+    /// counted as dependents.
     pub fn leaves(&self) -> impl Iterator<Item = usize> {
         let ends = self.dependents.iter().enumerate().take(self.provisions);
         ends.filter(|(_, after)| after.iter().all(|at| *at >= self.provisions))
             .map(|(at, _)| at)
     }
 
-    /// A cycle, as positions in the order in which each waits for the next; `None` where there is none.
+    /// A dependency cycle, as positions in the order in which each step waits for the next; `None` if there is none.
     pub fn cycle(&self) -> Option<Vec<usize>> {
         let mut waiting: Vec<usize> = self.dependencies.iter().map(Vec::len).collect();
         let mut ready: Vec<usize> = self.roots().collect();
@@ -156,8 +157,8 @@ impl Graph {
                 }
             }
         }
-        // Whoever still waits is on a cycle or behind one: walking back along waiting dependencies from
-        // any of them must meet a step twice.
+        // Every step that is still waiting is on a cycle or downstream of one, so following waiting dependencies from
+        // any of them must visit a step twice.
         let mut path = vec![waiting.iter().position(|&count| count > 0)?];
         loop {
             let last = *path.last()?;
@@ -173,7 +174,7 @@ impl Graph {
     }
 }
 
-/// Everything that can be got to from `start`, itself included.
+/// All nodes that are reachable from `start`, including `start`.
 pub(crate) fn reach(next: &[Vec<usize>], start: usize) -> BTreeSet<usize> {
     let mut reached = BTreeSet::from([start]);
     let mut open = vec![start];

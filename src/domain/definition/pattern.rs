@@ -4,27 +4,27 @@ use serde_json::Value;
 
 use crate::schema::same;
 
-/// A place in an output and the value that must stand there.
+/// A path into an output, and the value that the output must have there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pattern {
     keys: Vec<String>,
     value: Value,
 }
 
-/// Why a text is no pattern.
+/// The reason why a text is not a valid pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatternFault {
-    /// What is wrong.
+    /// The fault, in words.
     pub message: String,
-    /// What to write.
+    /// The correction to make.
     pub hint: String,
 }
 
 impl Pattern {
-    /// Reads a pattern. Everything after the first `:` is the value: JSON where it is some, else a text.
+    /// Parses a pattern. Everything after the first `:` is the value: JSON if it parses as JSON, else a string.
     ///
     /// # Errors
-    /// Where the text could never match: without a `:`, with an empty key or value, or with white space around either.
+    /// If the text could never match: without a `:`, with an empty key or value, or with white space around either.
     pub fn parse(text: &str) -> Result<Self, PatternFault> {
         let fault = |message: String, hint: String| Err(PatternFault { message, hint });
         let Some((key, value)) = text.split_once(':') else {
@@ -51,7 +51,7 @@ impl Pattern {
         })
     }
 
-    /// Whether the value stands there. A key that is missing matches nothing, not even `null`.
+    /// Whether the output has the value at the path. A missing key never matches, not even a pattern for `null`.
     pub fn matches(&self, output: &Value) -> bool {
         let mut at = output;
         for key in &self.keys {

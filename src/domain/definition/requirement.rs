@@ -1,4 +1,4 @@
-//! What a workflow needs of its server: catalogs.
+//! Requirements of a workflow: the catalogs that it needs.
 
 use std::fmt;
 
@@ -9,30 +9,31 @@ use crate::nearest::fold;
 /// A catalog that a workflow requires (`requires.catalogs`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Requirement {
-    /// Whose operations they are.
+    /// The vendor of the API.
     pub vendor: String,
-    /// What the catalog is called, where the vendor has several.
+    /// The title of the catalog, for a vendor with several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Where its document is: a path or a URL.
+    /// The location of its OpenAPI document: a path or a URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// Which of both that is.
+    /// The type of `source`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_type: Option<String>,
-    /// The version that the author had. Nothing compares it.
+    /// The version that the author used. It is informational; nothing compares it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 }
 
 impl Requirement {
-    /// Whether a step that names this catalog may mean it.
+    /// Whether a step that names `catalog` may mean this requirement: the name equals the vendor or the title, after
+    /// folding.
     pub(crate) fn is_called(&self, catalog: &str) -> bool {
         let is = |name: &str| fold(name) == fold(catalog);
         is(&self.vendor) || self.title.as_deref().is_some_and(is)
     }
 
-    /// What is to be called so that it is met.
+    /// The tool call that imports the required catalog.
     pub fn import_call(&self) -> String {
         let title = self.title.as_deref().unwrap_or(&self.vendor);
         let source = self

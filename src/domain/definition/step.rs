@@ -1,4 +1,4 @@
-//! One step of a workflow: who acts in it and how, when it is entered, and what follows.
+//! One step of a workflow: its kind, the conditions under which it is entered, and the steps that follow it.
 
 use std::collections::BTreeMap;
 
@@ -13,336 +13,338 @@ use super::super::{
 
 /// One step of a workflow.
 ///
-/// Texts and values that may hold `${{ … }}` are kept as they were written; a checked workflow's can all be compiled.
+/// Texts and values that may hold `${{ … }}` are kept as written. Every expression of a checked workflow compiles.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// Its id, distinct within the workflow. What a `foreach` does has the id of the `foreach`.
+    /// The step's id, unique within the workflow. The body of a `foreach` has the id of the `foreach`.
     pub id: StepId,
-    /// What it does, in a sentence.
+    /// A one-sentence description.
     #[serde(default)]
     pub description: String,
     /// The steps that must be done before it, in authoring order.
     #[serde(default)]
     pub depends_on: Vec<StepId>,
-    /// Who acts and how.
+    /// The kind of the step with its fields.
     pub kind: StepKind,
-    /// What it asks for beyond the persona; may hold expressions.
+    /// Additional task text next to the persona; may hold expressions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
-    /// JSON Schema of the output; where none is declared, an object with a `summary` for an agent, anything for others.
+    /// JSON Schema of the output. Without one, an `agent` or `guidance` step must return an object with a `summary`,
+    /// and the output of a tool or of the server is not validated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
-    /// An output that would be accepted, to show.
+    /// An example output that satisfies the schema, shown to the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub example: Option<Value>,
-    /// What is known of the output's fields: metadata.
+    /// Metadata about the fields of the output. Nothing evaluates it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_contract: Option<Value>,
-    /// The step is skipped where this expression does not hold.
+    /// Condition for entering the step (`if`): the step is skipped if the expression is false.
     #[serde(default, rename = "if", skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
-    /// What the step works on; may hold expressions.
+    /// The input of the step (`with`); may hold expressions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub with: Option<Map<String, Value>>,
-    /// Attempts after a failure.
+    /// Retry policy of the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
-    /// How long one attempt of a server's step may take, and how long any other may stay open.
+    /// Time limit: of each attempt if the server does the step, else of the whole visit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Span>,
-    /// Doing it again until something holds.
+    /// Loop policy (`repeat`): run the step again until a condition holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeat: Option<Repeat>,
-    /// Its failure is recorded and passed.
+    /// Whether the workflow continues after a failure of the step. The failure is recorded.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub optional: bool,
-    /// What follows its failure.
+    /// The reaction to a failure of the step.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_error: OnError,
-    /// Which ends of the steps before let it run.
+    /// The outcomes of its predecessors under which the step runs.
     #[serde(default, skip_serializing_if = "is_default")]
     pub run_when: RunWhen,
-    /// What follows it instead of what depends on it.
+    /// Jump target after success, instead of the steps that depend on this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Next>,
-    /// How often it may be entered; the workflow's limit where not given.
+    /// The most visits of the step in one execution; `None` means the limit of the workflow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_visits: Option<u32>,
-    /// How many of the steps before it are waited for.
+    /// The number of predecessors that the step waits for.
     #[serde(default, skip_serializing_if = "is_default")]
     pub join: Join,
-    /// What becomes of the others once those are done.
+    /// Handling of the predecessors that are still open once the join is satisfied.
     #[serde(default, skip_serializing_if = "is_default")]
     pub losers: Losers,
-    /// Its hooks, and what takes back its effect: each a step of a kind that the server does itself.
+    /// Hooks and the compensation of the step. Each is a step of a kind that the server does without a model.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub bodies: BTreeMap<Body, Self>,
-    /// Of a hook: whether its failure is that of what it belongs to.
+    /// For a hook: if true, its failure fails the step or the workflow that it belongs to.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub required: bool,
-    /// What it offers its client to do next, by its output.
+    /// Tool calls that the step offers to its client, selected by its output.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub branches: Vec<Branch>,
 }
 
-/// A call that a step offers where its output matches.
+/// A tool call that a step offers if its output matches a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Branch {
-    /// `key.nested:value`, as it was written.
+    /// The pattern as written: `key.nested:value`.
     pub pattern: String,
-    /// The tool.
+    /// The name of the offered tool.
     pub tool_name: String,
-    /// Its arguments; may hold expressions.
+    /// The arguments of the call; may hold expressions.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub parameters: Map<String, Value>,
-    /// Whether the workflow goes on where it is chosen.
+    /// Whether the execution continues after the client chooses this branch. If false, the choice ends it as diverged.
     pub continue_workflow: bool,
 }
 
-/// Who acts in a step, and what on.
+/// The kind of a step, which determines who acts, with the fields that belong to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepKind {
-    /// The model takes a persona and works.
+    /// A model works in the role of a persona.
     Agent {
-        /// Whose persona.
+        /// The name of the agent whose persona the model takes on.
         agent: AgentName,
     },
-    /// The model is told directly what to do.
+    /// A model follows instructions without a persona.
     Guidance {
-        /// What; may hold expressions.
+        /// The instructions; may hold expressions.
         text: String,
     },
-    /// The model calls a tool of its client's and brings the result back.
+    /// A model calls a tool of its own client and returns the result.
     Tool {
-        /// The tool.
+        /// The name of the tool.
         name: String,
     },
-    /// The user is asked for what is missing.
+    /// The user is asked for values of inputs that are missing.
     Input {
         /// Names of the workflow's inputs.
         properties: Vec<String>,
-        /// How.
+        /// The channel through which the user is asked.
         #[serde(default)]
         via: Via,
-        /// Whether free text goes through extraction.
+        /// Whether the user may answer in free text, from which a model then extracts the values.
         #[serde(default)]
         reextract: bool,
     },
-    /// The model takes values of inputs out of free text.
+    /// A model extracts values of inputs from free text.
     Extract {
         /// The text; may hold expressions.
         from: String,
         /// Names of the workflow's inputs.
         properties: Vec<String>,
     },
-    /// The server calls an HTTP operation.
+    /// The server calls an HTTP operation of a catalog.
     Run {
-        /// The catalog.
+        /// The name of the catalog.
         catalog: String,
-        /// The operation.
+        /// The name of the operation.
         operation: String,
-        /// The body; may hold expressions.
+        /// The request body; may hold expressions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         body: Option<Value>,
-        /// Whether the author says that doing it twice is doing it once.
+        /// Whether the author declares the call idempotent; `None` if the file does not say.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         idempotent: Option<bool>,
-        /// How many further pages of a list are asked for, where they are.
+        /// Pagination: the server also requests the pages that follow the first one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         paginate: Option<Paginate>,
-        /// Whether the output is all that came back, status and headers too, and not its payload alone.
+        /// Whether the output is the whole response with status and headers, instead of its payload alone.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         whole: bool,
     },
-    /// The server runs an activity of its own process.
+    /// The server runs an activity of the program that embeds midex.
     Activity {
-        /// Which.
+        /// The name of the activity.
         name: String,
-        /// Whether the author says that doing it twice is doing it once.
+        /// Whether the author declares the activity idempotent; `None` if the file does not say.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         idempotent: Option<bool>,
     },
-    /// Another workflow runs as a child of the execution; what it comes to is the output.
+    /// Another workflow runs as a child execution; its final output is the output of the step.
     Workflow {
-        /// Its name.
+        /// The name of the workflow.
         name: String,
     },
-    /// The first arm that holds says what is next.
+    /// Control goes to the target of the first arm whose condition is true.
     Branch {
         /// The arms, in order; the last one may have no condition.
         arms: Vec<Arm>,
     },
-    /// One step for each item of a list; the output is the list of theirs, in order.
+    /// The body runs once for each item of a list; the output is the list of the outputs, in the order of the items.
     Foreach {
-        /// The list: an expression.
+        /// The list, usually an expression that yields one.
         items: Value,
-        /// What an item is called in expressions.
+        /// The name of the current item in expressions (`as`).
         alias: String,
-        /// How many items are open at once.
+        /// The most items that are open at the same time.
         parallel: u32,
-        /// What is done with each.
+        /// The step that runs for each item.
         body: Box<Step>,
     },
     /// A person approves.
     Gate {
-        /// What is asked; may hold expressions.
+        /// The question that the person is asked; may hold expressions.
         ask: String,
-        /// Who may answer: names, for the record.
+        /// Names of the approvers. They are recorded and shown, and not enforced.
         #[serde(default)]
         approvers: Vec<String>,
-        /// How long an answer is waited for.
+        /// Time limit for the answer; `None` means that the gate never expires.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         expires: Option<Span>,
     },
-    /// Time passes, or something happens elsewhere.
+    /// The step waits for a duration, an instant or a signal.
     Wait(Wait),
-    /// Memory is written.
+    /// The step writes values to the memory of the execution.
     Set {
-        /// Names with values; may hold expressions.
+        /// The values by name; may hold expressions.
         entries: Map<String, Value>,
     },
     /// The execution fails.
     Fail {
-        /// A stable name.
+        /// The failure code.
         code: String,
-        /// Why; may hold expressions.
+        /// The failure message; may hold expressions.
         message: String,
     },
 }
 
-/// What a `wait` waits for. Texts may hold expressions.
+/// The condition that ends a `wait`. Each text may hold expressions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wait {
     /// A duration.
     For(String),
-    /// An instant: RFC 3339.
+    /// An instant in RFC 3339 format.
     Until(String),
-    /// `execution.signal` with this name.
+    /// A signal of this name, sent with `execution.signal`.
     Signal(String),
 }
 
-/// How a user is asked.
+/// The channel through which a user is asked for inputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Via {
-    /// By the client where it can, else by the model.
+    /// The client asks its user if it can (elicitation), else the model asks.
     #[default]
     Auto,
-    /// By the client alone.
+    /// Only the client asks, by elicitation.
     Elicitation,
-    /// By the model.
+    /// Only the model asks.
     Guidance,
 }
 
-/// One way a branch may go.
+/// One arm of a `branch`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arm {
-    /// It is taken where this holds; always where there is none.
+    /// The condition of the arm; an arm without one is always taken.
     #[serde(default, rename = "if", skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
-    /// Where it leads.
+    /// The target of the arm.
     pub next: Next,
 }
 
-/// Where control goes.
+/// The target of a jump.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Next {
-    /// To a step, maybe back.
+    /// A step, which may be an earlier one.
     Step(StepId),
-    /// To the end: nothing follows here.
+    /// The end of this path: no step follows.
     End,
 }
 
-/// What follows the failure of a step.
+/// The reaction to the failure of a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnError {
     /// The execution fails.
     #[default]
     Fail,
-    /// It is recorded and passed.
+    /// The failure is recorded and the workflow continues.
     Continue,
     /// Control goes to this step.
     Step(StepId),
 }
 
-/// How many of the steps before are waited for: those count that ended as `run_when` asks.
+/// The number of predecessors that a step waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Join {
-    /// All have come to an end.
+    /// The step waits until all predecessors have ended.
     #[default]
     All,
-    /// So many count.
+    /// The step waits until this many predecessors have ended with an outcome that `run_when` accepts.
     Quorum(u32),
 }
 
-/// What becomes of the steps that a join did not wait for.
+/// Handling of the predecessors that a join did not wait for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Losers {
-    /// They come to their end, which moves nothing.
+    /// They run to their end, which has no effect on control flow.
     #[default]
     Finish,
-    /// They are void.
+    /// They are cancelled: their visits are voided.
     Cancel,
 }
 
-/// Which ends of the steps before let a step run; else it is skipped.
+/// The outcomes of its predecessors under which a step runs; otherwise it is skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunWhen {
-    /// All are done, skipped, or failed and passed.
+    /// All predecessors were completed or skipped, or failed with a failure that is tolerated.
     #[default]
     Succeeded,
-    /// All have come to an end, whichever.
+    /// All predecessors have ended, with any outcome.
     Finished,
-    /// One has failed.
+    /// At least one predecessor has failed.
     Failed,
-    /// The execution is failing: a step of the workflow's `on_failure`.
+    /// The execution is failing. Steps of the workflow's `on_failure` have this value.
     Failing,
 }
 
-/// Attempts after a failure, each after a longer pause.
+/// Retry policy with exponential backoff.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retry {
-    /// How many attempts there are in all.
+    /// The most attempts, the first one included.
     pub max_attempts: u32,
-    /// The pause before the second attempt; it doubles from there on.
+    /// The pause before the second attempt; it doubles with each further attempt.
     pub backoff: Span,
-    /// The longest pause.
+    /// Upper limit of the pause.
     pub max_backoff: Span,
-    /// Whether pauses are spread at random between half of them and the whole.
+    /// Whether each pause is randomised to between half of its length and its full length.
     pub jitter: bool,
-    /// The classes or codes of failures after which another attempt is made; all that may pass where empty.
+    /// The classes or codes of failures that are retried. If it is empty, every failure of a model is retried, and of
+    /// the server's own work every failure that is marked as retryable.
     #[serde(default)]
     pub on: Vec<String>,
 }
 
-/// Doing a step again until something holds.
+/// Loop policy: the step runs again until a condition holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repeat {
-    /// An expression that sees the output of the latest attempt as the step's own.
+    /// The exit condition. It sees the output of the latest attempt as the output of the step.
     pub until: String,
-    /// The pause between attempts.
+    /// The pause between two attempts.
     pub every: Span,
-    /// How long it may take in all.
+    /// Time limit for all attempts together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Span>,
-    /// How many attempts there are at most.
+    /// The most attempts.
     pub max_attempts: u32,
 }
 
-/// What is as it would be without a word is not stored.
+/// Skips a field that has its default value, so that the stored form of a definition stays short.
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
 impl Join {
-    /// The join that a file names.
+    /// Parses `all`, `any` or `quorum(N)` with `N` above 0.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "all" => Some(Self::All),
@@ -357,7 +359,7 @@ impl Join {
 }
 
 impl Step {
-    /// A step of this kind with nothing else said.
+    /// A step of this kind with all other fields at their defaults.
     pub fn new(id: StepId, kind: StepKind) -> Self {
         Self {
             id,
@@ -386,7 +388,7 @@ impl Step {
         }
     }
 
-    /// The step that acts: of a `foreach` the one that it does with each item.
+    /// The step that does the work: the body of a `foreach`, else the step itself.
     pub fn acting(&self) -> &Self {
         match &self.kind {
             StepKind::Foreach { body, .. } => body,
@@ -394,7 +396,7 @@ impl Step {
         }
     }
 
-    /// What it does with each item, where it is a `foreach`.
+    /// The body of a `foreach`; `None` for other kinds.
     pub fn each(&self) -> Option<&Self> {
         match &self.kind {
             StepKind::Foreach { body, .. } => Some(body),
@@ -402,12 +404,12 @@ impl Step {
         }
     }
 
-    /// Whether its good end leads elsewhere than to what depends on it.
+    /// Whether the step jumps after success (`next` or `branch`) instead of releasing its dependents.
     pub fn is_jumping(&self) -> bool {
         self.next.is_some() || matches!(self.kind, StepKind::Branch { .. })
     }
 
-    /// The steps that control may go to from its good end, in order.
+    /// The steps that this step may jump to after success, in authoring order.
     pub fn jumps(&self) -> impl Iterator<Item = &StepId> {
         let arms = match &self.kind {
             StepKind::Branch { arms } => arms.as_slice(),
@@ -420,7 +422,7 @@ impl Step {
         })
     }
 
-    /// The agent that acts, where one does; for each item where it is a `foreach`.
+    /// The agent of the step, or of the body of a `foreach`; `None` if no agent acts.
     pub fn agent(&self) -> Option<&AgentName> {
         match &self.kind {
             StepKind::Agent { agent } => Some(agent),
@@ -429,14 +431,14 @@ impl Step {
         }
     }
 
-    /// What the step asks for beyond the persona.
+    /// The additional task text of the step, if it has any.
     pub fn instructions(&self) -> Option<&str> {
         self.instructions.as_deref()
     }
 }
 
 impl StepKind {
-    /// The key that makes a step of this kind.
+    /// The manifest key of this kind.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Agent { .. } => "agent",
@@ -456,7 +458,7 @@ impl StepKind {
         }
     }
 
-    /// The names of the inputs that it asks for, where it asks for any.
+    /// The names of the inputs that the step asks for; `None` for kinds that ask for none.
     pub fn asks_for(&self) -> Option<&[String]> {
         match self {
             Self::Input { properties, .. } | Self::Extract { properties, .. } => Some(properties),
@@ -464,7 +466,7 @@ impl StepKind {
         }
     }
 
-    /// Whether a model brings the output.
+    /// Whether a model hands in the output of a step of this kind.
     pub const fn is_of_model(&self) -> bool {
         matches!(
             self,
@@ -477,10 +479,10 @@ impl StepKind {
     }
 }
 
-/// How the pages of a list are gathered.
+/// Pagination of a `run` step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Paginate {
-    /// How many its author takes at most. Without it a list with more than [`limits::CALL_PAGES`](crate::limits::CALL_PAGES)
-    /// pages fails.
+    /// The most pages to request. `None` means that a list with more than
+    /// [`limits::CALL_PAGES`](crate::limits::CALL_PAGES) pages fails.
     pub max_pages: Option<u32>,
 }

@@ -83,7 +83,7 @@ macro_rules! codes {
     };
 }
 
-/// The name that a code has now.
+/// The current name of a code that was renamed.
 fn renamed(text: &str) -> &str {
     match text {
         "WORKFLOW_INVALID" | "DEFINITION_INVALID" => Code::WorkflowValidationFailed.as_str(),
@@ -91,28 +91,28 @@ fn renamed(text: &str) -> &str {
     }
 }
 
-/// The argument of a next call that names the execution.
+/// The argument that passes the execution id in a next call.
 pub(super) const BY_ID: &[(&str, &str)] = &[("execution_id", "{execution_id}")];
-/// The words of a next call whose reply shows a live token.
+/// The instruction of a next call whose reply contains a live token.
 const PASS: &str = "pass its continuation_token unchanged to workflow.next_step";
 /// The next call for an execution that has ended.
 pub(super) const ENDED: NextCall = read(
     address!("step_history/{execution_id}"),
     "it has what came of every step; workflow.start begins anew",
 );
-/// What a person does next where the same command may succeed.
+/// The advice if the same command may succeed when it is repeated.
 const AGAIN: &[&str] = &["Run the same command again"];
-/// What a person does next where an execution stands elsewhere than was thought.
+/// The advice if an execution is in another state than the caller assumed.
 const STANDS: &[&str] = &[
     "Run `midex show {execution_id}`: it says where it stands",
     "Run `midex list executions`: it shows what there is",
 ];
-/// What a person does next where the execution has ended.
+/// The advice if the execution has ended.
 pub(super) const ENDED_TYPED: &[&str] = &[
     "Run `midex show {execution_id}`: it has what came of every step",
     "Run `midex list executions`: it shows what there is",
 ];
-/// What a person does next where this midex and its server do not understand each other.
+/// The advice if client and server may be of different versions.
 const VERSIONS: &[&str] =
     &["Run `midex doctor`: this midex and the one that answered may be of different versions"];
 codes! {
@@ -392,7 +392,7 @@ codes! {
 }
 
 impl Code {
-    /// What a person does next on the command line, told where there is no error: each name is written in capitals.
+    /// The advice for documentation, with placeholder names in capitals.
     pub fn what_to_do(self) -> Vec<String> {
         let sentences = self.typed().iter();
         sentences.map(|words| in_capitals(words)).collect()

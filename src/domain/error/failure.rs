@@ -1,6 +1,6 @@
-//! The codes of failures: what a step or an execution failed with, as `failure.code` has it. They stand beside the codes of
-//! refused calls: some names are in both tables, since what refuses a call can fail a step too. Agents, activities and
-//! workflows report codes of their own besides.
+//! Failure codes: the reasons in `failure.code` of a failed step or execution. Codes of refused calls are a separate
+//! table. Some names are in both, since what refuses a call can also fail a step. Agents, activities and workflows may
+//! report codes of their own.
 
 use std::fmt;
 
@@ -146,7 +146,7 @@ codes! {
 }
 
 impl FailureCode {
-    /// The code of this name; a status of a service is one.
+    /// The code with this name. Any HTTP status, such as `HTTP_404`, is [`FailureCode::Http`].
     pub fn parse(text: &str) -> Option<Self> {
         let is_status =
             |digits: &str| digits.len() == 3 && digits.bytes().all(|digit| digit.is_ascii_digit());
@@ -157,8 +157,8 @@ impl FailureCode {
     }
 }
 
-/// Classes of failures: each stands for several codes, or for failures whose code is another word. A class of statuses is
-/// `http_4xx`.
+/// Failure classes. Each covers several codes, or failures whose code has another name. The classes of HTTP statuses,
+/// such as `http_4xx`, are not listed.
 const CLASSES: [&str; 6] = [
     "timeout",
     "network",
@@ -168,10 +168,10 @@ const CLASSES: [&str; 6] = [
     "uncallable",
 ];
 
-/// The statuses of HTTP that a call may fail with.
+/// The HTTP statuses that count as a failure of a call.
 pub const FAILED_STATUSES: std::ops::RangeInclusive<u16> = 300..=599;
 
-/// Every class and code, but for those of statuses.
+/// All classes and codes, without those of HTTP statuses.
 pub fn failure_words() -> impl Iterator<Item = &'static str> {
     let codes = FailureCode::ALL
         .iter()
@@ -179,8 +179,8 @@ pub fn failure_words() -> impl Iterator<Item = &'static str> {
     CLASSES.into_iter().chain(codes.map(|code| code.as_str()))
 }
 
-/// What a word of `retry.on` names, as it is kept: a code or a class, in any case of letters. `503` and `http_503` are
-/// `HTTP_503`, `5xx` is `http_5xx`, `connection` is `network`. `None` for a word that midex does not know.
+/// Normalises a word of `retry.on` to a code or class, ignoring case: `503` and `http_503` become `HTTP_503`, `5xx`
+/// becomes `http_5xx`, `connection` becomes `network`. `None` for unknown words.
 pub fn failure_named(word: &str) -> Option<String> {
     let word = word.trim().to_ascii_lowercase();
     let status = word.strip_prefix("http_").unwrap_or(&word);
@@ -194,7 +194,7 @@ pub fn failure_named(word: &str) -> Option<String> {
     }
 }
 
-/// The class that a code belongs to besides that of its own name.
+/// The class of a code, if it has one besides its own name.
 pub fn class_of_failure(code: &str) -> Option<String> {
     match code.strip_prefix("HTTP_") {
         Some(status) if status.len() == 3 => Some(format!(
@@ -206,7 +206,7 @@ pub fn class_of_failure(code: &str) -> Option<String> {
 }
 
 impl FailureCode {
-    /// The same, told where there is no failure: each name is written in capitals.
+    /// The advice of [`FailureCode::typed`] for documentation, with placeholder names in capitals.
     pub fn what_to_do(self) -> String {
         in_capitals(self.typed())
     }

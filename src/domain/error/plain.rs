@@ -1,10 +1,11 @@
-//! What the operating system refuses, in plain words: nobody has to know what `ENOENT` or "entity not found" means.
+//! Translates errors of the operating system to plain words, so that readers need not know `ENOENT` or "entity not
+//! found".
 
 use std::io;
 
 use rustix::io::Errno;
 
-/// What the standard library has no kind of its own for.
+/// Words for errors that have no [`io::ErrorKind`] of their own.
 const BY_NUMBER: &[(Errno, &str)] = &[
     (Errno::IO, "the disk reports a fault"),
     (Errno::NFILE, "this machine has too many files open"),
@@ -12,7 +13,7 @@ const BY_NUMBER: &[(Errno, &str)] = &[
     (Errno::LOOP, "its links lead in a circle"),
 ];
 
-/// The words for the refusals that users meet.
+/// Words for the error kinds that users encounter.
 const BY_KIND: &[(io::ErrorKind, &str)] = &[
     (io::ErrorKind::NotFound, "it is not there"),
     (
@@ -69,7 +70,7 @@ const BY_KIND: &[(io::ErrorKind, &str)] = &[
     ),
 ];
 
-/// Why the system refused, as a clause that follows a colon. An error that has words of its own keeps them.
+/// The reason of the error as a clause that follows a colon. An error with a custom message keeps that message.
 pub fn plain(error: &io::Error) -> String {
     if error.get_ref().is_some() {
         return error.to_string();
@@ -85,7 +86,7 @@ pub fn plain(error: &io::Error) -> String {
     words.map_or_else(|| without_number(&error.to_string()), str::to_owned)
 }
 
-/// The system's own words, without the number of the error.
+/// The message of the system without the error number.
 fn without_number(text: &str) -> String {
     let words = text.split(" (os error ").next().unwrap_or(text);
     let mut letters = words.chars();

@@ -1,5 +1,5 @@
-//! What a person types next: sentences of the table, whose parts in brackets are left out where the error lacks a name in
-//! them, so that one sentence says it with the name and without.
+//! Advice for people: sentences of the error table. A part in brackets is left out if the error lacks a name in it, so
+//! one sentence serves with and without the name.
 
 /// A word, quoted for a shell if need be.
 pub fn shell_word(word: &str) -> String {
@@ -10,8 +10,8 @@ pub fn shell_word(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// The sentence without brackets: a part in them stays where `has` knows every name (`{name}`) in it. Brackets without a name
-/// are part of the sentence.
+/// Removes the brackets: a bracketed part stays if `has` knows every name (`{name}`) in it. Brackets without a name are
+/// part of the sentence.
 pub(super) fn with_parts(words: &str, has: impl Fn(&str) -> bool) -> String {
     let mut whole = String::new();
     let mut rest = words;
@@ -25,7 +25,7 @@ pub(super) fn with_parts(words: &str, has: impl Fn(&str) -> bool) -> String {
     whole + rest
 }
 
-/// What is before the first brackets with a name in them, what is in them, and what is behind.
+/// Splits at the first brackets that contain a name: the text before, between and after them.
 fn first_part(words: &str) -> Option<(&str, &str, &str)> {
     let mut from = 0;
     loop {
@@ -45,7 +45,7 @@ fn names(part: &str) -> impl Iterator<Item = &str> {
         .filter_map(|rest| rest.split('}').next())
 }
 
-/// The sentence with its names in capitals, as it is told where there is no error: `{path}` is `PATH`.
+/// The sentence for documentation, with placeholder names in capitals: `{path}` becomes `PATH`.
 pub(super) fn in_capitals(words: &str) -> String {
     let words = with_parts(words, |_| true);
     let mut parts = words.split('{');

@@ -1,4 +1,4 @@
-//! What some events say.
+//! The contents of larger events.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,20 +8,20 @@ use crate::{
     id::{AgentName, ExecutionId},
 };
 
-/// Which of the options that were offered a client took.
+/// The offered option that a client chose.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OptionChosen {
     /// The visit whose token came with the choice.
     pub visit_id: VisitId,
-    /// The visit that offered the option; for going on the last one that offered anything, where one did.
+    /// The visit that offered the option. For the option to continue: the last visit that made an offer, if any.
     pub offered_by: Option<VisitId>,
     /// The id of the option.
     pub option: String,
-    /// The pattern of the branch, where the option is one.
+    /// The pattern of the branch, if the option comes from one.
     pub pattern: Option<String>,
     /// Its tool.
     pub tool_name: String,
-    /// Everything that was offered then, by the digests of what the steps offered.
+    /// All offers at that time, by the digests of their options.
     pub offered: Vec<Digest>,
 }
 
@@ -34,11 +34,11 @@ pub struct GateAnswered {
     pub shown: Digest,
     /// Whether they approve.
     pub approved: bool,
-    /// Who they are, as far as it is known.
+    /// The person's name, as far as it is known.
     pub by: String,
     /// How they were asked.
     pub via: Channel,
-    /// What else they said.
+    /// An additional comment.
     pub comment: Option<String>,
 }
 
@@ -55,42 +55,42 @@ pub enum Channel {
 /// A visit that was opened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VisitOpened {
-    /// Which.
+    /// Its id.
     pub visit_id: VisitId,
-    /// Who acts.
+    /// The agent that works in it, if the step has one.
     pub agent: Option<AgentName>,
     /// What it waits for.
     pub awaiting: Awaiting,
-    /// What it works on, rendered; stored by digest, whatever its size.
+    /// Its rendered input; stored by digest, whatever its size.
     pub input: Option<Payload>,
 }
 
 /// A visit that was closed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VisitClosed {
-    /// Which.
+    /// Its id.
     pub visit_id: VisitId,
-    /// Who acted.
+    /// The agent that worked in it, if the step has one.
     pub agent: Option<AgentName>,
     /// How it ended.
     pub outcome: Outcome,
-    /// The call that ended it, where one did.
+    /// The call that ended it, if a call did.
     pub consumed: Option<ConsumedCall>,
     /// How long it was open, in milliseconds.
     pub duration_ms: u64,
 }
 
-/// An attempt that ended while its visit goes on.
+/// An attempt that ended while its visit stays open.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AttemptEnded {
     /// The visit.
     pub visit_id: VisitId,
     /// Which attempt, from 1.
     pub attempt: u32,
-    /// Why it failed; `None` where it is repeated until something holds, where it brought a page of a list, or where what
-    /// it brought led to another question.
+    /// Why it failed; `None` if the step is repeated until a condition holds, if the attempt brought a page of a list,
+    /// or if its answer led to another question.
     pub failure: Option<Failure>,
-    /// The call that ended it, where one did.
+    /// The call that ended it, if a call did.
     pub consumed: Option<ConsumedCall>,
     /// What the visit waits for until the next attempt.
     pub awaiting: Awaiting,
@@ -99,36 +99,36 @@ pub struct AttemptEnded {
 /// The execution that a child belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parent {
-    /// The execution whose step waits for it.
+    /// The parent execution, whose step waits for the child.
     pub execution_id: ExecutionId,
-    /// The visit that does.
+    /// The visit of the parent that waits for it.
     pub visit_id: VisitId,
-    /// The attempt of that visit.
+    /// The attempt of that visit that began the child.
     pub attempt: u32,
-    /// The execution that is a child of none.
+    /// The topmost execution above the child, which has no parent.
     pub root: ExecutionId,
-    /// How many executions it is below the root, from 1.
+    /// The number of levels below the root, from 1.
     pub depth: u32,
 }
 
-/// What a child is told.
+/// An order of a parent to a child.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
     /// The child.
     pub child: ExecutionId,
-    /// What it is to do.
+    /// The content of the order.
     pub what: Ordered,
 }
 
-/// What a child is to do because its parent did.
+/// What a parent orders a child to do because the parent did the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ordered {
-    /// It is paused, as by a person.
+    /// Pause, as if a person had asked for it.
     Pause,
-    /// It goes on.
+    /// Resume.
     Resume,
-    /// It is given up.
+    /// End as abandoned.
     Abandon,
-    /// It fails.
+    /// Fail.
     Fail,
 }

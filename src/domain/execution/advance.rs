@@ -1,4 +1,4 @@
-//! Finishing a step: the token is recognised, the output judged, and what follows is opened.
+//! Finishing a step: the token is recognised, the report is judged, and the steps that follow are entered.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::{
     token::Token,
 };
 
-/// The next call where a step failed for good and the execution goes on without it.
+/// The next call to suggest after a step failed for good and the execution continues without it.
 const FAILED_AND_PASSED: NextCall = read(
     address!("current_step/{execution_id}"),
     "the execution goes on without this step's output",
@@ -93,7 +93,7 @@ impl Execution {
         if let Some(call) = step.past.iter().find(is_meant) {
             return Recognised::Consumed(position, step, None, *call);
         }
-        // What is open first: of the items of a `foreach` there may be thousands that have ended.
+        // Open visits are searched first, because a `foreach` may have thousands of closed items.
         let mut open = step.visit().into_iter().chain(step.items.open());
         let is_live = |visit: &&Visit| visit.token().is_some_and(|grant| grant.matches(token));
         if let Some(visit) = open.find(is_live) {
@@ -153,7 +153,7 @@ impl Execution {
             && let violations = builder.violations_of_repeat(position, visit, value)?
             && !violations.is_empty()
         {
-            // The call that was refused for the last time: it gets the same refusal.
+            // This repeats the call whose refusal ended the visit, so it gets the same refusal.
             let most = limits::OUTPUT_ATTEMPTS_MAX;
             let refusal = self.invalid(step, most, AtLast::Fails, violations);
             return Err(self.passed(refusal).into());
@@ -197,7 +197,7 @@ impl Execution {
                 (Outcome::Failed(failure), Some(refusal))
             }
         };
-        // A refused call chose nothing.
+        // The choice of a refused call does not count.
         let chosen = chosen.filter(|_| refusal.is_none());
         builder.record(turn, chosen);
         builder.withdraw_past(turn);
@@ -212,7 +212,7 @@ impl Execution {
         Ok(builder.decision(refusal))
     }
 
-    /// Whoever brought the last output that a step could have had is sent on where the execution goes on.
+    /// Adds the next call to the refusal of a step's last allowed output, if the execution continues without the step.
     fn passed(&self, refusal: Error) -> Error {
         if self.state.is_final() {
             refusal
@@ -221,7 +221,7 @@ impl Execution {
         }
     }
 
-    /// The refusal of anything for a step that is held.
+    /// The refusal of a call for a held step.
     fn held(&self, step: &StepState) -> Error {
         let message = format!(
             "step '{}' is held (output_invalid): {} outputs in a row broke its schema",
@@ -247,14 +247,14 @@ impl Execution {
 
 enum Recognised<'a> {
     Open(usize, &'a StepState, &'a Visit),
-    /// With the visit, where that is still remembered.
+    /// The token was used by this call. The visit is `None` if only the call is remembered.
     Consumed(usize, &'a StepState, Option<&'a Visit>, RecordedCall),
     Superseded,
     Foreign,
 }
 
 impl Visit {
-    /// The calls that ended it, or an attempt of it.
+    /// The calls that ended this visit or one of its attempts.
     fn calls(&self) -> impl Iterator<Item = RecordedCall> {
         let closed = self.closed.as_ref().and_then(Closed::call);
         self.ended.iter().copied().chain(closed)

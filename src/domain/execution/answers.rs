@@ -1,5 +1,6 @@
-//! Steps that ask for inputs of the workflow: of the user (`input`), or of a text (`extract`). What is accepted is an
-//! input of the execution from then on, whatever becomes of the rest; what is refused is asked for again, with why.
+//! Steps that ask for inputs of the workflow: `input` asks the user, `extract` reads them from a text. An accepted
+//! value becomes an input of the execution at once, even if other values are refused; refused values are asked for
+//! again, with the reason.
 
 use std::sync::Arc;
 
@@ -22,53 +23,53 @@ use crate::{
     limits,
 };
 
-/// The next call where an answer was refused.
+/// The next call to suggest after a refused answer.
 const ASK_AGAIN: NextCall = again(
     "bring what your user answers; nothing is answered in the user's place. The token stays valid",
 )
 .after("say again what is wrong or missing");
 
-/// The field that holds what a user said in words of their own.
+/// The field of an answer that holds the user's own words.
 pub const UTTERANCE: &str = "userUtterance";
 
-/// What a model is asked for in a step of these kinds: kept with the input of its visit, under `question`.
+/// What an `input` or `extract` step asks a model for: stored in the input of the visit, under `question`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
     /// The inputs that had no value when the visit of an `input` step began: an answer may set these and no others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) asked: Vec<String>,
-    /// The inputs that have no value yet, in the order of the step.
+    /// The inputs that have no value yet, in the order in which the step lists them.
     pub(crate) missing: Vec<String>,
-    /// What was wrong with the answers before.
+    /// The values that were refused so far.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) refused: Vec<Refused>,
-    /// What the user said in words of their own: the values are to be taken out of that.
+    /// The user's own words, from which the model is to extract the values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) utterance: Option<String>,
 }
 
-/// An answer that was refused, without its value, which may be secret.
+/// A refused value. The value itself is not kept, because it may be secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Refused {
-    /// The input.
+    /// The name of the input.
     pub(crate) property: String,
     /// The rule that the answer broke.
     pub(crate) rule: String,
-    /// How.
+    /// How the answer breaks it.
     pub(crate) message: String,
-    /// What would be right.
+    /// A description of a valid value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) expected: Option<String>,
 }
 
 impl Question {
-    /// The question that an input holds.
+    /// Reads the question from the input of a visit; the default if there is none.
     pub(crate) fn of(input: &Value) -> Self {
         let question = input.get("question").cloned().unwrap_or_default();
         serde_json::from_value(question).unwrap_or_default()
     }
 
-    /// What is left of a question: what is missing, and what was refused.
+    /// The question for the next attempt: the missing inputs, and the values that were refused.
     fn left(asked: Vec<String>, missing: Vec<String>, taken: &Taken) -> Self {
         let refused = taken.rejected.iter().map(|rejected| Refused {
             property: rejected.property.clone(),
@@ -84,7 +85,7 @@ impl Question {
         }
     }
 
-    /// What keeps the step from being done: what was refused, and what else is missing.
+    /// The violations that keep the step open: refused values first, then missing inputs that have no refused value.
     fn violations(&self, declared: Option<&Inputs>) -> Vec<Violation> {
         let is_refused = |name: &String| {
             let mut refused = self.refused.iter();
@@ -99,27 +100,28 @@ impl Question {
         self.refused.iter().map(violation).chain(open).collect()
     }
 
-    /// The input with this question in it.
+    /// Adds this question to the input of a visit.
     fn within(&self, mut input: Value) -> Value {
         input["question"] = json!(self);
         input
     }
 }
 
-/// What becomes of answers.
+/// The result of checking answers.
 struct AnswerCheck {
-    /// All inputs, with those that were accepted.
+    /// All inputs, including the accepted values.
     after: Map<String, Value>,
     has_changed: bool,
     taken: Taken,
-    /// What is left to be asked.
+    /// The question for the next attempt.
     question: Question,
-    /// What keeps the step from being done.
+    /// The violations that keep the step open.
     violations: Vec<Violation>,
 }
 
 impl TransitionBuilder<'_> {
-    /// Asks for what is missing; where nothing is, or where there is no text to look into, the step is done.
+    /// Opens a turn that asks for the missing inputs. Completes the step at once if an `input` step misses none, or if
+    /// the text of an `extract` step is blank.
     pub(super) fn ask(
         &mut self,
         position: usize,
@@ -152,7 +154,7 @@ impl TransitionBuilder<'_> {
         Ok(())
     }
 
-    /// What would become of these answers to a question of a step that asks for inputs.
+    /// Checks answers against the question of a step, without changing anything.
     fn check_answers(
         &self,
         step: &Step,
@@ -164,7 +166,7 @@ impl TransitionBuilder<'_> {
         let before = self.inputs_now()?;
         let asked = &question.asked;
         let names = if asked.is_empty() { properties } else { asked };
-        // To repeat what is known already sets nothing.
+        // An input that was not asked for may be repeated with its current value; that changes nothing.
         let is_known = |name: &String, value: &Value| {
             !names.contains(name) && before.get(name).is_some_and(|known| known == value)
         };
@@ -180,7 +182,7 @@ impl TransitionBuilder<'_> {
         let from_text =
             matches!(step.kind, StepKind::Extract { .. }) || question.utterance.is_some();
         let violations = match value {
-            // A text says what it says: what cannot be taken out of it is part of the result.
+            // A text cannot be corrected, so values that it lacks are part of the result and no violation.
             Value::Object(_) if from_text => Vec::new(),
             Value::Object(_) => left.violations(declared),
             _ => vec![no_object("", "the output")],
@@ -194,7 +196,7 @@ impl TransitionBuilder<'_> {
         })
     }
 
-    /// Every way in which an output that ended a visit before breaks what its step asks for.
+    /// The violations of an output that was refused for the last time, for a repeat of that call.
     pub(super) fn violations_of_repeat(
         &self,
         position: usize,
@@ -215,13 +217,13 @@ impl TransitionBuilder<'_> {
         }
     }
 
-    /// What the visit of a step that asks for inputs asks for.
+    /// The question of a visit.
     fn question(&self, visit: &Visit) -> DecideResult<Question> {
         Ok(Question::of(&*self.input_of(visit)?))
     }
 
-    /// What was wrong with the answers that were refused for good: the inputs may be others since then, so it is read off
-    /// the question that was left.
+    /// The violations of answers whose refusal ended the visit. The inputs may have changed since, so they are computed
+    /// from the question that was stored with the visit.
     fn violations_for_good(&self, visit: &Visit, value: &Value) -> DecideResult<Vec<Violation>> {
         let closed = visit.closed.as_ref();
         let failure = closed.and_then(|closed| closed.failure.as_ref());
@@ -236,7 +238,7 @@ impl TransitionBuilder<'_> {
         Ok(self.question(visit)?.violations(declared))
     }
 
-    /// What was accepted is an input from now on.
+    /// Stores the accepted values as inputs of the execution.
     fn take_in(&mut self, check: &AnswerCheck) -> DecideResult<()> {
         if check.has_changed {
             let inputs = Value::Object(check.after.clone());
@@ -246,7 +248,7 @@ impl TransitionBuilder<'_> {
         Ok(())
     }
 
-    /// What is still open is asked for, with what was wrong before.
+    /// Replaces the question of the visit, if it changed.
     fn update_question(&mut self, turn: &OpenTurn<'_>, question: &Question) -> DecideResult<()> {
         let input = Value::clone(&*self.input_of(turn.visit)?);
         let input = self.keep_input(question.within(input))?;
@@ -259,7 +261,7 @@ impl TransitionBuilder<'_> {
 }
 
 impl Execution {
-    /// What a model brought for a step that asks for inputs.
+    /// Judges the report of a step that asks for inputs.
     pub(super) fn judge_answers(
         &self,
         builder: &mut TransitionBuilder<'_>,
@@ -309,7 +311,8 @@ impl Execution {
     }
 }
 
-/// What a user said in words of their own, where the step lets values be taken out of that.
+/// The user's own words, if the answer consists of nothing else and the step has `reextract`. Not accepted while the
+/// question already holds words to extract from.
 fn utterance(step: &Step, question: &Question, value: &Value) -> Option<String> {
     let StepKind::Input {
         reextract: true,
@@ -324,13 +327,14 @@ fn utterance(step: &Step, question: &Question, value: &Value) -> Option<String> 
     }
     let said = value.as_object().filter(|said| said.len() == 1);
     let words = said.and_then(|said| said.get(UTTERANCE)?.as_str());
-    // Some bring the words alone.
+    // Some clients send the words as a plain string.
     let words = words.or(value.as_str())?;
     (!words.trim().is_empty()).then(|| words.to_owned())
 }
 
 impl TransitionBuilder<'_> {
-    /// What the user said did not hold everything: the user is asked again, as often as an answer may be refused.
+    /// The user's words did not contain every value: asks again with a new token, up to `retry.max_attempts` or else
+    /// [`limits::OUTPUT_ATTEMPTS_MAX`] attempts.
     fn still_missing(&mut self, turn: &OpenTurn<'_>, question: &Question) -> DecideResult<Judged> {
         let left_open = question.missing.join(", ");
         let message = format!("what the user said left open: {left_open}");
@@ -361,7 +365,8 @@ fn missing(step: &Step, inputs: &Map<String, Value>) -> Vec<String> {
     names.filter(has_none).cloned().collect()
 }
 
-/// What the step comes to: for `input` the values of all its properties, for `extract` what was found and what not.
+/// The output of the step: for `input` the values of all its properties, for `extract` the accepted, missing and
+/// rejected values.
 fn output(step: &Step, inputs: &Map<String, Value>, taken: Taken, missing: &[String]) -> Value {
     if let StepKind::Extract { .. } = &step.kind {
         let rejected = taken.rejected.into_iter().map(|rejected| {

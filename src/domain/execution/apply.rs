@@ -1,4 +1,4 @@
-//! How events make the next state. What an event says is taken as it is: deciding was done before.
+//! How events change the state. Events are applied without checks: all checks are made when a transition is decided.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,7 +14,8 @@ use crate::{
 };
 
 impl Execution {
-    /// The state that `rows`, oldest first, rebuild; `None` for no rows or a first row that creates nothing.
+    /// Rebuilds the state from `rows`, oldest first; `None` if there are no rows or the first one does not create an
+    /// execution.
     pub fn replay<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Option<Self> {
         let mut execution = None;
         for row in rows {
@@ -121,7 +122,7 @@ impl Execution {
             }
             Event::ChildOrdered(order) => self.orders.push(order.clone()),
             Event::ChildTold(order) => {
-                // The same may be to be told again later, after something else.
+                // The list may hold an equal order that came later, so only the first one is removed.
                 if let Some(at) = self.orders.iter().position(|left| left == order) {
                     self.orders.remove(at);
                 }
@@ -194,7 +195,8 @@ impl Execution {
         self.enter(&opened.visit_id, Visit { input, ..visit });
     }
 
-    /// Gives a step the status of the visit that ended. The end of an item is not the end of its step, nor is that of a hook.
+    /// Gives a step the status of its work that ended, and updates the list of compensations when one ended. The end of
+    /// an item or a hook does not change the status.
     fn end_step(&mut self, visit_id: &VisitId, outcome: &Outcome) {
         match visit_id.body {
             Body::Work if visit_id.item.is_none() => {
@@ -205,7 +207,7 @@ impl Execution {
         }
     }
 
-    /// The work of a step was done, and the step failed nevertheless.
+    /// Marks a completed step as failed, because a required hook failed.
     fn fail_step(&mut self, visit_id: &VisitId, failure: &Failure) {
         self.change(visit_id.step(), |state| state.status = StepStatus::Failed);
         self.revisit(visit_id, |visit| {
@@ -226,7 +228,8 @@ impl Execution {
         });
     }
 
-    /// Remembers a visit that is voided while the server works on it: its effect may come all the same, and is not taken back.
+    /// Lists a visit as not compensated if it is voided while the server works on it or its outcome is unknown: its
+    /// effect may have happened.
     fn note_cut_off(&mut self, visit_id: &VisitId) {
         let visit = self.visit(visit_id).map(|(.., visit)| visit);
         let awaiting = visit.and_then(|visit| visit.awaiting.as_ref());
@@ -243,7 +246,7 @@ impl Execution {
     }
 
     fn end_compensation(&mut self, visit_id: &VisitId, outcome: &Outcome) {
-        // One that is void may be begun again.
+        // A voided compensation stays in the list, so that it can be begun again.
         if *outcome == Outcome::Voided {
             return;
         }
@@ -271,12 +274,12 @@ impl Execution {
         self.state = to;
         self.failure = failure.cloned();
         self.completed_at = to.is_final().then_some(at);
-        // What somebody said as its end began is why it ended.
+        // The reason that was given when the end began is also the reason for the final state.
         if !(to.is_final() && self.ending().is_some()) {
             self.reason = None;
         }
         if to.is_final() && to != State::Completed {
-            // Of a completed execution what its last steps suggest may still be done.
+            // A completed execution keeps its offers: a client may still make the calls that its last steps suggest.
             self.offers.clear();
         }
         if to.is_final() {
@@ -309,7 +312,7 @@ impl Execution {
         self.change_of(visit_id, |state| state.visit_mut(visit_id, change));
     }
 
-    /// Changes the step that a visit is of, or what stands for one where it is of a hook of the workflow.
+    /// Changes the step of a visit, or the pseudo-step `$workflow` for a hook of the workflow.
     fn change_of(&mut self, visit_id: &VisitId, change: impl FnOnce(&mut StepState)) {
         if let Some(id) = &visit_id.step {
             return self.change(id, change);

@@ -1,5 +1,5 @@
-//! Children: executions of other workflows that steps wait for. What becomes of a parent goes down to them by orders, which
-//! stand in the parent until its children were told.
+//! Children: executions of other workflows that steps wait for. A parent passes pauses, resumes and its end down to
+//! them by orders, which it keeps until the children have received them.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,8 @@ use crate::{
 };
 
 impl AttemptId {
-    /// The child that this attempt of a parent begins: always the same one, so that beginning it twice begins it once.
+    /// The id of the child that this attempt begins. It is derived from the attempt, so that beginning the child twice
+    /// begins it once.
     pub fn child(&self, parent: &ExecutionId) -> ExecutionId {
         let text = format!("{}\n{}", self.visit_id.text_in(parent), self.attempt);
         let digest = Digest::of(text.as_bytes()).to_string();
@@ -26,16 +27,17 @@ impl AttemptId {
     }
 }
 
-/// Hexadecimal digits of the id of a child.
+/// The number of hexadecimal digits in the id of a child.
 const ID_CHARS: usize = 32;
 
 impl Execution {
-    /// The execution that it is a child of.
+    /// Its parent, if it is a child.
     pub fn parent(&self) -> Option<&Parent> {
         self.parent.as_deref()
     }
 
-    /// The attempts that wait for a child and that nobody in this process attends to: what each does, and what on.
+    /// The attempts that wait for a child and have no task in this process, which has those in `alive`. Each comes with
+    /// its step kind and the digest of its input. After a restart the engine re-attaches to these children.
     pub fn unattended(
         &self,
         definition: &Definition,
@@ -52,7 +54,8 @@ impl Execution {
             .collect()
     }
 
-    /// Whether nothing but its children is to come: whoever looks for work finds it there.
+    /// Whether all its open visits wait for children. A client that looks for open work is then shown the children
+    /// instead.
     pub fn waits_for_children(&self) -> bool {
         let waits = self
             .open()
@@ -63,25 +66,26 @@ impl Execution {
         waits.peek().is_some() && waits.all(|one| matches!(one, Awaiting::Child { .. }))
     }
 
-    /// Why it failed, once it has.
+    /// Its failure, if it has failed.
     pub fn failure(&self) -> Option<&Failure> {
         self.failure.as_ref()
     }
 
-    /// The children that its steps began, each with the visit that did.
+    /// The children that its visits began, each with that visit: one for every attempt.
     pub(crate) fn children<'a>(
         &'a self,
         definition: &'a Definition,
     ) -> impl Iterator<Item = (ExecutionId, VisitId)> + 'a {
         let steps = self.steps.iter().chain(&self.whole).enumerate();
-        // Most workflows begin none, and each status asks.
+        // Most workflows have no children, and every status call asks for them.
         let steps = steps.take_while(|_| definition.has_children());
         let visits = steps.flat_map(|(at, step)| {
             let own = step.visits.iter().chain(&step.beside).map(|visit| &**visit);
             let all = own.chain(step.items.iter());
             all.map(move |visit| (at, &**step, visit))
         });
-        // A visit without an input was ended before it began anything: its `if` did not hold, or `with` could not be filled in.
+        // A visit without an input ended before it began a child: its `if` did not hold, or `with` could not be
+        // evaluated.
         let begun = visits.filter(|(.., visit)| visit.input.is_some());
         let of_children = begun.filter(|(at, step, visit)| {
             let acting = acting_on(definition, *at, step, visit);
@@ -97,20 +101,20 @@ impl Execution {
         })
     }
 
-    /// What its children are still to be told.
+    /// The orders that its children have not received yet.
     pub fn orders(&self) -> &[Order] {
         &self.orders
     }
 
-    /// Whether nothing happens to it any more: it has ended, and its children were told. Whoever does not wait for an end
-    /// may be quicker than those who tell them.
+    /// Whether nothing can change it any more: it has ended, and its children have received all orders. A requested end
+    /// does not wait for the orders, so an execution in a final state may still have some.
     pub fn is_over(&self) -> bool {
         self.state.is_final() && self.orders.is_empty()
     }
 
-    /// The first orders that can be carried out now, one for each child: at most [`limits::ORDERS_AT_ONCE_MAX`]. A pause
-    /// and a resume of a child that is waited for and has not begun yet come after its beginning; any other one of the
-    /// `missing` never will begin.
+    /// The oldest order of each child that can be delivered now: at most [`limits::ORDERS_AT_ONCE_MAX`]. `missing` are
+    /// the children that were not found. If a visit waits for such a child, it is about to begin, and its orders wait.
+    /// Orders to any other missing child stay due: that child never begins.
     pub fn orders_due(&self, missing: &BTreeSet<ExecutionId>) -> Vec<Order> {
         let awaited: BTreeSet<_> = self.awaited_children().collect();
         let is_to_come = |child: &ExecutionId| missing.contains(child) && awaited.contains(child);
@@ -122,7 +126,7 @@ impl Execution {
         due.take(limits::ORDERS_AT_ONCE_MAX).cloned().collect()
     }
 
-    /// What an attempt of it makes it to the child that it begins.
+    /// The parent record for the child that this attempt begins.
     pub fn as_parent_of(&self, attempt_id: &AttemptId) -> Parent {
         let above = self.parent();
         Parent {
@@ -152,14 +156,14 @@ impl Execution {
         Ok(builder.decision(None))
     }
 
-    /// Pauses a root below which no further execution may be opened. Nothing is lost: each begin that was refused is asked
-    /// for again after the resume.
+    /// Pauses a root below which no further execution may be opened. The children that could not begin do so after the
+    /// resume.
     pub(super) fn decide_budget(
         &self,
         mut builder: TransitionBuilder<'_>,
         open_max: usize,
     ) -> DecideResult<Decision> {
-        // Below an execution that still tells its children to end, room is made by their ends.
+        // The children of this execution are being ended, which frees capacity without a pause.
         let makes_room = self.is_ending_badly() && !self.orders.is_empty();
         if self.state.is_final() || makes_room || self.pauses.contains(&PauseReason::Budget) {
             return Ok(Decision::Stay);
@@ -170,7 +174,7 @@ impl Execution {
         Ok(builder.decision(None))
     }
 
-    /// Whether the visit waits for this child: not any more once the execution gave the visit up.
+    /// Whether the visit waits for this child. False once the visit is closed.
     pub fn waits_for_child(&self, visit_id: &VisitId, child: &ExecutionId) -> bool {
         let visit = self.visit(visit_id);
         let awaiting = visit.and_then(|(.., visit)| visit.awaiting.as_ref());
@@ -186,7 +190,7 @@ impl Execution {
             })
     }
 
-    /// Does as the parent did. Nothing happens where that is so already: an order may come twice.
+    /// Carries out an order of the parent. Idempotent, because an order may arrive twice.
     pub(super) fn decide_from_parent(
         &self,
         mut builder: TransitionBuilder<'_>,
@@ -228,7 +232,7 @@ impl Ordered {
 }
 
 impl TransitionBuilder<'_> {
-    /// What a visit waits for while the server works on this attempt.
+    /// What a visit waits for while this attempt runs: the end of its child, or the server's work.
     pub(super) fn working(&self, step: &Step, attempt_id: &AttemptId) -> Awaiting {
         match step.kind {
             StepKind::Workflow { .. } => Awaiting::Child {
@@ -240,14 +244,14 @@ impl TransitionBuilder<'_> {
         }
     }
 
-    /// Tells a child, once this is durable.
+    /// Adds an order to a child, which is sent once the transition is durable.
     pub(super) fn order(&mut self, child: ExecutionId, what: Ordered) {
         let order = Order { child, what };
         self.effects.push(Effect::Order(order.clone()));
         self.push(Event::ChildOrdered(order));
     }
 
-    /// Tells every child that is waited for.
+    /// Adds the same order for every child that an open visit waits for.
     pub(super) fn order_all(&mut self, what: Ordered) {
         let children: Vec<_> = self.next.awaited_children().collect();
         for child in children {
@@ -257,7 +261,7 @@ impl TransitionBuilder<'_> {
 }
 
 impl Begin {
-    /// The workflow that a child of it follows, where it begins one.
+    /// The name of the workflow that the child runs, if the attempt begins a child.
     pub fn workflow(&self) -> Option<&str> {
         match &self.kind {
             StepKind::Workflow { name } => Some(name),

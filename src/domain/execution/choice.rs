@@ -1,4 +1,5 @@
-//! What a client takes of what it was offered: recorded, and followed only out of the workflow.
+//! The options that clients choose. A choice is recorded, and changes the execution only if the option leaves the
+//! workflow.
 
 use serde_json::json;
 
@@ -16,21 +17,21 @@ use crate::{
     offer::{CONTINUE_TOOL, Offered, StepOption},
 };
 
-/// The option that a client took.
+/// An offered option that a client chose.
 pub(super) struct Chosen {
     offered_by: Option<VisitId>,
     option: StepOption,
 }
 
 impl Chosen {
-    /// Whether the execution ends with it.
+    /// Whether choosing it ends the execution as diverged.
     pub(super) const fn leaves(&self) -> bool {
         !self.option.continue_workflow
     }
 }
 
 impl Execution {
-    /// The option that a client names, which must be one of those that it was offered.
+    /// Finds the offered option that a client names, by its id or by a tool name that no other option has.
     pub(super) fn chosen(
         &self,
         builder: &TransitionBuilder<'_>,
@@ -90,7 +91,7 @@ impl Execution {
             .with("choices", choices)
     }
 
-    /// A choice came and nothing else: that is enough where it leaves the workflow.
+    /// Handles a choice without a report, which is allowed only if it leaves the workflow.
     pub(super) fn leave(
         &self,
         mut builder: TransitionBuilder<'_>,
@@ -112,14 +113,16 @@ impl Execution {
     }
 }
 
-/// Whether the tool of an option is what `choice` names. Clients that take no dots know ours with an underscore.
+/// Whether `choice` names the tool of this option. Clients that allow no dots in tool names know `workflow.next_step`
+/// with an underscore.
 fn is_called(option: &StepOption, choice: &str) -> bool {
     let tool = option.tool_name.as_str();
     tool == choice || tool == CONTINUE_TOOL && choice == "workflow_next_step"
 }
 
 impl TransitionBuilder<'_> {
-    /// Where the choice leaves the workflow the execution ends here, with the tool as its reason.
+    /// Completes the transition. If the choice leaves the workflow, the execution ends as diverged, with the name of
+    /// the tool as the reason.
     pub(super) fn left(mut self, chosen: Option<&Chosen>) -> DecideResult<Decision> {
         if let Some(chosen) = chosen.filter(|chosen| chosen.leaves()) {
             self.give_up(State::Diverged)?;
@@ -129,7 +132,7 @@ impl TransitionBuilder<'_> {
         Ok(self.decision(None))
     }
 
-    /// Everything that is offered now.
+    /// All options that are offered now.
     fn all_offered(&self) -> DecideResult<Vec<Chosen>> {
         let (mut all, mut missing) = (Vec::new(), Vec::new());
         for offer in &self.next.offers {
@@ -148,13 +151,13 @@ impl TransitionBuilder<'_> {
         }
     }
 
-    /// Records what the client took, together with all that it was offered.
+    /// Records the chosen option, together with everything that was offered.
     pub(super) fn record(&mut self, turn: &OpenTurn<'_>, chosen: Option<&Chosen>) {
         let Some(Chosen { offered_by, option }) = chosen else {
             return;
         };
         let before = self.next.offers.iter();
-        // What this very transition offers was not there to be chosen.
+        // Offers of this transition did not exist when the client chose.
         let before = before.filter(|offer| offer.revision < self.row.revision);
         let offered = before.map(|offer| offer.options).collect();
         self.push(Event::OptionChosen(Box::new(OptionChosen {

@@ -1,4 +1,4 @@
-//! What may be asked of an execution.
+//! Commands: everything that can move an execution.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -14,70 +14,71 @@ use crate::{
     token::Token,
 };
 
-/// What a new execution is started with.
+/// The arguments of a new execution.
 #[derive(Clone, Debug)]
 pub struct Start {
     /// Its id.
     pub id: ExecutionId,
     /// The project it is started for.
     pub project: Option<String>,
-    /// Its inputs as they were given: an object.
+    /// Its inputs as the caller gave them: an object.
     pub inputs: Option<Value>,
-    /// Where defaults of inputs come from that are not in the definition.
+    /// Sources of input defaults outside the definition.
     pub defaults: DefaultSources,
-    /// The execution that it is a child of.
+    /// Its parent, if it is a child.
     pub parent: Option<Box<Parent>>,
-    /// Where it looks up workflows, where its definition names any.
+    /// The directories in which it finds other workflows, if its definition names any.
     pub lookup: Option<Box<Lookup>>,
 }
 
-/// A request to move an execution.
+/// A request to change an execution.
 #[derive(Clone, Debug)]
 pub enum Command {
     /// Finish the step visit that the token names.
     Advance {
-        /// The right to do so.
+        /// The token of that visit.
         token: Token,
-        /// What came of the step, and what the client took of what was offered.
+        /// The output or error of the step, and the option that the client chose.
         submission: Arc<Submission>,
     },
     /// Replace the tokens that have expired.
     RenewTokens,
     /// Change the state.
     Change(Change),
-    /// Do what is due by now.
+    /// Process timers, retries, expiries and time limits that are due.
     Tick,
-    /// Take in what a server's step came to.
+    /// Record the outcome of an attempt that the server or a child made.
     Outcome {
-        /// Of which attempt.
+        /// The attempt.
         attempt_id: AttemptId,
-        /// What it came to.
+        /// Its result.
         outcome: Arc<Result<Brought, OperationFailure>>,
     },
-    /// Go on with what the server was doing when its process ended, or find out that nobody knows what came of it.
-    /// `alive` are the attempts that this process is working on.
+    /// Recover attempts whose process ended: begin them again where repeating is safe, else pause the execution with
+    /// `outcome_unknown`. Attempts in `alive` are left alone.
     Recover {
-        /// Those.
+        /// The attempts that this process is working on.
         alive: Arc<BTreeSet<AttemptId>>,
     },
-    /// An attempt could not be begun, for the process is about to end: it is begun later.
+    /// Postpone an attempt that this process could not begin, because it is shutting down or does not execute steps of
+    /// this kind.
     PutOff {
-        /// Which.
+        /// The attempt.
         attempt_id: AttemptId,
     },
     /// Take in a signal.
     Signal(SignalRequest),
     /// Take in a person's answer to a gate.
     Answer(Arc<GateAnswer>),
-    /// Take in somebody's word on what came of work that was cut off.
+    /// Record a person's decision about an attempt whose outcome is unknown.
     Resolve(Arc<Resolution>),
-    /// Do as the parent did. What has ended, or does so already, stays as it is.
+    /// Carry out an order of the parent. Ignored if the execution has ended or already is as ordered.
     FromParent(Ordered),
-    /// Children were told this.
+    /// Record that children received these orders.
     Told(Vec<Order>),
-    /// Pause the root of a family in which so many executions are open that no further one is begun.
+    /// Pause a root execution because too many executions are open below it to begin another one.
     PauseForBudget {
-        /// How many may be open.
+        /// The limit on open executions.
         open_max: usize,
     },
 }
@@ -111,13 +112,13 @@ impl From<Resolution> for Command {
 pub enum Report {
     /// The step's output.
     Output(Value),
-    /// What the user answered, whom the client asked.
+    /// The user's own answer, which the client collected by elicitation.
     Answer(Value),
     /// The step could not be done.
     Error {
         /// What happened.
         message: String,
-        /// A stable name for it.
+        /// A stable error code.
         code: Option<String>,
         /// Whether another attempt may succeed.
         retryable: Option<bool>,
@@ -125,7 +126,7 @@ pub enum Report {
 }
 
 impl Command {
-    /// The value that it brings, which is held to a schema.
+    /// The value in the command that is checked against a schema, if it has one.
     pub fn brings(&self) -> Option<&Value> {
         match self {
             Self::Advance { submission, .. } => match submission.report.as_ref()? {
@@ -145,12 +146,12 @@ impl Command {
     }
 }
 
-/// What a client hands in with a token.
+/// The content of a call that finishes a step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Submission {
-    /// What came of the step; may be missing where the choice leaves the workflow.
+    /// The output or error of the step. May be missing only if the choice ends the execution as diverged.
     pub report: Option<Report>,
-    /// Which of the options that were offered the client took: the id of one, or the name of its tool.
+    /// The offered option that the client chose: its id, or the name of its tool.
     pub choice: Option<String>,
 }
 
@@ -164,7 +165,8 @@ impl From<Report> for Submission {
 }
 
 impl Submission {
-    /// The meaning of the call, whose report was meant as `report`.
+    /// The digest by which a repeat of this call is recognised. `report` is the report after texts that hold JSON were
+    /// parsed.
     pub(super) fn call(&self, report: Option<&Report>) -> Digest {
         let report = report.map(Report::call);
         match (&self.choice, report) {
@@ -175,7 +177,7 @@ impl Submission {
 }
 
 impl Report {
-    /// The meaning of the report.
+    /// The digest by which a repeat of this report is recognised.
     fn call(&self) -> Digest {
         match self {
             Self::Output(value) | Self::Answer(value) => meaning_of_list([&json!("output"), value]),
@@ -188,18 +190,19 @@ impl Report {
     }
 }
 
-/// What somebody may ask of an execution's state.
+/// Changes of state that a caller may request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lifecycle {
     /// running → paused.
     Pause,
     /// paused → running.
     Resume,
-    /// running or paused → abandoned: somebody gives it up.
+    /// running or paused → abandoned.
     Abandon,
-    /// running → diverged: the work took another path.
+    /// running → diverged: the work continues outside of the workflow.
     Diverge,
-    /// running → failed, as where a required step failed: what is to run nevertheless runs first. Asked again, it ends at once.
+    /// running → failed, as if a required step had failed: steps that run after a failure come first. A second request
+    /// ends the execution at once.
     Fail,
 }
 
@@ -225,21 +228,21 @@ impl Lifecycle {
     }
 }
 
-/// A change of state that somebody asks for.
+/// A requested change of state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Which.
+    /// The kind of change.
     pub lifecycle: Lifecycle,
-    /// Why, in their words.
+    /// The reason, in the caller's words.
     pub reason: Option<String>,
 }
 
-/// Something that happened elsewhere.
+/// A signal: an event from outside that a step may wait for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SignalRequest {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What came with it.
+    /// Its payload.
     pub payload: Arc<Value>,
 }
 
@@ -258,40 +261,40 @@ impl SignalRequest {
 pub struct GateAnswer {
     /// The gate.
     pub step: StepId,
-    /// Which visit of it.
+    /// The number of its visit.
     pub visit: u32,
-    /// The digest of what the person was shown: an answer to anything else counts for nothing.
+    /// The digest of the question that the person saw. An answer to any other question is refused.
     pub shown: Digest,
     /// Whether they approve.
     pub approved: bool,
-    /// Who they are, as far as it is known.
+    /// The person's name, as far as it is known.
     pub by: String,
     /// How they were asked.
     pub via: Channel,
-    /// What else they say.
+    /// An additional comment.
     pub comment: Option<String>,
 }
 
-/// Somebody's word on what came of work that was cut off.
+/// A person's decision about an attempt whose outcome is unknown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resolution {
     /// The step.
     pub step: StepId,
-    /// Which item, where it is a `foreach`.
+    /// The number of the item, from 0, if the step is a `foreach`.
     pub item: Option<u32>,
-    /// Which visit and attempt, where that is known: so that a word on one of them is none on a later one.
+    /// The visit and the attempt, if known, so that a late decision does not apply to a newer attempt.
     pub attempt: Option<(u32, u32)>,
-    /// What came of it.
+    /// The decision.
     pub verdict: Verdict,
 }
 
-/// What came of work that was cut off.
+/// The possible outcomes of an attempt that was cut off.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// Nothing: it is to be done again.
+    /// It had no effect: begin it again.
     Retry,
     /// It took effect, and this is its output.
     Output(Arc<Value>),
-    /// It failed, and why.
+    /// It failed, with this message.
     Failed(String),
 }

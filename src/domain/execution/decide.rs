@@ -1,5 +1,5 @@
-//! What an execution would do at a command. Deciding changes nothing: the actor makes the transition
-//! durable first, and then takes `next`.
+//! Deciding: the transition that a command would cause. Deciding changes nothing: the actor makes the transition
+//! durable first, and then replaces its state by `next`.
 
 use std::time::Duration;
 
@@ -23,13 +23,14 @@ use crate::{
 };
 
 impl Start {
-    /// The meaning of a start's arguments, without the id. Of what was given, not of what defaults made of it: those
-    /// may be others at the repeat.
+    /// The digest by which a repeated start is recognised: of the arguments as they were given, without the id.
+    /// Defaults are left out, because they may differ when the start is repeated.
     fn call(&self, definition: &Definition) -> Digest {
         meaning(&json!([definition.workflow.name, self.inputs]))
     }
 
-    /// The inputs that the execution keeps: where the workflow declares any, those, with their defaults.
+    /// The inputs of the execution: those that the workflow declares, with their defaults; if it declares none, the
+    /// given value.
     ///
     /// # Errors
     /// `INPUTS_INVALID` with every violation.
@@ -41,7 +42,7 @@ impl Start {
         let resolved = match &self.inputs {
             None | Some(Value::Null) => declared.resolve(&none, &self.defaults),
             Some(given @ Value::Object(map)) => {
-                // Before their rules look at them.
+                // The size is checked before the rules are evaluated.
                 payload(given, limits::INPUTS_BYTES_MAX, "inputs")?;
                 declared.resolve(map, &self.defaults)
             }
@@ -53,7 +54,7 @@ impl Start {
     }
 }
 
-/// That what stands at `path` is no object.
+/// The violation that the value at `path` is not an object.
 pub(super) fn no_object(path: &str, what: &str) -> Violation {
     Violation::new(path, "type", format!("{what} must be an object")).expecting("an object")
 }
@@ -71,7 +72,8 @@ fn refused(definition: &Definition, violations: Vec<Violation>) -> Error {
         .with_violations(violations)
 }
 
-/// What a row may hold. Fan-outs and steps that end at once stop long before, so this is only a net.
+/// Checks the number of events in a row. Loops over items and steps stop at a part of the limit, so this is a safety
+/// net.
 fn within(transition: &Transition) -> Result<()> {
     let (events, most) = (transition.row.events.len(), limits::EVENTS_PER_ROW_MAX);
     if events <= most {
@@ -82,13 +84,13 @@ fn within(transition: &Transition) -> Result<()> {
     Err(Error::limit(limit).with_message(message))
 }
 
-/// What fails outside of a step fails the call.
+/// A failure outside of any step fails the call as an internal error.
 fn unexpected(failure: &Failure) -> Error {
     Error::internal(format!("{}: {}", failure.code, failure.message))
 }
 
 impl<'a> TransitionBuilder<'a> {
-    /// The beginning of an execution: it is there, and nothing has happened yet.
+    /// The builder of the first transition, with a new execution to which nothing but its creation has happened.
     pub(super) fn created(
         facts: Facts<'a>,
         start: Start,
@@ -144,7 +146,7 @@ impl<'a> TransitionBuilder<'a> {
 }
 
 impl Execution {
-    /// The first transition of a new execution: created, started, and everything that is ready opened.
+    /// The first transition of a new execution: it is created and started, and every ready step is entered.
     ///
     /// # Errors
     /// `INPUTS_INVALID`, `LIMIT_EXCEEDED`.
@@ -164,14 +166,14 @@ impl Execution {
             }
             Err(Interrupt::Refused(error)) => Err(error),
             Err(Interrupt::Fails(failure)) => Err(unexpected(&failure)),
-            // A start has everything in hand that it may ask for.
+            // All values that a start may need are created in its own transition.
             Err(Interrupt::Needs(_)) => {
                 Err(Error::internal("a start asks for what there is not yet"))
             }
         }
     }
 
-    /// The revision that answers a start that is the same call as the one that made this execution.
+    /// The revision to reply with if `start` repeats the call that created this execution.
     ///
     /// # Errors
     /// `EXECUTION_ID_TAKEN` where the arguments differ or something has happened since.
@@ -189,10 +191,11 @@ impl Execution {
         Err(self.placed(Error::new(Code::ExecutionIdTaken, message)))
     }
 
-    /// What `command` would do at `now`. Changes nothing.
+    /// Decides `command` at `now`, without changing anything.
     ///
     /// # Errors
-    /// Every refusal has its own code; a refused call changes nothing.
+    /// Every refusal has its own code. A call that is refused with an error changes nothing. A malformed output is
+    /// counted, so it is refused by a transition with [`Transition::refusal`].
     pub fn decide(
         &self,
         facts: Facts<'_>,
@@ -234,8 +237,8 @@ impl Execution {
         }
     }
 
-    /// The time of what happens at `now`. The machine's clock may step back; the time of an execution does not, save where
-    /// it last moved under a clock that was far ahead.
+    /// The time of a transition at `now`. The machine's clock may step back, but the time of an execution does not,
+    /// unless its last transition is more than [`limits::CLOCK_JUMP_MAX`] ahead of `now`.
     fn time_at(&self, now: Timestamp) -> Timestamp {
         if self.updated_at.since(now) > limits::CLOCK_JUMP_MAX {
             return now;
@@ -270,12 +273,12 @@ impl Execution {
         !self.state.is_final() && self.with_expired_token(token_ttl, now).next().is_some()
     }
 
-    /// A refusal that says at which step of this execution it arose.
+    /// A refusal with the context of this execution and of `step`.
     pub(super) fn refused(&self, code: Code, step: &StepId, message: impl Into<String>) -> Error {
         self.placed(Error::new(code, message).with("step_id", step.as_str()))
     }
 
-    /// Says in which execution and in which state the error arose, and what keeps the execution from going on.
+    /// Adds the id, the state and the pause reasons of this execution to an error.
     pub fn placed(&self, error: Error) -> Error {
         let error = error
             .with("execution_id", self.id.as_str())

@@ -1,4 +1,4 @@
-//! What a decision is made of, and what it comes to.
+//! The input and the result of a decision.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -19,27 +19,27 @@ use crate::{
     id::StepId,
 };
 
-/// What a decision may look at besides the execution.
+/// Everything that a decision may read besides the execution.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
-    /// The definition that the execution keeps.
+    /// The definition of the execution.
     pub definition: &'a Definition,
-    /// Who begins the work of the server.
+    /// The opening of the store under which new attempts begin.
     pub owner: Owner,
     /// How long a token lives.
     pub token_ttl: Duration,
-    /// Values that lie elsewhere than in the execution, as far as they were asked for.
+    /// Outputs, inputs and memory values that earlier [`Decision::Need`]s asked for.
     pub values: &'a Values,
-    /// The environment variables that expressions may see.
+    /// The environment variables that expressions may read.
     pub env: &'a BTreeMap<String, String>,
-    /// The names of the secrets there are.
+    /// The names of the known secrets.
     pub secrets: &'a [String],
-    /// What may be done again where nobody knows whether it was done.
+    /// Says which work may be repeated although its outcome is unknown.
     pub safety: &'a dyn Safety,
 }
 
 impl<'a> Facts<'a> {
-    /// The facts of an execution that asks for nothing from elsewhere.
+    /// Facts without looked-up values, environment variables and secrets, under which no work is safe to repeat.
     pub fn new(definition: &'a Definition, token_ttl: Duration) -> Self {
         static NOTHING: (Values, BTreeMap<String, String>) = (Values::new(), BTreeMap::new());
         Self {
@@ -57,12 +57,13 @@ impl<'a> Facts<'a> {
 /// Values by digest.
 pub type Values = BTreeMap<Digest, Arc<Value>>;
 
-/// A value that a decision cannot be made without.
+/// A reference to a value that a decision needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Need {
     /// Its digest.
     pub digest: Digest,
-    /// The revision whose journal row holds it where it is small; `None` where it is stored by digest whatever its size.
+    /// The revision whose journal row holds the value if it is small; `None` if it is stored by digest whatever its
+    /// size.
     pub revision: Option<u64>,
 }
 
@@ -76,14 +77,14 @@ impl Need {
     }
 }
 
-/// Why a decision comes to no transition.
+/// Why a decision stops before its transition is complete.
 #[derive(Debug)]
 pub(super) enum Interrupt {
     /// The call is refused.
     Refused(Error),
-    /// Something must be looked up first.
+    /// These values must be looked up first.
     Needs(Vec<Need>),
-    /// The step fails.
+    /// The step fails with this failure.
     Fails(Failure),
 }
 
@@ -94,7 +95,8 @@ impl From<Error> for Interrupt {
 }
 
 impl Interrupt {
-    /// What is too much for a step is the failure of that step, not of the call or the instant that led to it.
+    /// Turns a `LIMIT_EXCEEDED` that arose in a step into a failure of that step, so that the call or timer that
+    /// entered the step still succeeds.
     pub(super) fn within(self, visit_id: &VisitId) -> Self {
         match self {
             Self::Refused(error) if error.code() == Code::LimitExceeded => {
@@ -104,7 +106,7 @@ impl Interrupt {
         }
     }
 
-    /// A refusal says where it arose.
+    /// Adds the context of `place` to a refusal that has none yet.
     pub(super) fn placed(self, place: impl FnOnce(Error) -> Error) -> Self {
         match self {
             Self::Refused(error) if error.context("execution_id").is_none() => {
@@ -114,14 +116,14 @@ impl Interrupt {
         }
     }
 
-    /// The step fails.
+    /// An interrupt that fails `step` with `code`.
     pub(super) fn fails(step: &Step, code: FailureCode, message: impl AsRef<str>) -> Self {
         Self::Fails(Failure::new(code, message, Some(&step.id)))
     }
 }
 
 impl Failure {
-    /// The failure of a step, or of the execution as a whole, with its message cut to the limit.
+    /// A failure of a step, or of the execution as a whole. The message is cut to its limit.
     pub(super) fn new(
         code: impl Into<String>,
         message: impl AsRef<str>,
@@ -137,41 +139,42 @@ impl Failure {
         }
     }
 
-    /// A refusal as the failure of a step.
+    /// Turns a refusal into a failure of `step`.
     pub(super) fn of(error: &Error, step: &StepId) -> Self {
         Self::new(error.code().as_str(), error.message(), Some(step))
     }
 }
 
-/// What a part of a decision comes to.
+/// The result of a part of a decision.
 pub(super) type DecideResult<T> = Result<T, Interrupt>;
 
-/// What [`Execution::decide`] answers.
+/// The result of [`Execution::decide`].
 #[derive(Clone, Debug)]
 pub enum Decision {
-    /// Something happens: store it, become it, then answer.
+    /// A transition: store it, replace the state by its `next`, then reply.
     Move(Box<Transition>),
-    /// This very call was answered before: answer as this revision did.
+    /// The same call was accepted before: reply from the state at this revision.
     Replay(u64),
-    /// Nothing is to be done.
+    /// Nothing changes.
     Stay,
-    /// These values must be among the facts first.
+    /// Look up these values, add them to the facts, and decide again.
     Need(Vec<Need>),
 }
 
-/// One step forward of one execution.
+/// One transition of one execution: the content to store, the next state, and the work to do afterwards.
 #[derive(Clone, Debug)]
 pub struct Transition {
-    /// The execution after it. Shares with its predecessor what did not change.
+    /// The state after it. Unchanged parts are shared with the state before.
     pub next: Execution,
-    /// What happened.
+    /// The journal row.
     pub row: Row,
     /// Content that the row refers to by digest.
     pub contents: Vec<(Digest, Arc<[u8]>)>,
-    /// Where the call is refused although something happens: the answer, once the row is durable.
+    /// The refusal to reply with once the row is durable, if the call is refused although it changes the state, as with
+    /// a malformed output.
     pub refusal: Option<Error>,
-    /// What the server begins or breaks off, once the row is durable.
+    /// Work to begin, cancel or send to children once the row is durable.
     pub effects: Vec<Effect>,
-    /// Small values that came to be, so that nobody need look them up.
+    /// New small values, kept in memory so that the next decision need not look them up.
     pub made: Values,
 }

@@ -1,4 +1,5 @@
-//! What the server does itself: begun only once its intent is durable, and what came of it.
+//! Work of the server: begun only once the transition that asks for it is durable. Also the outcomes and the recovery
+//! of that work.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -26,7 +27,7 @@ use crate::{
 };
 
 impl StepKind {
-    /// Whether its author says that doing it twice is doing it once.
+    /// Whether the author declares the work idempotent; `None` if nothing is declared.
     const fn idempotent(&self) -> Option<bool> {
         match self {
             Self::Run { idempotent, .. } | Self::Activity { idempotent, .. } => *idempotent,
@@ -36,7 +37,7 @@ impl StepKind {
 }
 
 impl Execution {
-    /// The attempts that the server is working on.
+    /// The open attempts of the server and of children.
     pub fn operations(&self) -> impl Iterator<Item = AttemptId> {
         self.open().filter_map(|(_, step, visit)| {
             let is_operation = visit.awaiting.as_ref().is_some_and(Awaiting::is_attempt);
@@ -44,8 +45,9 @@ impl Execution {
         })
     }
 
-    /// Those among them that nobody works on, as `owner` knows who works on `alive`: its own others, and all that were begun
-    /// on an earlier opening of the store, whose process is gone.
+    /// The attempts of the server that no process works on any more, as seen by the store's opening `owner`, which
+    /// works on `alive`: attempts of the same opening that are not in `alive`, and all attempts of earlier openings,
+    /// whose processes are gone.
     pub fn lost_operations(
         &self,
         owner: Owner,
@@ -93,7 +95,7 @@ impl Execution {
         Ok(builder.decision(None))
     }
 
-    /// An attempt that never began is put off until time asks for it, as the attempt that it was.
+    /// Postpones an attempt that never began until the next tick, which begins it under the same number.
     pub(super) fn decide_put_off(
         &self,
         mut builder: TransitionBuilder<'_>,
@@ -105,7 +107,8 @@ impl Execution {
         builder.decision(None)
     }
 
-    /// What the server was doing when its process ended is begun again where that is safe; else a person must find out.
+    /// Recovers attempts whose process ended: those that are safe to repeat are begun again. For the others the
+    /// execution is paused until a person says what their outcome was.
     pub(super) fn decide_recovery(
         &self,
         mut builder: TransitionBuilder<'_>,
@@ -121,7 +124,7 @@ impl Execution {
                 Some((is_safe, attempt_id, step, visit))
             })
             .collect();
-        // What may not be done twice comes first: where it pauses the execution nothing else is begun.
+        // Work that is not safe to repeat comes first: it pauses the execution, and then nothing else is begun.
         lost.sort_by_key(|(is_safe, ..)| *is_safe);
         for (is_safe, attempt_id, step, visit) in lost {
             if is_safe {
@@ -148,7 +151,7 @@ pub(super) fn attempt_id(step: &StepState, visit: &Visit) -> AttemptId {
 }
 
 impl TransitionBuilder<'_> {
-    /// The next attempt begins.
+    /// Begins the next attempt, unless the step's catalog is missing.
     pub(super) fn retry_work(
         &mut self,
         step: &Step,
@@ -169,7 +172,7 @@ impl TransitionBuilder<'_> {
         Ok(())
     }
 
-    /// What a visit of the server's works on.
+    /// The input of a visit of the server.
     pub(super) fn work_of(&self, visit: &Visit) -> DecideResult<Rendered> {
         let input = match visit.input {
             Some(digest) => self.wanted(Need::stored(digest))?,
@@ -178,7 +181,7 @@ impl TransitionBuilder<'_> {
         Ok(Rendered::stored(&input)?)
     }
 
-    /// What the step waits for where its catalog is not there.
+    /// The catalog that the step has to wait for, if it is missing or disabled.
     pub(super) fn catalog_awaited(&self, step: &Step) -> Option<Awaiting> {
         match &step.kind {
             StepKind::Run { catalog, .. } if self.facts.safety.lacks_catalog(&step.kind) => {
@@ -196,7 +199,7 @@ impl TransitionBuilder<'_> {
         visit: &Visit,
         failure: &OperationFailure,
     ) -> DecideResult<()> {
-        // Nothing was sent, so it is the attempt that it was.
+        // No request was sent, so the same attempt is postponed.
         if failure.code.as_deref() == Some(FailureCode::CatalogMissing.as_str()) {
             self.put_off(&attempt_id.visit_id, attempt_id.attempt - 1);
             return Ok(());
@@ -222,13 +225,13 @@ impl TransitionBuilder<'_> {
         self.conclude_visit(&attempt_id.visit_id, Reported::Failure(told))
     }
 
-    /// An attempt ended, and the next one begins at `due`.
+    /// Ends an attempt and schedules the next one for `due`.
     fn repeat_at(&mut self, attempt_id: &AttemptId, failure: Option<Failure>, due: Timestamp) {
         let AttemptId { visit_id, attempt } = attempt_id;
         self.end_attempt(visit_id, *attempt, failure, None, Awaiting::Retry { due });
     }
 
-    /// A body came that is kept as an artifact, by the transition that takes in the output which names it.
+    /// Stores a response body as an artifact, in the same transition as the output that refers to it.
     pub(super) fn attachment_came(
         &mut self,
         position: usize,
@@ -250,7 +253,8 @@ impl TransitionBuilder<'_> {
         }
     }
 
-    /// `stored` is the artifact that the output names. While the step is repeated none is kept.
+    /// Takes a successful output: checks its schema, then repeats the step if `until` does not hold yet, or else
+    /// completes the visit. `stored` is the artifact that the output refers to; it is kept only if the visit completes.
     pub(super) fn attempt_succeeded(
         &mut self,
         position: usize,
@@ -307,7 +311,7 @@ impl TransitionBuilder<'_> {
         step.kind.idempotent().unwrap_or_else(usual)
     }
 
-    /// Every way in which an output breaks the schema of a server's step; one that declares none takes anything.
+    /// The violations of an output of the server. A step without a schema accepts anything.
     pub(super) fn breaks(&self, position: usize, step: &Step, output: &Value) -> Vec<Violation> {
         let schema = self.facts.definition.output_schema(position);
         match step.result {
@@ -316,7 +320,8 @@ impl TransitionBuilder<'_> {
         }
     }
 
-    /// Whether the output satisfies the schema of the step.
+    /// Fails with `OUTPUT_INVALID`, or `LIMIT_EXCEEDED` if the check exceeds its budget, unless the output satisfies
+    /// the schema of the step.
     fn check_schema(
         &self,
         position: usize,
@@ -342,7 +347,7 @@ impl TransitionBuilder<'_> {
         Err(Interrupt::fails(step, FailureCode::OutputInvalid, message))
     }
 
-    /// When the step is done again: `None` once what it is repeated for holds.
+    /// When a step with `repeat` is to be executed again; `None` once its `until` holds.
     fn repeat_due(
         &self,
         position: usize,
@@ -383,7 +388,8 @@ impl TransitionBuilder<'_> {
         }
     }
 
-    /// A visit of the server's comes to its end; while the execution is paused that is only noted.
+    /// Closes a visit with its outcome. While the execution is paused the outcome is stored and applied when the pause
+    /// ends.
     pub(super) fn conclude_visit(
         &mut self,
         visit_id: &VisitId,
@@ -407,7 +413,7 @@ impl Attachment {
         artifact::of_answer((&self.name, &self.content_type), &self.content, taken)
     }
 
-    /// The output: the artifact by itself, or in what is wanted around it.
+    /// The output: the artifact alone, or together with the rest of the response.
     fn output(&self, artifact: &Artifact, execution: &ExecutionId) -> Value {
         let mut output = self.around.clone().unwrap_or_else(|| json!({}));
         if let Some(output) = output.as_object_mut() {
@@ -420,7 +426,7 @@ impl Attachment {
 }
 
 impl Retry {
-    /// Whether another attempt is made after this failure of the server's.
+    /// Whether this failure of the server's work is retried.
     fn covers(&self, failure: &OperationFailure) -> bool {
         if self.on.is_empty() {
             return failure.retryable;
@@ -429,7 +435,7 @@ impl Retry {
         self.on.contains(&failure.class) || self.names(code)
     }
 
-    /// Whether `on` names a failure of this code, by the code or by its class.
+    /// Whether `on` lists this failure code or its class.
     pub(super) fn names(&self, code: &str) -> bool {
         let class = class_of_failure(code);
         let is_meant =
@@ -437,8 +443,8 @@ impl Retry {
         self.on.iter().any(is_meant)
     }
 
-    /// The pause after so many failures in a row: doubled each time, capped, and with jitter spread between half of
-    /// it and the whole by `random`.
+    /// The pause after this number of failures in a row. It doubles each time, up to `max_backoff`. With jitter it is
+    /// spread by `random` between half of its length and the whole.
     pub fn pause(&self, failures: u32, random: u128) -> Duration {
         let whole = backoff(
             failures,

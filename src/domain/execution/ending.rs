@@ -1,5 +1,5 @@
-//! The end of an execution: open work is void, what runs nevertheless runs, effects are taken back, hooks of the workflow
-//! run, and then comes the final state.
+//! The end of an execution: open visits are voided, steps that run after a failure run, compensations undo effects,
+//! hooks of the workflow run, children receive their orders, and then the final state is entered.
 
 use std::sync::Arc;
 
@@ -20,7 +20,8 @@ use crate::{
 };
 
 impl TransitionBuilder<'_> {
-    /// Refuses to begin `count` more visits whose effects are to be taken back than an execution remembers.
+    /// Fails a step whose `count` new visits would exceed [`limits::COMPENSATIONS_MAX`], counting the visits that are
+    /// open.
     pub(super) fn check_compensations(&self, step: &Step, count: usize) -> DecideResult<()> {
         let most = limits::COMPENSATIONS_MAX;
         let is_kept = step.bodies.contains_key(&Body::Compensation);
@@ -36,7 +37,7 @@ impl TransitionBuilder<'_> {
         Err(Interrupt::fails(step, code, message))
     }
 
-    /// How many more visits are to be remembered where whatever is open comes to a good end.
+    /// How many more compensations will be kept if all open visits complete.
     fn compensations_to_come(&self) -> usize {
         let is_kept = |step: &Step| step.bodies.contains_key(&Body::Compensation);
         let open = self.next.open();
@@ -55,7 +56,7 @@ impl TransitionBuilder<'_> {
         counts.sum()
     }
 
-    /// A visit ended: where a step came to a good end its effect may be taken back from now on, whatever follows.
+    /// Keeps the compensation of a step that completed, whatever happens to its hooks later.
     pub(super) fn keep_done(&mut self, visit_id: &VisitId) {
         let is_step = visit_id.body == Body::Work && visit_id.item.is_none();
         let position = is_step.then(|| self.facts.definition.graph().position(visit_id.step()));
@@ -67,7 +68,7 @@ impl TransitionBuilder<'_> {
         }
     }
 
-    /// A visit is done whose effect `step` knows how to take back.
+    /// Keeps the compensation of a completed visit, if `step` has one.
     pub(super) fn keep_compensation(
         &mut self,
         step: &Step,
@@ -80,20 +81,21 @@ impl TransitionBuilder<'_> {
         }
     }
 
-    /// Whether anything is left to do before the execution becomes `to`, but for the steps that run nevertheless.
+    /// Whether compensations, hooks of the workflow or orders are left before the execution can become `to`.
     pub(super) fn has_at_end(&self, to: State) -> bool {
         self.compensation_due(to).is_some()
             || self.workflow_hook_due(to).is_some()
             || !self.next.orders.is_empty()
     }
 
-    /// Nothing is open: the next thing that is left to do, else the final state. True where more may follow at once.
+    /// Called when nothing is open. Starts the next compensation or hook of the workflow, or else enters the final
+    /// state. Returns true if more may follow in this transition.
     pub(super) fn end(&mut self) -> DecideResult<bool> {
         let to = self.next.ending().unwrap_or(State::Completed);
         if self.next.ending().is_none() {
             self.come_to_output()?;
         }
-        // Time goes on with what one transition has no room for.
+        // The transition is full: the deadline of the execution is now, so the next tick continues.
         let is_full = self.row.events.len() > limits::EVENTS_PER_ROW_MAX / 2
             || self.done_at_once >= limits::ITEMS_AT_ONCE_MAX;
         if is_full && self.has_at_end(to) {
@@ -108,14 +110,14 @@ impl TransitionBuilder<'_> {
             self.enter_beside(outside, &hook, EvalContext::default())?;
             return Ok(true);
         }
-        // Its children are told what became of it before nobody remembers that any more.
+        // The final state waits until the children have received their orders.
         if self.next.orders.is_empty() {
             self.become_final(to)?;
         }
         Ok(false)
     }
 
-    /// Every step is done: what the execution came to is worked out before its hooks see it.
+    /// Every step is done: computes the final output, which the hooks of the workflow can read.
     fn come_to_output(&mut self) -> DecideResult<()> {
         if let Some((value, faults)) = self.final_output()? {
             self.push(Event::FinalOutput { value, faults });
@@ -138,7 +140,7 @@ impl TransitionBuilder<'_> {
         Ok(self.become_state(to, failure)?)
     }
 
-    /// Passes the steps of `on_failure`: there was none.
+    /// Skips the steps of `on_failure`, because the execution did not fail.
     fn skip_provisions(&mut self) {
         let steps = self.facts.definition.workflow.steps.iter();
         for (position, step) in steps.enumerate() {
@@ -150,7 +152,8 @@ impl TransitionBuilder<'_> {
         }
     }
 
-    /// The visit whose effect is taken back next, the newest first.
+    /// The next compensation to run before the execution becomes `to`: the newest one, if the workflow compensates for
+    /// that end.
     fn compensation_due(&self, to: State) -> Option<&Compensation> {
         let when = &self.facts.definition.workflow.compensate_when;
         let left = self.next.compensations.last();
@@ -169,8 +172,8 @@ impl TransitionBuilder<'_> {
         self.enter_beside(position.unwrap_or_default(), &visit_id, here)
     }
 
-    /// The output of the visit that is taken back next. A decision begins anew for each look-up: with this one come those of
-    /// as many more as this transition has taken back already.
+    /// The output of the visit that is compensated next. A decision starts over after each lookup, so this one also
+    /// requests the outputs of as many further compensations as this transition has handled already.
     fn output_taken_back(&self, left: &Compensation) -> DecideResult<Option<Arc<Value>>> {
         let Some(need) = left.output else {
             return Ok(None);
@@ -194,8 +197,8 @@ impl TransitionBuilder<'_> {
         Ok(Some(Item { value, index }))
     }
 
-    /// Somebody gives the execution up. What is open is void at once; what is left to do at its end is done first, unless
-    /// that had begun already.
+    /// Abandons or diverges the execution. Open visits are voided at once; compensations and hooks come before the
+    /// final state. If another end than `Completed` had begun already, the execution ends at once without them.
     pub(super) fn give_up(&mut self, to: State) -> DecideResult<()> {
         self.next
             .state
@@ -215,8 +218,8 @@ impl TransitionBuilder<'_> {
         self.run_to_quiescence()
     }
 
-    /// The execution ends, and what is left to do is not done any more. An end that had begun, other than a good one, stays
-    /// the one that it was.
+    /// Ends the execution at once and gives up the compensations that are left. If another end than `Completed` had
+    /// begun, the execution keeps that state.
     pub(super) fn end_now(&mut self, to: State, failure: Option<Failure>) -> DecideResult<()> {
         self.fails = to == State::Failed;
         self.void();

@@ -20,14 +20,14 @@ use crate::{
 };
 
 impl TransitionBuilder<'_> {
-    /// Enters a step. What goes wrong in that is the step's own failure.
+    /// Enters a step. An error in entering it is a failure of the step itself.
     pub(super) fn enter(&mut self, position: usize) -> DecideResult<()> {
         let visit_id = self.next.steps[position].next_visit();
         let entered = self.try_enter(position, &visit_id);
         self.entered(position, &visit_id, entered)
     }
 
-    /// What went wrong as a step, or an item, was entered is its own failure.
+    /// Turns an error in entering a step or an item into its own failure.
     pub(super) fn entered(
         &mut self,
         position: usize,
@@ -54,7 +54,7 @@ impl TransitionBuilder<'_> {
         self.act(position, step, compiled, visit_id, &here)
     }
 
-    /// Whether the condition of a step, or of an item, holds. Refuses to act on what cannot be compiled.
+    /// Whether the condition of a step or an item holds. Fails the step if one of its expressions does not compile.
     pub(super) fn applies(
         &self,
         step: &Step,
@@ -72,7 +72,7 @@ impl TransitionBuilder<'_> {
         }
     }
 
-    /// Begins what a step does, or what a `foreach` does with an item.
+    /// Executes a step, or the body of a `foreach` for an item.
     pub(super) fn act(
         &mut self,
         position: usize,
@@ -145,7 +145,7 @@ impl TransitionBuilder<'_> {
         self.done_with(position, visit_id, entries)
     }
 
-    /// Memory is written.
+    /// Writes a value to memory. Adds no event if memory holds the same value already.
     pub(super) fn remember(&mut self, name: &str, value: Value) -> DecideResult<()> {
         let value = self.keep_apart(value, limits::MEMORY_VALUE_BYTES_MAX, "value for memory")?;
         if self.next.memory.get(name) != Some(&value.digest) {
@@ -155,7 +155,7 @@ impl TransitionBuilder<'_> {
         Ok(())
     }
 
-    /// What memory holds at the start.
+    /// Fills memory with the initial values of the workflow.
     pub(super) fn fill_memory(&mut self) -> DecideResult<()> {
         let here = EvalContext::default();
         let memory = self.render(&self.facts.definition.compiled_workflow().memory, &here);
@@ -262,7 +262,8 @@ impl TransitionBuilder<'_> {
         expires: Option<Span>,
         mut input: Value,
     ) -> DecideResult<()> {
-        // Two items may ask the same: an answer is to one of them.
+        // Two items may ask the same question. The item's number makes their digests differ, so that an answer belongs
+        // to one of them.
         if let Some(item) = visit_id.item {
             input["item"] = json!(item);
         }
@@ -273,21 +274,21 @@ impl TransitionBuilder<'_> {
         Ok(())
     }
 
-    /// A step, or an item, that a model works on.
+    /// Opens a step or an item for a model.
     fn offer(
         &mut self,
         compiled: &CompiledStep,
         visit_id: &VisitId,
         input: Value,
     ) -> DecideResult<()> {
-        // What is always the same is read off the definition.
+        // A constant input is not stored; views read it from the definition.
         let is_constant = compiled.input.is_constant();
         let input = (!is_constant).then(|| self.keep_input(input)).transpose()?;
         self.open(visit_id.clone(), self.new_token(), input);
         Ok(())
     }
 
-    /// A step, or an item, that the server works on.
+    /// Opens a step or an item for the server or a child, and begins its first attempt, unless its catalog is missing.
     fn open_work(
         &mut self,
         step: &Step,
@@ -313,7 +314,7 @@ impl TransitionBuilder<'_> {
         Ok(())
     }
 
-    /// Stores what a visit of the server's works on.
+    /// Stores the input of a visit of the server.
     pub(super) fn keep_work(&mut self, input: &Rendered) -> DecideResult<Payload> {
         let input = serde_json::to_value(input)
             .map_err(|error| Error::internal("an input cannot be written").because(error))?;
@@ -334,7 +335,7 @@ impl TransitionBuilder<'_> {
     }
 }
 
-/// The output of a branch that took this arm, and was left for `next`.
+/// The output of a branch that took `arm` (`None` for the default) and jumped to `next`.
 pub(super) fn chosen(arm: Option<usize>, next: Option<&Next>) -> Value {
     let next = next.map(|next| match next {
         Next::Step(step) => step.as_str(),

@@ -1,4 +1,4 @@
-//! Where control goes: what becomes ready, what is passed by, jumps, and the end.
+//! Control flow: which steps become ready, which are skipped, jumps, and the end of the execution.
 
 use std::collections::BTreeSet;
 
@@ -16,16 +16,16 @@ use crate::{
 
 /// Whether a pending step may be entered.
 pub(super) enum Readiness {
-    /// Something before it has not come to an end.
+    /// A dependency has not ended yet.
     Waits,
     Ready,
     Skips(Skipped),
-    /// Too few of the steps before it ended as its join asks.
+    /// All dependencies ended, but fewer of them than its join requires ended in the required way: the step fails.
     Misses,
 }
 
 impl<'a> TransitionBuilder<'a> {
-    /// The execution starts: memory is filled, and what waits for nothing is entered.
+    /// Starts the execution: fills memory and enters the steps without dependencies.
     pub(super) fn begin(&mut self) -> DecideResult<()> {
         self.become_state(State::Running, None)?;
         self.fill_memory()?;
@@ -33,7 +33,7 @@ impl<'a> TransitionBuilder<'a> {
         self.run_to_quiescence()
     }
 
-    /// Enters or passes whatever became ready, until every branch waits for somebody.
+    /// The scheduler loop: enters or skips every step that is ready, until all open steps wait for something outside.
     pub(super) fn run_to_quiescence(&mut self) -> DecideResult<()> {
         while !self.next.state.is_final() {
             if let Some(target) = self.targets.pop_front() {
@@ -67,7 +67,7 @@ impl<'a> TransitionBuilder<'a> {
         }
     }
 
-    /// Whether something of the step is still to come: its visit, or its hooks.
+    /// Whether the step is pending or running, or one of its hooks or its compensation is open.
     pub(super) fn is_open(&self, position: usize) -> bool {
         let step = &self.next.steps[position];
         let is_open = matches!(step.status, StepStatus::Pending | StepStatus::Running);
@@ -112,14 +112,14 @@ impl<'a> TransitionBuilder<'a> {
         self.queue.extend(dependents.iter().copied());
     }
 
-    /// An open visit of a step comes to its end, and what follows from that happens.
+    /// Closes an open visit with `outcome` and schedules what follows. Does nothing if the visit is closed already.
     pub(super) fn finish(
         &mut self,
         visit_id: &VisitId,
         outcome: &Outcome,
         consumed: Option<ConsumedCall>,
     ) -> DecideResult<()> {
-        // What happened before in this transition may have closed it.
+        // An earlier event of this transition may have closed the visit.
         let visit = self.next.visit(visit_id);
         let Some((position, _, visit)) = visit.filter(|(_, _, visit)| visit.awaiting.is_some())
         else {
@@ -127,7 +127,7 @@ impl<'a> TransitionBuilder<'a> {
         };
         let visit = visit.clone();
         self.close(visit_id, &visit, outcome.clone(), consumed);
-        // A fan-out none of whose items needed anybody came to its end as soon as it was entered.
+        // A `foreach` whose items all ended when they were entered has ended in the transition that opened it.
         let is_at_once = visit_id.item.is_none() && visit.is_of(self.row.revision);
         if is_at_once && !self.counts_at_once(visit_id)? {
             return Ok(());
@@ -135,7 +135,7 @@ impl<'a> TransitionBuilder<'a> {
         self.after_close(position, visit_id, outcome)
     }
 
-    /// What follows from the end of a visit.
+    /// Schedules what follows the end of a visit, by its body.
     pub(super) fn after_close(
         &mut self,
         position: usize,
@@ -150,7 +150,7 @@ impl<'a> TransitionBuilder<'a> {
         }
     }
 
-    /// A step, or an item, was entered and came to its end in that moment, and what follows from that happens.
+    /// Records a step or an item that ended when it was entered, and schedules what follows.
     pub(super) fn done(
         &mut self,
         position: usize,
@@ -171,7 +171,8 @@ impl<'a> TransitionBuilder<'a> {
         Ok(())
     }
 
-    /// Counts a step that came to its end as soon as it was entered; false where there were too many of those.
+    /// Counts a step that ended when it was entered. Returns false, and fails the execution, if one transition has more
+    /// of them than [`limits::STEPS_AT_ONCE_MAX`] or its row is half full.
     pub(super) fn counts_at_once(&mut self, visit_id: &VisitId) -> DecideResult<bool> {
         self.done_at_once += 1;
         let is_full = self.row.events.len() > limits::EVENTS_PER_ROW_MAX / 2;
@@ -183,12 +184,12 @@ impl<'a> TransitionBuilder<'a> {
             format!("more than {most} steps of the server followed each other without a pause");
         let step = visit_id.step.as_ref();
         self.fail(Failure::new(FailureCode::StepsAtOnce, message, step))?;
-        // What runs nevertheless is counted anew.
+        // Steps that run after the failure get a count of their own.
         self.done_at_once = 0;
         Ok(false)
     }
 
-    /// What follows the end of a step, which failed where there is a failure.
+    /// Schedules what follows the end of a step; `failure` is set if the step failed.
     pub(super) fn follow(
         &mut self,
         position: usize,
@@ -210,9 +211,9 @@ impl<'a> TransitionBuilder<'a> {
         Ok(())
     }
 
-    /// Control leaves a step that has come to its end.
+    /// Passes control from an ended step to `next`, or to its dependents if there is no jump.
     pub(super) fn go(&mut self, from: usize, next: Option<&Next>) {
-        // An execution that is failing goes nowhere but to its end, and the steps of `on_failure` are its way there.
+        // While the execution is failing only the steps of `on_failure` may jump.
         let is_provision = self.step(from).run_when == RunWhen::Failing;
         let next = next.filter(|_| is_provision || self.next.failing.is_none());
         match next {
@@ -222,13 +223,14 @@ impl<'a> TransitionBuilder<'a> {
         }
     }
 
-    /// A required step failed: whatever else is open is void, and the execution fails; what is to run nevertheless
-    /// runs first.
+    /// Fails the execution because a required step failed. Open visits are voided; steps that run after a failure,
+    /// compensations and hooks come before the final state.
     pub(super) fn fail(&mut self, failure: Failure) -> DecideResult<()> {
         if self.next.is_ending_badly() || self.next.state.is_final() {
             return Ok(());
         }
-        // What is void later, though in the same transition, is not void because of the failure.
+        // Children of the visits voided here are ordered to fail; children of visits voided later in this transition
+        // are abandoned.
         self.fails = true;
         self.void();
         self.fails = false;
@@ -244,7 +246,7 @@ impl<'a> TransitionBuilder<'a> {
         Ok(())
     }
 
-    /// Where control goes; `None` for the end.
+    /// The position of the step that `next` names; `None` for the end.
     pub(super) fn target(&self, next: &Next) -> Option<usize> {
         match next {
             Next::End => None,
@@ -252,7 +254,7 @@ impl<'a> TransitionBuilder<'a> {
         }
     }
 
-    /// Control goes from a step that has come to its end to another one, forward or back, or to the end.
+    /// Jumps from an ended step to another step, forward or back, or to the end.
     fn jump(&mut self, from: usize, next: &Next) {
         let target = self.target(next);
         if let Some(target) =
@@ -264,10 +266,10 @@ impl<'a> TransitionBuilder<'a> {
         self.queue.extend(target);
     }
 
-    /// Passes what nothing leads to any more once a step was left for `target`.
+    /// Skips the pending steps that no path leads to after the step at `from` jumped to `target`.
     pub(super) fn bypass(&mut self, from: usize, target: Option<usize>) {
         let graph = self.facts.definition.graph();
-        // What is not gone past may have waited for this step alone.
+        // A dependent that is still reachable may have been waiting for this step alone.
         self.queue_dependents(from);
         let is_failing = self.next.failing.is_some();
         let reached = self.reached(from, target);
@@ -281,8 +283,9 @@ impl<'a> TransitionBuilder<'a> {
         }
     }
 
-    /// The positions that were entered or can still be entered after the step at `from` was left for `target`. A jump of an
-    /// earlier step counts too, so steps that only the skipped paths of several jumps lead to are not among them.
+    /// The positions that were entered or can still be entered after the step at `from` jumped to `target`. Jumps of
+    /// earlier steps count too, so steps that can be reached only through paths that such jumps skipped are not
+    /// included.
     fn reached(&self, from: usize, target: Option<usize>) -> BTreeSet<usize> {
         let graph = self.facts.definition.graph();
         let entered = |at: &usize| {
@@ -328,7 +331,7 @@ impl<'a> TransitionBuilder<'a> {
         }
     }
 
-    /// The target and what depends on it may be entered again; what is open among them is void.
+    /// Makes the target and all steps that depend on it pending again, and voids the open visits among them.
     fn jump_back(&mut self, from: usize, target: usize) {
         let again = self.facts.definition.graph().downstream(target);
         self.void_where(|position| again.contains(&position));
@@ -341,23 +344,26 @@ impl<'a> TransitionBuilder<'a> {
         self.push(Event::StepsReset { steps });
         self.queue.retain(|position| !again.contains(position));
         self.targets.retain(|position| !again.contains(position));
-        // A join among them may have enough by what is not done again.
+        // A join among them may be satisfied already by dependencies that were not reset.
         let steps = &self.facts.definition.workflow.steps;
         let is_join = |at: &&usize| steps[**at].join != Join::All;
         self.queue.extend(again.iter().filter(is_join));
-        // A step beside the loop that it left waits for nobody else.
+        // The jumping step is outside of the loop, so the dependents that only it led to are skipped as in a forward
+        // jump.
         if !again.contains(&from) {
             self.bypass(from, Some(target));
         }
-        // Entered by `run_to_quiescence`, not from here: steps of the server that chase each other would have no end of stack.
+        // `run_to_quiescence` enters the target later. Entering it here would recurse without bound when steps of the
+        // server jump in a cycle.
         self.targets.push_back(target);
     }
 
-    /// Ends the execution where nothing is left; pauses it where nothing but people can make it go on. True where more may
-    /// follow at once.
+    /// Ends the execution if nothing is open, or updates the pauses that depend on which steps are open. Returns true
+    /// if there may be more to schedule.
     fn conclude(&mut self) -> DecideResult<bool> {
         if self.next.open().next().is_none() {
-            // Whatever could still be entered was forgotten by nobody: this is the net below.
+            // Safety net: nothing is open, so enter any step that is still eligible. Scheduling should never have
+            // missed one.
             let left: Vec<_> = self.forgotten().collect();
             if !left.is_empty() && self.next.ending.is_none() {
                 self.queue.extend(left);
@@ -370,7 +376,8 @@ impl<'a> TransitionBuilder<'a> {
         for reason in wanted.iter().filter(|reason| !had.contains(reason)) {
             self.pause(*reason)?;
         }
-        // Only then: an execution that goes from one pause to another does not run in between.
+        // Reasons are added before others are lifted, so an execution that changes its pause reason does not run in
+        // between.
         for reason in had {
             if reason.is_of_what_is_open() && !wanted.contains(&reason) {
                 self.lift(reason)?;
@@ -379,9 +386,9 @@ impl<'a> TransitionBuilder<'a> {
         Ok(false)
     }
 
-    /// What the execution pauses for by itself: where something else is open, nothing.
+    /// The pause reasons of the open visits; empty if any open visit can continue without a person.
     fn waits_for_people(&self) -> BTreeSet<PauseReason> {
-        // A `foreach` waits for what its items wait for, where it does not go on with others.
+        // A `foreach` visit waits for the same as its items, unless it can open another item now.
         let is_of_items = |(position, step, visit): &(usize, &StepState, &Visit)| {
             matches!(visit.awaiting, Some(Awaiting::Items { .. }))
                 && !step.has_room(self.step(*position))
@@ -391,7 +398,7 @@ impl<'a> TransitionBuilder<'a> {
         reasons.unwrap_or_default()
     }
 
-    /// Pending steps that wait for nothing.
+    /// The pending steps that need not wait: those that can be entered or skipped now.
     fn forgotten(&self) -> impl Iterator<Item = usize> {
         let steps = self.next.steps.iter().enumerate();
         let pending = steps.filter(|(_, step)| step.status == StepStatus::Pending);

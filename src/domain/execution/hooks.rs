@@ -1,4 +1,5 @@
-//! Hooks of steps and of the workflow: what the server does once something has come to its end, before anything follows.
+//! Hooks of steps and of the workflow: bodies that the server executes after a step or the workflow ended and before
+//! anything follows.
 
 use serde_json::Value;
 
@@ -9,8 +10,8 @@ use super::{
 use crate::{event::Failure, state::State};
 
 impl Body {
-    /// The hooks that run when something came to its end, in order; of the workflow also at an end that is neither good
-    /// nor bad.
+    /// The hooks for an end, in order. Only the workflow can end as abandoned or diverged, which runs `on_complete`
+    /// alone.
     pub(super) const fn hooks(end: State) -> &'static [Self] {
         match end {
             State::Completed => &[Self::OnSuccess, Self::OnComplete],
@@ -21,7 +22,7 @@ impl Body {
 }
 
 impl TransitionBuilder<'_> {
-    /// A step came to its end: its hooks come before whatever follows.
+    /// Called when a step ends: starts its first hook, or schedules what follows if it has none.
     pub(super) fn step_ended(
         &mut self,
         position: usize,
@@ -39,7 +40,8 @@ impl TransitionBuilder<'_> {
         self.next_hook(position, visit_id, None)
     }
 
-    /// A hook came to its end. Its failure is recorded, and counts where the hook is required.
+    /// Called when a hook ends. The failure of a required hook fails the step, or the workflow; any other failure is
+    /// only recorded.
     pub(super) fn hook_ended(
         &mut self,
         position: usize,
@@ -72,7 +74,7 @@ impl TransitionBuilder<'_> {
         body.is_some_and(|(hook, _)| hook.required)
     }
 
-    /// The hook of a step that comes next, else what follows the step.
+    /// Starts the next hook of a step, or else schedules what follows the step.
     fn next_hook(
         &mut self,
         position: usize,
@@ -87,7 +89,8 @@ impl TransitionBuilder<'_> {
         let left = match after {
             None => Body::hooks(end),
             Some(Body::OnComplete) => &[],
-            // Of the first two one runs, whatever it makes of the end.
+            // After `on_success` or `on_failure` only `on_complete` is left, even if the hook changed the status of the
+            // step.
             Some(_) => &[Body::OnComplete],
         };
         if let Some(hook) = left.iter().find(|hook| bodies.contains_key(hook)) {
@@ -97,13 +100,13 @@ impl TransitionBuilder<'_> {
         self.follow(position, failure.as_ref())
     }
 
-    /// Why a visit failed, where it did.
+    /// The failure of a visit, if it failed.
     pub(super) fn failure_of(&self, visit_id: &VisitId) -> Option<Failure> {
         let (_, _, visit) = self.next.visit(visit_id)?;
         visit.closed.as_ref()?.failure.clone()
     }
 
-    /// Enters a hook or a compensation. What goes wrong in that is its own failure.
+    /// Enters a hook or a compensation. An error in entering it is its own failure.
     pub(super) fn enter_beside(
         &mut self,
         position: usize,
@@ -132,7 +135,7 @@ impl TransitionBuilder<'_> {
         }
     }
 
-    /// The hook of the workflow that comes next before it becomes `to`.
+    /// The next hook of the workflow to run before the execution becomes `to`.
     pub(super) fn workflow_hook_due(&self, to: State) -> Option<VisitId> {
         let bodies = &self.facts.definition.workflow.bodies;
         let visits = self.next.whole.iter().flat_map(|whole| &whole.beside);

@@ -1,4 +1,4 @@
-//! What holds of every execution between two transitions: asserted in debug builds, wherever a transition is made.
+//! Invariants of an execution between transitions. Debug builds assert them after every transition.
 
 use crate::limits;
 

@@ -1,4 +1,5 @@
-//! The items of a `foreach`: as many are open at once as it says, and their outputs make its own.
+//! The items of a `foreach`: `parallel` limits how many are open at once, and the list of their outputs is its own
+//! output.
 
 use serde_json::Value;
 
@@ -70,7 +71,7 @@ impl TransitionBuilder<'_> {
         self.open_items(position, visit_id)
     }
 
-    /// Opens items where a transition before had no room for all of them.
+    /// Opens the items that did not fit into an earlier transition.
     pub(super) fn go_on_with_items(&mut self) -> DecideResult<()> {
         let open = self.next.open();
         let with_room = open.filter(|(position, step, visit)| {
@@ -86,8 +87,8 @@ impl TransitionBuilder<'_> {
         Ok(())
     }
 
-    /// Opens as many items as may be open at once. One transition begins so many at most: where they end as they are
-    /// entered, the next one goes on with the others.
+    /// Opens items up to the limit of open ones, and at most [`limits::ITEMS_AT_ONCE_MAX`] in one call. If items end
+    /// when they are entered, a later transition opens the rest.
     fn open_items(&mut self, position: usize, visit_id: &VisitId) -> DecideResult<()> {
         let step = self.step(position);
         let StepKind::Foreach { body, .. } = &step.kind else {
@@ -136,7 +137,8 @@ impl TransitionBuilder<'_> {
         self.act(position, body, compiled, visit_id, &here)
     }
 
-    /// An item whose condition does not hold counts as done, with null; nothing was done that could be taken back.
+    /// An item whose condition does not hold completes with null. No compensation is kept for it, because nothing was
+    /// done.
     fn pass_item(&mut self, visit_id: &VisitId) -> DecideResult<()> {
         let null = self.keep(Value::Null, limits::OUTPUT_BYTES_MAX, "output")?;
         self.push(Event::StepDone {
@@ -146,7 +148,7 @@ impl TransitionBuilder<'_> {
         self.gather(visit_id)
     }
 
-    /// The list that an item is of, and how many items that has.
+    /// The list of the `foreach` that an item belongs to, and the number of its items.
     fn list_of(&self, visit_id: &VisitId) -> Option<(Digest, u32)> {
         let (_, _, visit) = self.next.visit(&visit_id.whole())?;
         match visit.awaiting {
@@ -155,7 +157,7 @@ impl TransitionBuilder<'_> {
         }
     }
 
-    /// The value that an item is about.
+    /// The element of the list for an item.
     fn item_of(&self, visit_id: &VisitId) -> DecideResult<Value> {
         let Some((list, _)) = self.list_of(visit_id) else {
             return Ok(Value::Null);
@@ -165,7 +167,7 @@ impl TransitionBuilder<'_> {
         Ok(list.get(index).cloned().unwrap_or_default())
     }
 
-    /// An item came to its end: the next one is opened, or the list of outputs is whole.
+    /// Called when an item ends: opens further items, or completes the `foreach` after the last one.
     pub(super) fn item_ended(
         &mut self,
         position: usize,
@@ -176,7 +178,8 @@ impl TransitionBuilder<'_> {
         self.open_items(position, &visit_id.whole())
     }
 
-    /// What the end of an item is to its `foreach`.
+    /// Applies the end of an item to its `foreach`: a required item that failed fails it, and the last item completes
+    /// it.
     pub(super) fn item_done(
         &mut self,
         position: usize,
@@ -198,7 +201,7 @@ impl TransitionBuilder<'_> {
         }
     }
 
-    /// The failure of an item as that of its `foreach`: it says which item.
+    /// The failure of an item as the failure of its `foreach`, with the item in its message.
     fn of_item(&self, visit_id: &VisitId, failure: &Failure) -> DecideResult<Failure> {
         let total = self.list_of(visit_id).map_or(0, |(_, total)| total);
         let number = visit_id.item.unwrap_or_default() + 1;
@@ -219,7 +222,7 @@ impl TransitionBuilder<'_> {
         }
     }
 
-    /// Ends a `foreach` whose items have all come to their end.
+    /// Completes a `foreach` once all its items have ended.
     fn gather(&mut self, visit_id: &VisitId) -> DecideResult<()> {
         let parent = visit_id.whole();
         let Some((_, step, visit)) = self.next.visit(&parent) else {
@@ -255,7 +258,8 @@ impl TransitionBuilder<'_> {
     }
 }
 
-/// What a reader knows an item by: a field that names it where it has one, else its text, shortened.
+/// A short name of an item for messages: its `id`, `key`, `name`, `title` or `path`, or else the item as text,
+/// shortened.
 fn shown(item: &Value) -> String {
     const NAMES: [&str; 5] = ["id", "key", "name", "title", "path"];
     let mut names = NAMES.iter().filter_map(|name| item.get(name));

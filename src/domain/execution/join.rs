@@ -1,4 +1,5 @@
-//! Joins: a step that waits for some of the steps before it, and what becomes of the others.
+//! Joins: a step with a quorum waits for some of its dependencies. The others are its losers, whose end changes
+//! nothing.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +14,7 @@ use crate::{
 };
 
 impl TransitionBuilder<'_> {
-    /// Whether a step that waits for `wanted` of the steps before it may be entered.
+    /// Whether a step that waits for `wanted` of its dependencies may be entered.
     pub(super) fn quorum(&self, position: usize, wanted: u32) -> Readiness {
         let run_when = self.step(position).run_when;
         let graph = self.facts.definition.graph();
@@ -22,7 +23,7 @@ impl TransitionBuilder<'_> {
         let counts = |at: usize| match run_when {
             RunWhen::Succeeded | RunWhen::Failing => status(at) == StepStatus::Completed,
             RunWhen::Finished => true,
-            // A failure that was passed further up counts too.
+            // A failure further upstream counts too.
             RunWhen::Failed => graph.ancestors(at).iter().any(failed),
         };
         let before = graph.dependencies(position);
@@ -43,7 +44,7 @@ impl TransitionBuilder<'_> {
         }
     }
 
-    /// A join that cannot come about any more is the failure of its step.
+    /// Fails a step whose join cannot be satisfied any more.
     pub(super) fn miss(&mut self, position: usize) -> DecideResult<()> {
         let step = self.step(position);
         let visit_id = self.next.steps[position].next_visit();
@@ -60,7 +61,7 @@ impl TransitionBuilder<'_> {
         self.done(position, &visit_id, &Outcome::Failed(failure))
     }
 
-    /// The steps that a join did not wait for are void, where it says so.
+    /// Voids the open losers of a join and skips the pending ones, if the join cancels its losers.
     pub(super) fn cancel_losers(&mut self, position: usize) {
         let step = self.step(position);
         if step.losers == Losers::Finish || step.join == Join::All {
@@ -76,14 +77,15 @@ impl TransitionBuilder<'_> {
         }
     }
 
-    /// All steps that some join may go on without.
+    /// All steps that are losers of some join.
     pub(super) fn all_losers(&self) -> BTreeSet<usize> {
         let steps = self.facts.definition.workflow.steps.iter().enumerate();
         let joins = steps.filter(|(_, step)| step.join != Join::All);
         joins.flat_map(|(at, _)| self.losers(at)).collect()
     }
 
-    /// The steps that lead nowhere but to this join, or to others that went on already.
+    /// The losers of a join: the steps before it that lead nowhere but to this join, or to other joins that were
+    /// entered already.
     fn losers(&self, position: usize) -> BTreeSet<usize> {
         let graph = self.facts.definition.graph();
         let mut losers = graph.ancestors(position);
@@ -91,7 +93,7 @@ impl TransitionBuilder<'_> {
         loop {
             let leads_elsewhere = |at: &&usize| {
                 let dependents = graph.dependents(**at).iter();
-                // Nothing leads from the others to the steps of `on_failure`, which may refer to any of them.
+                // Steps of `on_failure` may refer to any other step; such a reference does not count as a path.
                 let is_provision = |at: usize| self.step(at).run_when == RunWhen::Failing;
                 let mut dependents =
                     dependents.filter(|next| is_provision(**at) || !is_provision(**next));
@@ -105,14 +107,15 @@ impl TransitionBuilder<'_> {
         }
     }
 
-    /// Whether it is a join that did not wait for all.
+    /// Whether the step has a quorum and is not pending any more.
     fn went_on(&self, position: usize) -> bool {
         self.step(position).join != Join::All
             && self.next.steps[position].status != StepStatus::Pending
     }
 
-    /// A step came to its end too late: those that it leads to alone come too late with it. It goes its own way to the join,
-    /// and no other: what is beside that way is passed.
+    /// Handles the end of a loser whose join was entered already. It is recorded, and the steps between the loser and
+    /// the join still run. A jump is followed only to a pending step that is late too; the steps that it bypasses are
+    /// skipped.
     pub(super) fn come_late(&mut self, position: usize, next: Option<&Next>) {
         let state = &self.next.steps[position];
         if let Some(visit_id) = state.visit().map(|visit| visit.visit_id(&state.id)) {
@@ -121,7 +124,7 @@ impl TransitionBuilder<'_> {
         let Some(next) = next else {
             return self.queue_dependents(position);
         };
-        // Control that goes back would enter the join again.
+        // A jump back would make the join run again.
         let is_ahead = |at: &usize| self.next.steps[*at].status == StepStatus::Pending;
         let target = self.target(next);
         let target = target.filter(|at| is_ahead(at) && self.is_late(*at));
@@ -129,7 +132,7 @@ impl TransitionBuilder<'_> {
         self.queue.extend(target);
     }
 
-    /// Whether the step comes too late for the join that it leads to: its end moves nothing.
+    /// Whether the step is a loser of a join that was entered already, so that its end changes nothing.
     pub(super) fn is_late(&self, position: usize) -> bool {
         let graph = self.facts.definition.graph();
         graph.has_joins()

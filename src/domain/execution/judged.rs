@@ -1,4 +1,4 @@
-//! What a report comes to: accepted, refused, held, or the end of its step; and how a model is asked once more.
+//! Judging a report: it is accepted or refused, holds the step, or ends it. Also asks a model for another attempt.
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
@@ -22,30 +22,30 @@ use crate::{
     schema::over_budget,
 };
 
-/// The next call once a step has failed for good.
+/// The next call to suggest after a step failed for good.
 const FAILED_FOR_GOOD: NextCall = read(
     address!("workflow_status/{execution_id}"),
     "it says what came of the execution; workflow.start begins anew",
 );
 
-/// The next call where a step is held.
+/// The next call to suggest for a held step.
 pub(super) const HELD: NextCall = call(
     "execution.resume",
     &[("execution_id", "{execution_id}")],
     "the step goes on with the token that it has, and may bring as many malformed outputs again; correct every violation before",
 );
 
-/// What becomes of a visit at the end of its malformed outputs.
+/// What happens to a visit after [`limits::OUTPUT_ATTEMPTS_MAX`] malformed outputs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum AtLast {
-    /// It waits for a resume.
+    /// It is held until a resume.
     Holds,
-    /// It fails, which somebody provided for.
+    /// It fails, because the workflow handles the failure or is failing already.
     Fails,
 }
 
 impl Execution {
-    /// What a report comes to, by the kind of its step, and what a refusal costs.
+    /// Judges a report by the kind of its step.
     pub(super) fn judge(
         &self,
         builder: &mut TransitionBuilder<'_>,
@@ -92,7 +92,8 @@ impl Execution {
         Ok(Judged::Accepted(Box::new(accepted)))
     }
 
-    /// What it costs that an output is refused.
+    /// Judges a malformed output. An output that was refused before in this visit is refused again without being
+    /// counted.
     pub(super) fn refusal(
         &self,
         builder: &TransitionBuilder<'_>,
@@ -158,8 +159,8 @@ impl Execution {
 }
 
 impl TransitionBuilder<'_> {
-    /// A step whose failure leads on fails. One whose failure would end the execution, and the work of hours with it, is
-    /// held; where that is failing already nothing is left to be lost.
+    /// A step with a failure branch, and an optional one, fails. Without one, its failure would end the execution, so
+    /// it is held for a person, unless the execution is failing already.
     pub(super) fn at_last(&self, position: usize) -> AtLast {
         let step = self.step(position);
         let leads_on = |step: &Step| step.optional || step.on_error != OnError::Fail;
@@ -167,7 +168,7 @@ impl TransitionBuilder<'_> {
         if fails { AtLast::Fails } else { AtLast::Holds }
     }
 
-    /// The visit waits for a resume; whatever else is open goes on.
+    /// Holds the visit until a resume. Other open visits are not affected.
     pub(super) fn hold(&mut self, turn: &OpenTurn<'_>, output: Digest) -> DecideResult<()> {
         let visit_id = turn.visit_id();
         let awaiting = Awaiting::OutputInvalid(turn.consumed.grant);
@@ -179,7 +180,7 @@ impl TransitionBuilder<'_> {
         self.run_to_quiescence()
     }
 
-    /// The report of a submission as it was meant, where it has one.
+    /// The report of a submission, with text parsed as JSON where [`Self::meant`] does so.
     pub(super) fn meant_by<'a>(
         &self,
         position: usize,
@@ -189,8 +190,8 @@ impl TransitionBuilder<'_> {
         report.map(|report| self.meant(position, report))
     }
 
-    /// The report as it was meant: a text that breaks the schema and holds JSON is taken as what it holds, so that text and
-    /// value are one call.
+    /// Replaces a text by the JSON value that it holds, if the step does not accept the text itself. So the text and
+    /// the value are the same call.
     fn meant<'a>(&self, position: usize, report: &'a Report) -> Cow<'a, Report> {
         let Report::Output(Value::String(text)) = report else {
             return Cow::Borrowed(report);
@@ -201,7 +202,7 @@ impl TransitionBuilder<'_> {
             schema.violations(value).is_empty()
         };
         let takes_text = match &step.kind {
-            // The words of a user.
+            // A plain string may be the user's own words.
             StepKind::Input { reextract, .. } => *reextract,
             StepKind::Extract { .. } => false,
             _ => fits(&Value::String(text.clone())),
@@ -216,7 +217,7 @@ impl TransitionBuilder<'_> {
         }
     }
 
-    /// What it comes to that a model could not do its step.
+    /// Judges the report that a model could not do its step: retries it, or fails it.
     fn judge_failure(
         &mut self,
         turn: &OpenTurn<'_>,
@@ -236,7 +237,8 @@ impl TransitionBuilder<'_> {
         Ok(Judged::Reoffered)
     }
 
-    /// The pause after which a model that could not do its step is asked once more; `None` where it is not.
+    /// The pause before the next attempt of a model's step; `None` if `retry` does not cover the failure or has no
+    /// attempt left.
     pub(super) fn pause_before_retry(
         &self,
         step: &Step,
@@ -249,13 +251,13 @@ impl TransitionBuilder<'_> {
         has_more.then(|| retry.pause(visit.failures + 1, self.ids.random()))
     }
 
-    /// A model is asked once more, with a new token.
+    /// Ends the attempt and begins the next one at once, with a new token.
     pub(super) fn reoffer(&mut self, turn: &OpenTurn<'_>, failure: Option<Failure>) {
         let ended = (failure, Some(turn.consumed));
         self.ask_again(&turn.visit_id(), turn.visit.attempt, ended, Duration::ZERO);
     }
 
-    /// An attempt of a model ended, and after a pause the next one begins, with a new token.
+    /// Ends an attempt of a model and begins the next one after `pause`, with a new token.
     pub(super) fn ask_again(
         &mut self,
         visit_id: &VisitId,
@@ -276,13 +278,13 @@ impl TransitionBuilder<'_> {
     }
 }
 
-/// An open visit and the call that came for it, with its token.
+/// An open visit and the call that used its token.
 pub(super) struct OpenTurn<'a> {
     pub(super) position: usize,
     pub(super) step: &'a StepState,
     pub(super) visit: &'a Visit,
     pub(super) consumed: ConsumedCall,
-    /// Whether the user was asked by the client.
+    /// Whether the report is an answer that the client got from the user.
     pub(super) is_of_user: bool,
 }
 
@@ -292,14 +294,14 @@ impl OpenTurn<'_> {
     }
 }
 
-/// An output as it is kept.
+/// An accepted output in the form in which it is stored.
 pub(super) struct Accepted {
     pub(super) output: Value,
     pub(super) payload: Payload,
     pub(super) contents: Vec<(Digest, Arc<[u8]>)>,
     pub(super) artifacts: Vec<Artifact>,
     pub(super) references: Vec<ArtifactReference>,
-    /// What it suggests to do next, where it says so.
+    /// The calls that it suggests, if it has any.
     pub(super) suggestions: Option<Vec<Suggestion>>,
 }
 
@@ -331,15 +333,15 @@ impl Accepted {
     }
 }
 
-/// What a report comes to.
+/// The result of judging a report.
 pub(super) enum Judged {
     Accepted(Box<Accepted>),
-    /// The token stays valid.
+    /// Malformed; the token stays valid.
     Refused(Error, Digest),
     RefusedForGood(Error),
-    /// The visit waits for a resume.
+    /// Malformed for the last time; the visit is held until a resume.
     Held(Error, Digest),
-    /// The visit goes on with another question and another token.
+    /// The visit continues with a new attempt, under a new token or after a pause.
     Reoffered,
     Failed(Failure),
 }

@@ -1,4 +1,4 @@
-//! Changes of state that somebody asks for: pause, resume, abandon, diverge, fail (see [`State`](super::State)).
+//! Requested changes of state: pause, resume, abandon, diverge, fail (see [`State`](super::State)).
 
 use super::{
     Awaiting, Change, Decision, Event, Execution, Failure, Lifecycle, Ordered, State,
@@ -40,7 +40,7 @@ impl Execution {
         builder.run_to_quiescence()
     }
 
-    /// A person may also pause what is paused for another reason: the set grows.
+    /// Adds the pause reason `person`, also to an execution that is paused for another reason.
     fn pause(&self, builder: &mut TransitionBuilder<'_>) -> Result<()> {
         if self.pauses.contains(&PauseReason::Person) {
             builder.become_state(State::Paused, None)?;
@@ -49,7 +49,8 @@ impl Execution {
         builder.pause(PauseReason::Person)
     }
 
-    /// Lifts what a resume lifts; what else keeps the execution is lifted by its own means.
+    /// Lifts the pause reasons that a resume lifts, and releases held visits. Other reasons stay until they are
+    /// resolved.
     fn resume(&self, builder: &mut TransitionBuilder<'_>) -> DecideResult<()> {
         let has_held = self.open().any(|(_, _, visit)| visit.is_held());
         if !has_held {
@@ -78,7 +79,7 @@ impl Execution {
         Ok(())
     }
 
-    /// The refusal of what may not happen while the execution is paused.
+    /// The refusal of a call that is not allowed while the execution is paused.
     pub(super) fn paused(&self) -> Error {
         let why = self.why();
         let message = format!("the execution is paused ({}{why})", self.pause_names());
@@ -87,7 +88,7 @@ impl Execution {
 }
 
 impl TransitionBuilder<'_> {
-    /// The held visits may bring as many malformed outputs again, with the tokens that they have.
+    /// Releases the held visits: their tokens are accepted again, and their malformed outputs are counted anew.
     fn let_go_on(&mut self) {
         let held = self.next.awaiting(|awaiting| match awaiting {
             Awaiting::OutputInvalid(grant) => Some(Awaiting::Model(*grant)),

@@ -1,4 +1,4 @@
-//! The items of a `foreach`: thousands of visits, of which a transition changes a few.
+//! A copy-on-write list for the items of a `foreach`: thousands of visits, of which a transition changes a few.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use super::Visit;
 
-/// How many items lie in one block: a change copies that many pointers, and one for each block.
+/// The number of items in a block. A change copies the pointers of one block and one pointer per block.
 const BLOCK: usize = 128;
 
-/// The items of a step's latest visit, in the order of the list, as far as they were opened.
+/// The items of a step's latest visit that were opened so far, in the order of the list.
 ///
-/// Invariant: every block but the last holds `BLOCK` items; `open` names those that wait for something. So what a transition
-/// does with them costs what it changes, however many there are.
+/// Invariant: every block but the last holds `BLOCK` items, and `open` holds the numbers of the items that are open. So
+/// the cost of a transition depends on the number of items that it changes, not on the length of the list.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Items {
     blocks: Vec<Arc<Vec<Arc<Visit>>>>,
@@ -20,13 +20,13 @@ pub struct Items {
 }
 
 impl Items {
-    /// How many were opened.
+    /// The number of items.
     pub fn len(&self) -> usize {
         let last = self.blocks.last().map_or(0, |block| block.len());
         self.blocks.len().saturating_sub(1) * BLOCK + last
     }
 
-    /// Whether none was opened.
+    /// Whether there are no items.
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }
@@ -44,12 +44,12 @@ impl Items {
         all.map(|visit| &**visit)
     }
 
-    /// Those that wait for something, in order.
+    /// The open items, in order.
     pub fn open(&self) -> impl Iterator<Item = &Visit> {
         self.open.iter().filter_map(|item| self.get(*item))
     }
 
-    /// How many wait for something.
+    /// The number of open items.
     pub fn open_count(&self) -> usize {
         self.open.len()
     }
@@ -105,7 +105,7 @@ mod tests {
         Visit::open(&row, &visit_id, Some(Awaiting::Unknown))
     }
 
-    /// How many blocks the two do not share.
+    /// The number of blocks that the two lists do not share.
     fn apart(one: &Items, other: &Items) -> usize {
         let blocks = one.blocks.iter().zip(&other.blocks);
         blocks

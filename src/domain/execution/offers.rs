@@ -1,5 +1,5 @@
-//! What steps offer their client to do next. What a step offers stands until the step after it is done, or
-//! until something of it is chosen.
+//! Offers: the options that steps give their client for the next call. An offer lasts until a step that follows is
+//! done, or until one of its options is chosen.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -22,24 +22,24 @@ use crate::{
     },
 };
 
-/// What a step offers its client.
+/// The options that one step offers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Offer {
-    /// The visit whose output it follows from.
+    /// The visit whose output the options are computed from.
     pub visit_id: VisitId,
-    /// The revision that offered it.
+    /// The revision that made the offer.
     pub revision: u64,
     /// The options: an [`Offered`], stored by digest.
     pub options: Digest,
 }
 
 impl Execution {
-    /// What its steps offer their client, oldest first.
+    /// The current offers of its steps, oldest first.
     pub fn offers(&self) -> &[Offer] {
         &self.offers
     }
 
-    /// A step offers something. What it offered before is no more.
+    /// Adds an offer, which replaces an earlier offer of the same step.
     pub(super) fn take_offer(&mut self, revision: u64, visit_id: &VisitId, options: Digest) {
         self.offers
             .retain(|offer| offer.visit_id.step() != visit_id.step());
@@ -54,7 +54,7 @@ impl Execution {
 }
 
 impl TransitionBuilder<'_> {
-    /// The same of a visit that the server works on: hooks and compensations suggest nothing.
+    /// Like [`Self::suggested`], for a visit of the server. Hooks and compensations suggest nothing.
     pub(super) fn suggested_in(
         &self,
         position: usize,
@@ -65,8 +65,8 @@ impl TransitionBuilder<'_> {
         is_work.then(|| self.suggested(position, output))?
     }
 
-    /// An output of a step that may suggest calls, without its suggestions; `None` where it has none. The items of a
-    /// `foreach` suggest nothing: they lead nowhere.
+    /// Separates an output from the calls that it suggests; `None` if it suggests none or the step may not. The items
+    /// of a `foreach` may not, because no step follows an item.
     pub(super) fn suggested(&self, position: usize, output: &Value) -> Option<Taken> {
         let may = matches!(
             self.step(position).kind,
@@ -78,8 +78,8 @@ impl TransitionBuilder<'_> {
         may.then(|| take(output))?
     }
 
-    /// Every way in which a model's output breaks what its step asks for. A schema that speaks of suggestions itself is held
-    /// against the output with them.
+    /// The violations of a model's output, including malformed suggestions. If the schema itself declares
+    /// `toolCallSuggestions`, it is applied to the output with them, else to the output without them.
     pub(super) fn violations(
         &self,
         position: usize,
@@ -97,7 +97,8 @@ impl TransitionBuilder<'_> {
         violations
     }
 
-    /// What a step of the server offers. Nobody could correct its suggestions: malformed ones are left out, and that is told.
+    /// Offers the options of a step that the server executed. No model could correct malformed suggestions, so they are
+    /// left out, and the offer says why.
     pub(super) fn offer_of_server(
         &mut self,
         position: usize,
@@ -124,7 +125,7 @@ impl TransitionBuilder<'_> {
         self.offer_with(offered, position, visit_id, output, suggestions)
     }
 
-    /// A step that comes to this output offers what its branches and its suggestions say.
+    /// Offers the options of a step with this output: its matching branches and its suggestions.
     pub(super) fn offer_options(
         &mut self,
         position: usize,
@@ -176,7 +177,7 @@ impl TransitionBuilder<'_> {
         Ok(())
     }
 
-    /// A step is done: what those before it had offered is gone past.
+    /// Withdraws the offers that this turn follows, because its step is done.
     pub(super) fn withdraw_past(&mut self, turn: &OpenTurn<'_>) {
         let past = self
             .next
@@ -195,13 +196,14 @@ impl TransitionBuilder<'_> {
         }
     }
 
-    /// Whether a turn comes after what was offered: it was opened with it, or later and by way of it.
+    /// Whether a turn follows an offer: it was opened in the same transition, or later at a step that control can reach
+    /// from the offering step.
     pub(super) fn is_past(&self, offer: &Offer, turn: &OpenTurn<'_>) -> bool {
         let opened = turn.visit.opened_revision;
         opened == offer.revision || opened > offer.revision && self.leads_to(offer, turn.position)
     }
 
-    /// Whether control may come from the step that made the offer to the step at `position`.
+    /// Whether control can reach the step at `position` from the step that made the offer.
     fn leads_to(&self, offer: &Offer, position: usize) -> bool {
         let definition = self.facts.definition;
         let from = definition.graph().position(offer.visit_id.step());
@@ -214,8 +216,8 @@ fn option_id(step: &StepId, before: usize) -> String {
     format!("{step}.{}", before + 1)
 }
 
-/// Adds a branch that matched. One whose parameters cannot be filled in is left out: the output that it follows is not lost
-/// for that.
+/// Adds a matching branch as an option. A branch whose parameters cannot be evaluated is left out with a note, so that
+/// the output of the step is not lost.
 fn add_branch(
     offered: &mut Offered,
     step: &StepId,

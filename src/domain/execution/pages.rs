@@ -1,4 +1,5 @@
-//! Lists that come in pages: each page is an attempt, so that whatever ends the process, the next one goes on where it was.
+//! Paginated lists: each page is an attempt of its own, so that a new process continues at the page where an earlier
+//! one stopped.
 
 use std::sync::Arc;
 
@@ -15,20 +16,20 @@ use crate::{
     truncate::length,
 };
 
-/// Where the input of a visit says how far its list came.
+/// The key in the input of a visit that holds its pages.
 const PAGES: &str = "pages";
 
-/// How far a list came.
+/// The pages of a list that were fetched so far.
 #[derive(Default, Serialize, Deserialize)]
 struct Pages {
-    /// The pages that came, each a stored list of items.
+    /// The digests of the fetched pages, each a list of items.
     kept: Vec<Digest>,
-    /// Where the next one is.
+    /// The cursor of the next page.
     next: Value,
 }
 
 impl TransitionBuilder<'_> {
-    /// A page of a list came: the next one is asked for, or the list is whole.
+    /// Takes a page of a list, and then requests the next one, or completes the attempt with the whole list.
     pub(super) fn page_came(
         &mut self,
         position: usize,
@@ -44,7 +45,7 @@ impl TransitionBuilder<'_> {
         }
         let items = self.whole_list(&pages, page)?;
         if !pages.kept.is_empty() {
-            // Where it is done again it begins with its first page.
+            // If the step is executed again, it starts at the first page.
             self.change_work(&attempt_id.visit_id, &input)?;
         }
         let output = match page.around.clone() {
@@ -99,7 +100,7 @@ impl TransitionBuilder<'_> {
         Ok(())
     }
 
-    /// The items of all pages.
+    /// The items of all pages, with those of the last one.
     fn whole_list(&self, pages: &Pages, last: &Page) -> DecideResult<Value> {
         let before = pages
             .kept
@@ -116,7 +117,8 @@ impl TransitionBuilder<'_> {
     }
 }
 
-/// A list that is too long for a reply. It came from many answers, none of which has its name.
+/// A list that is too long for an output, as an attachment. Its pages came in several responses, so none of their names
+/// fits.
 fn file_of(items: &Value, around: Value) -> Attachment {
     Attachment {
         name: "items.json".to_owned(),
@@ -126,7 +128,7 @@ fn file_of(items: &Value, around: Value) -> Attachment {
     }
 }
 
-/// Takes out of an input how far its list came.
+/// Removes the pages from an input.
 fn pages_of(input: &mut Rendered) -> DecideResult<Pages> {
     let pages = input
         .value

@@ -1,4 +1,4 @@
-//! What only people decide: gates, and what came of work that was cut off.
+//! Decisions of people: answers to gates, and outcomes of attempts that were cut off.
 
 use serde_json::{Value, json};
 
@@ -59,14 +59,14 @@ impl Execution {
         Ok(builder.decision(None))
     }
 
-    /// The gate that is answered, which must ask what the person was shown.
+    /// Finds the gate that is answered, which must ask the question that the person was shown.
     fn gate(&self, answer: &GateAnswer, now: Timestamp) -> DecideResult<(&StepState, &Visit)> {
         let refuse =
             |code, message: String| Interrupt::Refused(self.refused(code, &answer.step, message));
         let of_step = || self.open().filter(|(_, step, _)| step.id == answer.step);
         let is_gate = |visit: &Visit| matches!(visit.awaiting, Some(Awaiting::Gate { .. }));
         let asks = |visit: &Visit| matches!(visit.awaiting, Some(Awaiting::Gate { shown, .. }) if shown == answer.shown);
-        // Of a `foreach` several may be open: what was shown says which one is meant.
+        // A `foreach` may have several open gates: the digest of the question tells them apart.
         let found = of_step()
             .find(|(_, _, visit)| asks(visit))
             .or_else(|| of_step().find(|(_, _, visit)| is_gate(visit)))
@@ -138,7 +138,7 @@ impl Execution {
         Ok(builder.decision(None))
     }
 
-    /// The visits of which nobody knows what came.
+    /// The visits whose outcome is unknown.
     fn unknowns(&self) -> impl Iterator<Item = (usize, &StepState, &Visit)> {
         let is_unknown = |visit: &Visit| visit.awaiting == Some(Awaiting::Unknown);
         self.open().filter(move |(_, _, visit)| is_unknown(visit))
@@ -173,7 +173,7 @@ impl Execution {
         Ok(first)
     }
 
-    /// Refuses to move what has ended.
+    /// Refuses any change of an execution that has ended.
     pub(super) fn check_open(&self) -> DecideResult<()> {
         if !self.state.is_final() {
             return Ok(());
@@ -194,7 +194,7 @@ fn check_words(what: &str, words: &str, bytes_max: usize) -> Result<()> {
 }
 
 impl TransitionBuilder<'_> {
-    /// Refuses an output that somebody gives for a step and that breaks its schema.
+    /// Refuses an output of a person's decision that breaks the schema of the step.
     fn check_output(
         &self,
         position: usize,
@@ -222,7 +222,8 @@ impl TransitionBuilder<'_> {
         Err(self.next.placed(error).into())
     }
 
-    /// The attempt is begun as soon as the execution goes on.
+    /// Postpones the next attempt until the execution runs and time is processed. `attempt` is the number of the
+    /// attempt before it.
     pub(super) fn put_off(&mut self, visit_id: &VisitId, attempt: u32) {
         let due = self.row.at;
         self.wait_for(visit_id, attempt, Awaiting::Retry { due });

@@ -1,6 +1,6 @@
-//! What an execution would do, as far as it is known before anybody has worked. The code that enters steps enters them here
-//! too; of what somebody else is to bring nothing is known, so what depends on it is not known either. It presumes that
-//! every step that somebody works on comes to a good end.
+//! A dry run: the steps that an execution of given inputs would enter, as far as that is known in advance. It uses the
+//! code that enters steps in a real execution. Outputs of models, people, children and operations are unknown, and so
+//! is everything that depends on them. It assumes that every such step completes.
 
 mod doubt;
 mod unknown;
@@ -27,35 +27,35 @@ use crate::{
     input::DefaultSources,
 };
 
-/// What is known of an execution before it begins.
+/// The result of a dry run.
 #[derive(Clone, Debug, Default)]
 pub struct Rehearsal {
     /// Each step, in authoring order.
     pub steps: Vec<Rehearsed>,
-    /// What it would come to, as far as that is known; null where the workflow says nothing.
+    /// The final output, as far as it is known; null if the workflow declares none.
     pub final_output: Value,
-    /// What of that is not known.
+    /// The parts of the final output that are not known.
     pub final_output_unresolved: Vec<Unresolved>,
 }
 
-/// What is known of a step.
+/// The part of a dry run that is about one step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Rehearsed {
-    /// Whether it is entered, where the steps before it come to a good end; `None` where that is not known.
+    /// Whether it is entered if the steps before it complete; `None` if that is not known.
     pub will_run: Option<bool>,
     /// Why.
     pub why: String,
-    /// What it works on as it is first entered.
+    /// Its input when it is first entered.
     pub rendered: Value,
-    /// What of that is not known.
+    /// The parts of its input that are not known.
     pub unresolved: Vec<Unresolved>,
 }
 
-/// What is not known, by name, with why.
+/// The reason why a value is not known, by the name of the value.
 type Unknowns = BTreeMap<String, String>;
 
 impl Rehearsal {
-    /// Goes through an execution of `inputs`; of the inputs in `open` no value is known.
+    /// Rehearses an execution with `inputs`. The inputs named in `open` have no known value.
     ///
     /// # Errors
     /// `LIMIT_EXCEEDED` where the inputs are too large.
@@ -103,17 +103,17 @@ const NO_VALUE: &str = "the input has no value yet";
 struct Rehearsing<'a> {
     builder: TransitionBuilder<'a>,
     steps: Vec<Option<Rehearsed>>,
-    /// Steps of which it is not known whether, or how, they end.
+    /// Steps whose condition or branch arm is not known: the dry run does not continue past them.
     blocked: BTreeSet<usize>,
-    /// Steps whose output somebody else brings.
+    /// Steps whose output is not known.
     opaque: BTreeSet<usize>,
-    /// Those among them that wait for it.
+    /// Opaque steps that are entered and not yet ended, with their visits.
     open: BTreeMap<usize, VisitId>,
     inputs: Unknowns,
     memory: Unknowns,
-    /// What hooks write: nobody knows which of them run.
+    /// Names in memory that hooks write. Which hooks run is not known, so these values are not known either.
     set_beside: BTreeSet<&'a str>,
-    /// Steps that a join may not wait for.
+    /// Losers of joins, of which it is not known whether they are entered.
     losers: BTreeSet<usize>,
 }
 
@@ -137,12 +137,12 @@ impl<'a> Rehearsing<'a> {
             } else if let Some(position) = self.builder.queue.pop_first() {
                 self.consider(position)
             } else if let Some((_, visit_id)) = self.open.pop_first() {
-                // Only once whatever the server does at once is done.
+                // Opaque steps end only after all steps that end when they are entered.
                 self.bring(&visit_id)
             } else {
                 break;
             };
-            // What the engine itself refuses to do, nobody knows the end of.
+            // The engine would refuse this, so nothing after it is known.
             if entered.is_err() {
                 break;
             }
@@ -209,7 +209,8 @@ impl<'a> Rehearsing<'a> {
         self.act(position, step, compiled, visit_id)
     }
 
-    /// What a step does that needs nobody, it does; the others bring what nobody knows.
+    /// Executes `set`, `branch` and `fail` steps as far as their values are known. All other kinds wait, with an output
+    /// that is not known.
     fn act(
         &mut self,
         position: usize,
@@ -259,7 +260,7 @@ impl<'a> Rehearsing<'a> {
         }
     }
 
-    /// The step waits for somebody else.
+    /// Opens the step as one whose output is not known.
     fn wait(&mut self, position: usize, visit_id: &VisitId) {
         self.opaque.insert(position);
         let waiting = self.builder.new_token();
@@ -267,9 +268,9 @@ impl<'a> Rehearsing<'a> {
         self.open.insert(position, visit_id.clone());
     }
 
-    /// Somebody else ends the step, with an output that nobody knows.
+    /// Completes the step with an unknown output.
     fn bring(&mut self, visit_id: &VisitId) -> DecideResult<()> {
-        // Between two steps that somebody works on the engine makes another row.
+        // A real execution starts a new transition when such a step ends, so the count starts anew.
         self.builder.done_at_once = 0;
         let outcome = unknown_output(visit_id);
         self.builder.finish(visit_id, &outcome, None)
@@ -305,13 +306,13 @@ impl<'a> Rehearsing<'a> {
             .done(position, visit_id, &unknown_output(visit_id))
     }
 
-    /// What memory holds at the start, name by name.
+    /// Fills memory with its initial values, one name at a time, so that an unknown value affects no other.
     fn fill_memory(&mut self) {
         for (name, value) in &self.builder.facts.definition.workflow.memory {
             let Ok(template) = Template::parse(value) else {
                 continue;
             };
-            // Outside of all steps.
+            // A position outside of all steps.
             let (value, unresolved) = self.preview(&template, usize::MAX);
             match unresolved.into_iter().next() {
                 Some(unresolved) => drop(self.memory.insert(name.clone(), unresolved.why)),
@@ -331,7 +332,7 @@ impl<'a> Rehearsing<'a> {
     }
 
     fn note_entered(&mut self, position: usize, step: &Step, compiled: &CompiledStep) {
-        // Of a loop the first round counts.
+        // In a loop only the first visit of a step is reported.
         if self.steps[position]
             .as_ref()
             .is_some_and(|known| known.will_run == Some(true))
@@ -352,7 +353,7 @@ impl<'a> Rehearsing<'a> {
         });
     }
 
-    /// Takes note of what the last step passed by, and begins a new row.
+    /// Records the steps that were skipped since the last call, and empties the row.
     fn note_skipped(&mut self) {
         for event in std::mem::take(&mut self.builder.row.events) {
             let Event::StepSkipped { step, why } = event else {
@@ -368,7 +369,7 @@ impl<'a> Rehearsing<'a> {
                     (None, "it runs where a step before it fails")
                 }
             };
-            // One of which it is not known whether it was entered may have been, in an earlier round.
+            // A blocked step may have been entered in an earlier round of a loop.
             if self.blocked.contains(&position) {
                 continue;
             }
@@ -444,7 +445,7 @@ impl<'a> Rehearsing<'a> {
         }
     }
 
-    /// What a step works on; of a `foreach` its list, and what it does with an item.
+    /// The rendered input of a step; for a `foreach` also its list and the input of its body.
     fn rendered(&self, position: usize, compiled: &CompiledStep) -> (Value, Vec<Unresolved>) {
         let (mut rendered, mut unresolved) = self.preview(&compiled.input, position);
         let parts = [

@@ -1,4 +1,4 @@
-//! What expressions see of an execution.
+//! The values that expressions can read from an execution.
 
 use std::sync::Arc;
 
@@ -23,13 +23,14 @@ use crate::{
     truncate::length,
 };
 
-/// Where something is evaluated: by default in the workflow as a whole, outside of its steps.
+/// The context of an evaluation; the default is the workflow as a whole, outside of its steps.
 #[derive(Default)]
 pub(super) struct EvalContext<'a> {
     pub(super) visit_id: Option<&'a VisitId>,
-    /// The output of the latest attempt, where the step's own is asked for.
+    /// The output of the latest attempt, for expressions that read the output of their own step (`until`, branches,
+    /// compensations).
     pub(super) own: Option<&'a Value>,
-    /// The item of a `foreach`.
+    /// The item of a `foreach`, if it is evaluated for one.
     pub(super) item: Option<Item>,
 }
 
@@ -58,7 +59,7 @@ impl TransitionBuilder<'_> {
             .map_err(|fault| self.failed(&fault, condition.source(), here))
     }
 
-    /// A value with its expressions filled in.
+    /// Evaluates a template.
     pub(super) fn render(
         &self,
         template: &Template,
@@ -68,7 +69,7 @@ impl TransitionBuilder<'_> {
             .map(|rendered| rendered.value)
     }
 
-    /// The same, with the places where secrets belong.
+    /// Like [`Self::render`], but also returns the places where secrets are to be filled in.
     pub(super) fn render_marked(
         &self,
         template: &Template,
@@ -79,7 +80,8 @@ impl TransitionBuilder<'_> {
         rendered.map_err(|fault| self.failed(&fault, "", here))
     }
 
-    /// What the workflow says that it came to. What of that cannot be computed is null and named: the work is done.
+    /// Computes `final_output`. A part that cannot be computed becomes null and is listed as a fault; it does not fail
+    /// the execution, whose work is done.
     pub(super) fn final_output(&mut self) -> DecideResult<Option<(Payload, Vec<OutputFault>)>> {
         let Some(parts) = &self.facts.definition.compiled_workflow().final_output else {
             return Ok(None);
@@ -109,7 +111,8 @@ impl TransitionBuilder<'_> {
         Ok(Some((payload, made.faults)))
     }
 
-    /// The default input of an activity: what the steps before it brought, else what the execution was started with.
+    /// The default input of an activity: the output of its dependency, an object of outputs if it has several, or the
+    /// inputs of the execution if it has none.
     pub(super) fn data_before(&self, visit_id: &VisitId) -> DecideResult<Value> {
         let graph = self.facts.definition.graph();
         let before = graph
@@ -136,7 +139,7 @@ impl TransitionBuilder<'_> {
         }
     }
 
-    /// The inputs as they stand.
+    /// The current inputs.
     pub(super) fn inputs_now(&self) -> DecideResult<Map<String, Value>> {
         let Some(digest) = self.next.inputs else {
             return Ok(Map::new());
@@ -145,7 +148,7 @@ impl TransitionBuilder<'_> {
         Ok(inputs.as_object().cloned().unwrap_or_default())
     }
 
-    /// The output that a step has now: none while it may be entered again.
+    /// A reference to the current output of a step: none unless the step is completed.
     fn output_of(&self, id: &StepId) -> Option<Need> {
         let (_, step) = self.next.step(id)?;
         if step.status != StepStatus::Completed {
@@ -154,7 +157,7 @@ impl TransitionBuilder<'_> {
         step.visit()?.closed.as_ref()?.need()
     }
 
-    /// All that these references ask for.
+    /// The values that these references name.
     pub(super) fn roots(
         &self,
         references: &[Reference],
@@ -180,11 +183,11 @@ impl TransitionBuilder<'_> {
     }
 }
 
-/// The final output while it is made, part by part.
+/// The final output while it is computed, part by part.
 #[derive(Default)]
 struct FinalOutput {
     value: Value,
-    /// The bytes of its parts so far: what is too large is not computed to its end.
+    /// The bytes of its parts so far; parts past the limit are dropped.
     bytes: usize,
     faults: Vec<OutputFault>,
     needs: Vec<Need>,
@@ -277,8 +280,8 @@ impl Gathered<'_, '_> {
         value.map_err(|need| self.missing.push(need)).ok()
     }
 
-    /// The input of this name. All of them where none is named, and where there is none of it: what a fault says of the
-    /// name depends on those there are.
+    /// The input of this name. All inputs if no name is given, or if there is no such input: the error message then
+    /// suggests names that exist.
     fn input(&mut self, name: Option<&str>) {
         let Some(digest) = self.builder.next.inputs else {
             return;
@@ -289,7 +292,7 @@ impl Gathered<'_, '_> {
         };
         match name.and_then(|name| inputs.get_key_value(name)) {
             Some((name, value)) => {
-                // One of them, which may be all by now.
+                // All inputs may have been gathered before; keep them.
                 let known = self.roots.inputs.entry(name.clone());
                 known.or_insert_with(|| value.clone());
             }
@@ -303,7 +306,7 @@ impl Gathered<'_, '_> {
         }
     }
 
-    /// What the step failed with, unless it is to be done again.
+    /// The failure of the step, unless the step is pending again.
     fn error(&mut self, id: &str) {
         let mut steps = self.builder.next.steps.iter();
         let state =
@@ -325,7 +328,7 @@ impl Gathered<'_, '_> {
         self.value(need).map(|value| Value::clone(&value))
     }
 
-    /// What was written, else the output of the step of that name.
+    /// The value in memory, or else the output of the step of that name.
     fn memory(&mut self, name: &str) {
         let found = match self.builder.next.memory.get(name) {
             Some(&digest) => self
@@ -342,8 +345,8 @@ impl Gathered<'_, '_> {
         }
     }
 
-    /// What of the execution a path names. All of it where no part is named, and where there is no such part: what a fault
-    /// says of the name depends on those there are.
+    /// The part of `run` that a path names. All parts if none is named, or if there is no such part: the error message
+    /// then suggests names that exist.
     fn run(&mut self, path: &[Segment]) {
         let mut keys = path.iter().map(Segment::key);
         let (part, step) = (keys.next(), keys.next());
@@ -378,7 +381,8 @@ impl Gathered<'_, '_> {
         };
     }
 
-    /// What a part of the execution says of the step that is named, beside what it says already; of all where none is.
+    /// Adds the entry of one step to a part of `run`, beside entries gathered before; the entries of all steps if no
+    /// step is named.
     fn each_step(&mut self, part: &str, step: Option<&str>, say: fn(&StepState) -> Value) -> Value {
         let steps = &self.builder.next.steps;
         let named = steps.iter().find(|known| step == Some(known.id.as_str()));
@@ -393,7 +397,8 @@ impl Gathered<'_, '_> {
         said
     }
 
-    /// The failure of what a hook belongs to, else the one that the execution will end with.
+    /// The failure of the visit that a hook or compensation belongs to, or else the failure that the execution will end
+    /// with.
     fn failure(&self) -> Option<Value> {
         let of_work = self.beside().map(VisitId::work);
         let of_work = of_work.and_then(|visit_id| self.builder.failure_of(&visit_id));
@@ -401,13 +406,14 @@ impl Gathered<'_, '_> {
         of_work.as_ref().map(told).or_else(failing)
     }
 
-    /// The visit of the hook, or of the compensation, that something is evaluated for.
+    /// The visit that is evaluated for, if it is that of a hook or a compensation.
     fn beside(&self) -> Option<&VisitId> {
         let visit_id = self.here.visit_id?;
         (visit_id.body != Body::Work).then_some(visit_id)
     }
 
-    /// How what a hook belongs to came to its end; for a compensation and for the workflow the state to come.
+    /// The status of the step that a hook belongs to; for compensations and hooks of the workflow the state that the
+    /// execution will end in.
     fn outcome(&self, visit_id: &VisitId) -> &'static str {
         let execution = &self.builder.next;
         let of_all = execution.ending().unwrap_or(execution.state).as_str();
@@ -419,7 +425,7 @@ impl Gathered<'_, '_> {
         }
     }
 
-    /// The output of what a hook or a compensation belongs to.
+    /// The output of the visit that a hook or a compensation belongs to; for a hook of the workflow the final output.
     fn output_told(&mut self) -> Option<Value> {
         let visit_id = self.beside()?;
         if let Some(own) = self.here.own {
@@ -439,12 +445,12 @@ fn visits_of(step: &StepState) -> Value {
     json!(step.visit().map_or(0, |visit| visit.number))
 }
 
-/// How a step stands, and what it failed with.
+/// The status of a step, and its failure.
 fn end_of(step: &StepState) -> Value {
     json!({ "status": step.status, ERROR: step.failure().map(error_of) })
 }
 
-/// What a step failed with, as expressions see it.
+/// A failure as expressions see it.
 fn error_of(failure: &Failure) -> Value {
     let response = failure.response.as_deref();
     let payload = response.and_then(|response| response.payload.as_ref());
@@ -456,7 +462,7 @@ fn error_of(failure: &Failure) -> Value {
     })
 }
 
-/// The same with the step.
+/// A failure as expressions see it, with the step it began in.
 fn told(failure: &Failure) -> Value {
     let mut told = error_of(failure);
     told["step"] = json!(failure.step);
@@ -464,14 +470,14 @@ fn told(failure: &Failure) -> Value {
 }
 
 impl TransitionBuilder<'_> {
-    /// The failure that a fault is to a step, or to the workflow as a whole.
+    /// Turns an evaluation fault into a failure of the step, or of the workflow as a whole.
     fn failed(&self, fault: &EvaluationFault, source: &str, here: &EvalContext<'_>) -> Interrupt {
         let wherein = match fault.place.as_slice() {
             _ if !source.is_empty() => format!(" in `{source}`"),
             [] => String::new(),
             place => format!(" in `{}`", dotted(place)),
         };
-        // Its own output is there where it is asked for, whatever the path then leads to.
+        // The step's own output exists here, so a missing value below it is not explained by the status of the step.
         let own = here
             .own
             .and(here.visit_id)
@@ -485,7 +491,7 @@ impl TransitionBuilder<'_> {
         Interrupt::Fails(Failure::new(FailureCode::ExpressionFailed, message, step))
     }
 
-    /// Why the step that this path names has no output now.
+    /// Why the step that this path names has no output, as a suffix for the message.
     fn why_no_output(&self, path: &str, own: Option<&StepId>) -> Option<&'static str> {
         let rest = path.strip_prefix("steps.")?;
         let is_named = |id: &str| {

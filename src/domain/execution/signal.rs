@@ -1,4 +1,4 @@
-//! Signals: something happened elsewhere. One that comes before its wait is kept.
+//! Signals: events from outside that steps wait for. A signal that no step waits for yet is kept.
 
 use serde_json::Value;
 
@@ -54,7 +54,7 @@ fn check_name(name: &str) -> DecideResult<()> {
 }
 
 impl TransitionBuilder<'_> {
-    /// A step waits for a signal, unless one is kept.
+    /// Completes a step with a kept signal of this name, or else opens it to wait for one.
     pub(super) fn wait_for_signal(
         &mut self,
         position: usize,
@@ -68,10 +68,10 @@ impl TransitionBuilder<'_> {
         Ok(())
     }
 
-    /// Kept signals find the waits that were open while the execution was paused.
+    /// Gives kept signals to the steps that wait for them, after a pause.
     pub(super) fn match_signals(&mut self) -> DecideResult<()> {
         for (visit_id, name) in self.next.waits_for_signals() {
-            // The signal before may have ended it.
+            // An earlier signal of this loop may have closed the visit.
             let visit = self.next.visit(&visit_id).map(|(_, _, visit)| visit);
             if visit.is_none_or(|visit| visit.awaiting.is_none()) {
                 continue;
@@ -84,7 +84,7 @@ impl TransitionBuilder<'_> {
         Ok(())
     }
 
-    /// Takes the oldest kept signal of this name: its payload.
+    /// Removes the oldest kept signal of this name and returns its payload.
     fn take_signal(&mut self, name: &str) -> DecideResult<Option<Value>> {
         let kept = self.next.signals.iter().find(|signal| signal.name == name);
         let Some(digest) = kept.map(|signal| signal.payload) else {

@@ -1,4 +1,4 @@
-//! What time brings: timers, attempts after a pause, expiries and time limits.
+//! Time: timers, retries, expiries and time limits.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use crate::{
 };
 
 impl Execution {
-    /// The next instant at which something is to happen without anybody's asking: `None` where nothing is.
+    /// The next instant at which the execution moves without a call; `None` if there is none.
     pub fn deadline(&self, definition: &Definition) -> Option<Timestamp> {
         if self.stands_still() || self.state.is_final() {
             return None;
         }
-        // One transition had no room for all that is left to do at the end.
+        // The end has more to do than fitted into the last transition.
         let is_full = self.open().next().is_none() && self.ending().is_some();
         if is_full && self.orders.is_empty() {
             return Some(self.updated_at);
@@ -32,8 +32,9 @@ impl Execution {
         dues.chain(self.expires(definition)).min()
     }
 
-    /// The same for whoever takes the execution up, or has other catalogs than before: work that is still in progress when a
-    /// process ends is looked after at once by the next one, and so is what waits for a catalog.
+    /// When an execution must be woken after it was loaded or after the catalogs changed. At once if the server was
+    /// working on it, if children have orders to receive, or if a step waits for a catalog; else at its
+    /// [`Self::deadline`].
     pub fn wake_at(&self, definition: &Definition) -> Option<Timestamp> {
         let is_running = self.state == State::Running && self.operations().next().is_some();
         if is_running || !self.orders.is_empty() || self.lacks_catalog() {
@@ -42,7 +43,7 @@ impl Execution {
         self.deadline(definition)
     }
 
-    /// The first catalog that a step of it waits for.
+    /// The name of the first catalog that one of its steps waits for.
     pub fn catalog_lacked(&self) -> Option<&str> {
         self.open().find_map(|(_, _, visit)| match &visit.awaiting {
             Some(Awaiting::Catalog { catalog }) => Some(catalog.as_str()),
@@ -50,7 +51,7 @@ impl Execution {
         })
     }
 
-    /// Whether it waits for a catalog, which may be there now.
+    /// Whether a step waits for a catalog, which may have been added since.
     fn lacks_catalog(&self) -> bool {
         let lacks = |visit: &Visit| matches!(visit.awaiting, Some(Awaiting::Catalog { .. }));
         !self.state.is_final()
@@ -58,19 +59,19 @@ impl Execution {
             && self.open().any(|(_, _, visit)| lacks(visit))
     }
 
-    /// Whether it waits for a person to let it go on: time brings nothing then.
+    /// Whether it has a pause reason that stops its timers.
     fn stands_still(&self) -> bool {
         self.pauses
             .iter()
             .any(|reason| !reason.is_of_what_is_open())
     }
 
-    /// When the execution as a whole has taken too long.
+    /// The instant of the workflow's `timeout`.
     fn expires(&self, definition: &Definition) -> Option<Timestamp> {
         let most = definition
             .workflow
             .timeout
-            // One whose end began cannot take too long once more.
+            // An execution that is ending already cannot time out any more.
             .filter(|_| self.state == State::Running && self.ending().is_none())?;
         Some(self.ends_at(most))
     }
@@ -84,12 +85,12 @@ impl Execution {
 }
 
 impl Execution {
-    /// When the visit is to move by itself.
+    /// The instant at which a timer or a time limit moves the visit.
     fn due(&self, definition: &Definition, step: &Step, visit: &Visit) -> Option<Timestamp> {
         let paused = self.paused_ms.saturating_sub(visit.paused_ms);
         let opened_at = visit.opened_at.after(Duration::from_millis(paused));
-        // The time of a model is that of one attempt. Its token is as old as the attempt, unless it was renewed for
-        // somebody who is there.
+        // The time limit of a model's step applies to each attempt. From the second attempt on it is counted from the
+        // issue of the token, so a renewed token starts the limit anew.
         let began_at = match visit.grant() {
             Some(grant) if visit.attempt > 1 => opened_at.max(grant.issued_at),
             _ => opened_at,
@@ -106,7 +107,8 @@ impl Execution {
             | Awaiting::Items { .. }
             | Awaiting::Catalog { .. }
             | Awaiting::Child { .. } => limit,
-            // An attempt of the server has its limit in whoever works on it. One that is held nobody may work on.
+            // The runner enforces the limit of an attempt of the server. A held visit has no limit, because nobody may
+            // work on it.
             Awaiting::Operation { .. }
             | Awaiting::Unknown
             | Awaiting::Deferred(_)
@@ -114,8 +116,9 @@ impl Execution {
         }
     }
 
-    /// Until when a step that runs although the execution fails may stay open, where it says nothing and the workflow has a
-    /// `timeout`: that no longer ends an execution which fails anyway, and it is not to run without bound.
+    /// The time limit of a step without a `timeout` that runs although the execution is failing, if the workflow has a
+    /// `timeout`: the workflow's limit, but at least [`limits::AFTERMATH_STEP_MAX`] after the visit opened. The
+    /// workflow's `timeout` no longer ends a failing execution, so without this the step could stay open forever.
     fn aftermath_until(&self, definition: &Definition, opened_at: Timestamp) -> Option<Timestamp> {
         let most = definition
             .workflow
@@ -131,7 +134,7 @@ impl Execution {
     }
 }
 
-/// What an open visit of the step at this position does.
+/// The step that an open visit executes: the step at `position`, the body of a `foreach`, a hook or a compensation.
 pub(super) fn acting_on<'a>(
     definition: &'a Definition,
     position: usize,
@@ -152,7 +155,7 @@ pub(super) fn acting_on<'a>(
 }
 
 impl TransitionBuilder<'_> {
-    /// Does whatever is due by now, in the order in which it became due.
+    /// Processes everything that is due, in the order of the due times.
     pub(super) fn process_due(&mut self) -> DecideResult<()> {
         let now = self.row.at;
         let expires = self.next.expires(self.facts.definition);
@@ -166,7 +169,7 @@ impl TransitionBuilder<'_> {
             (due <= now).then(|| (due, visit.visit_id(&step.id)))
         });
         let mut due: Vec<_> = due.collect();
-        // What is due at the same instant keeps authoring order.
+        // The sort is stable: visits that are due at the same instant keep authoring order.
         due.sort_by_key(|(due, _)| *due);
         for (_, visit_id) in due {
             if !self.next.state.is_final() {
@@ -178,7 +181,7 @@ impl TransitionBuilder<'_> {
         self.run_to_quiescence()
     }
 
-    /// The execution as a whole has taken too long.
+    /// Fails the execution because its `timeout` has passed.
     fn expire(&mut self) -> DecideResult<()> {
         let most = self
             .facts
@@ -191,7 +194,7 @@ impl TransitionBuilder<'_> {
     }
 
     fn on_timer(&mut self, visit_id: &VisitId) -> DecideResult<()> {
-        // What fired before may have closed it.
+        // An earlier timer of this transition may have closed the visit.
         let Some((position, state, visit)) = self.next.visit(visit_id) else {
             return Ok(());
         };
@@ -242,7 +245,7 @@ impl TransitionBuilder<'_> {
         }
     }
 
-    /// What waited for a catalog that is there now is begun.
+    /// Begins the visits that waited for a catalog which is available now.
     fn go_on_with_catalogs(&mut self) -> DecideResult<()> {
         let definition = self.facts.definition;
         let waiting = self.next.open().filter_map(|(position, state, visit)| {
@@ -269,7 +272,7 @@ impl TransitionBuilder<'_> {
         self.finish(visit_id, &Outcome::Failed(failure), None)
     }
 
-    /// What came while the execution was paused takes its effect.
+    /// Applies the outcomes and signals that arrived while the execution was paused.
     pub(super) fn drain_deferred(&mut self) -> DecideResult<()> {
         let deferred = self.next.awaiting(|awaiting| match awaiting {
             Awaiting::Deferred(reported) => Some(Reported::clone(reported)),
@@ -277,7 +280,7 @@ impl TransitionBuilder<'_> {
         });
         for (visit_id, reported) in deferred {
             if !self.next.state.is_final() {
-                // It is in no row yet under which what follows could ask for it.
+                // An inline output has no row yet that later parts of this transition could read it from.
                 if let Reported::Output(payload) = &reported
                     && let Some(document) = &payload.inline
                 {

@@ -1,4 +1,4 @@
-//! A transition being made, and how values are held in it: small ones in place, others by digest.
+//! The builder of a transition, and how events store values: small ones inline, others by digest.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -24,28 +24,29 @@ use crate::{
     token::Grant,
 };
 
-/// A transition being made: every event is applied as it is added, so the next state and the row
-/// cannot disagree.
+/// A transition under construction. Every event is applied when it is added, so the next state and the row cannot
+/// disagree.
 pub(super) struct TransitionBuilder<'a> {
     pub(super) next: Execution,
     pub(super) row: Row,
     pub(super) contents: Vec<(Digest, Arc<[u8]>)>,
     pub(super) effects: Vec<Effect>,
-    /// Values that came to be in this transition.
+    /// Values that this transition created, by digest.
     made: Values,
-    /// Those among them that are worth being kept in memory.
+    /// The digests of those values that are small enough to be kept in memory afterwards.
     small: BTreeSet<Digest>,
     pub(super) facts: Facts<'a>,
     pub(super) ids: &'a dyn IdSource,
-    /// Steps that may have become ready.
+    /// Positions of steps that may have become ready.
     pub(super) queue: BTreeSet<usize>,
-    /// Steps that control went back to, and that are entered whatever they wait for.
+    /// Targets of jumps back, which are entered without regard to their dependencies.
     pub(super) targets: VecDeque<usize>,
-    /// Steps that came to their end as soon as they were entered.
+    /// The number of steps that ended when they were entered.
     pub(super) done_at_once: usize,
-    /// Nobody acts: hooks are left out, for they change nothing of what follows a good end.
+    /// True in a dry run. Hooks are skipped then, because they do not change which steps follow a completed step.
     pub(super) rehearses: bool,
-    /// The execution fails: so do the children that are void with it.
+    /// True while visits are voided because the execution fails: their children are ordered to fail instead of being
+    /// abandoned.
     pub(super) fails: bool,
 }
 
@@ -106,7 +107,7 @@ impl<'a> TransitionBuilder<'a> {
         }
     }
 
-    /// The transition, where anything happened.
+    /// The transition, or [`Decision::Stay`] if no event was added.
     pub(super) fn decision(self, refusal: Option<Error>) -> Decision {
         if self.row.events.is_empty() {
             Decision::Stay
@@ -128,7 +129,7 @@ impl<'a> TransitionBuilder<'a> {
         Ok(())
     }
 
-    /// Something more keeps the execution from going on.
+    /// Adds a pause reason, and pauses the execution if it is running.
     pub(super) fn pause(&mut self, reason: PauseReason) -> Result<()> {
         if self.next.state != State::Paused {
             self.become_state(State::Paused, None)?;
@@ -137,7 +138,7 @@ impl<'a> TransitionBuilder<'a> {
         Ok(())
     }
 
-    /// Something no longer keeps the execution from going on; it runs where nothing else does.
+    /// Removes a pause reason. The execution runs again when the last one is removed.
     pub(super) fn lift(&mut self, reason: PauseReason) -> Result<()> {
         if !self.next.pauses.contains(&reason) {
             return Ok(());
@@ -149,7 +150,8 @@ impl<'a> TransitionBuilder<'a> {
         Ok(())
     }
 
-    /// Something moves again: what the execution pauses for by itself is worked out anew once that is done.
+    /// Lifts the pauses that depend on which visits are open. The scheduler computes them again at the end of the
+    /// transition.
     pub(super) fn go_on(&mut self) -> Result<()> {
         for reason in self.next.pauses.clone() {
             if reason.is_of_what_is_open() {
@@ -190,7 +192,7 @@ impl<'a> TransitionBuilder<'a> {
         self.keep_done(visit_id);
     }
 
-    /// Nobody waits any more for what the server, or a child, does in this visit.
+    /// Cancels the attempt of the server or of a child that this visit waits for, if any.
     pub(super) fn break_off(&mut self, visit_id: &VisitId, visit: &Visit) {
         let Some(awaiting) = visit.awaiting.as_ref().filter(|one| one.is_attempt()) else {
             return;
@@ -198,7 +200,7 @@ impl<'a> TransitionBuilder<'a> {
         let (visit_id, attempt) = (visit_id.clone(), visit.attempt);
         let cancel = Effect::Cancel(AttemptId { visit_id, attempt });
         self.effects.push(cancel);
-        // Only then: what was on its way to the child comes before this.
+        // The order to the child comes after the cancellation in the list of effects.
         if let Awaiting::Child { execution_id } = awaiting {
             let what = if self.fails {
                 Ordered::Fail
@@ -209,32 +211,32 @@ impl<'a> TransitionBuilder<'a> {
         }
     }
 
-    /// What is done in a visit, and what that evaluates.
+    /// The step that a visit executes, and its compiled expressions.
     pub(super) fn body(&self, visit_id: &VisitId) -> Option<(&'a Step, &'a CompiledStep)> {
         let is_item = visit_id.item.is_some();
         let definition = self.facts.definition;
         definition.body(visit_id.step.as_ref(), visit_id.body, is_item)
     }
 
-    /// The agent that acts in a visit, where one does.
+    /// The agent that works in a visit, if the step has one.
     fn agent(&self, visit_id: &VisitId) -> Option<AgentName> {
         let is_work = visit_id.body == Body::Work;
         let step = is_work.then(|| self.facts.definition.step(visit_id.step()))?;
         step?.agent().cloned()
     }
 
-    /// What a model is waited for with: a new token.
+    /// Waiting for a model, with a new token.
     pub(super) fn new_token(&self) -> Awaiting {
         Awaiting::Model(Grant::issue(self.row.at, self.ids))
     }
 
-    /// The attempt that a visit is at.
+    /// The number of the visit's current attempt.
     pub(super) fn attempt_of(&self, visit_id: &VisitId) -> u32 {
         let visit = self.next.visit(visit_id);
         visit.map_or(1, |(_, _, visit)| visit.attempt)
     }
 
-    /// An open visit waits for something else from now on.
+    /// Changes what an open visit waits for.
     pub(super) fn wait_for(&mut self, visit_id: &VisitId, attempt: u32, awaiting: Awaiting) {
         self.push(Event::WaitingChanged {
             visit_id: visit_id.clone(),
@@ -243,7 +245,7 @@ impl<'a> TransitionBuilder<'a> {
         });
     }
 
-    /// An attempt ends, and its visit goes on.
+    /// Ends an attempt, but not its visit.
     pub(super) fn end_attempt(
         &mut self,
         visit_id: &VisitId,
@@ -261,7 +263,7 @@ impl<'a> TransitionBuilder<'a> {
         })));
     }
 
-    /// The artifacts that came with the output of a visit, and those that it named.
+    /// Records the artifacts in the output of a visit, and the texts that refer to artifacts.
     pub(super) fn store(
         &mut self,
         visit_id: &VisitId,
@@ -284,12 +286,12 @@ impl<'a> TransitionBuilder<'a> {
         }
     }
 
-    /// Whatever is open is void.
+    /// Voids all open visits.
     pub(super) fn void(&mut self) {
         self.void_where(|_| true);
     }
 
-    /// What is open of the steps at these positions is void.
+    /// Voids the open visits of the steps for whose position `is_meant` returns true.
     pub(super) fn void_where(&mut self, is_meant: impl Fn(usize) -> bool) {
         let open = self.next.open().filter(|(at, ..)| is_meant(*at));
         let open: Vec<_> = open
@@ -300,7 +302,7 @@ impl<'a> TransitionBuilder<'a> {
         }
     }
 
-    /// A value of this transition as an event holds it: an output in place where it is small.
+    /// Stores a value of this transition: inline in the event up to [`limits::INLINE_BYTES_MAX`], else by digest.
     pub(super) fn keep(&mut self, value: Value, bytes_max: usize, what: &str) -> Result<Payload> {
         let (payload, content) = payload(&value, bytes_max, what)?;
         self.contents.extend(content);
@@ -308,7 +310,7 @@ impl<'a> TransitionBuilder<'a> {
         Ok(payload)
     }
 
-    /// The same, stored by digest whatever its size, so that it is found without the journal.
+    /// Like [`Self::keep`], but stores the value by digest whatever its size, so that it is read without the journal.
     pub(super) fn keep_apart(
         &mut self,
         value: Value,
@@ -320,7 +322,7 @@ impl<'a> TransitionBuilder<'a> {
         Ok(kept)
     }
 
-    /// Something later in this transition may ask for the value.
+    /// Remembers a value, so that later parts of this transition find it.
     pub(super) fn note(&mut self, payload: &Payload, value: Value) {
         if payload.bytes <= limits::INLINE_BYTES_MAX as u64 {
             self.small.insert(payload.digest);
@@ -328,7 +330,7 @@ impl<'a> TransitionBuilder<'a> {
         self.made.insert(payload.digest, Arc::new(value));
     }
 
-    /// A value that lies elsewhere: made in this transition, or looked up.
+    /// A value by reference: created in this transition, or looked up before. Else the missing reference.
     pub(super) fn value(&self, need: Need) -> std::result::Result<Arc<Value>, Need> {
         let known = self
             .made
@@ -337,17 +339,18 @@ impl<'a> TransitionBuilder<'a> {
         known.cloned().ok_or(need)
     }
 
-    /// The same, where nothing else is needed.
+    /// Like [`Self::value`], but interrupts the decision if the value is missing. For callers that need only one value
+    /// at a time.
     pub(super) fn wanted(&self, need: Need) -> DecideResult<Arc<Value>> {
         self.value(need)
             .map_err(|need| Interrupt::Needs(vec![need]))
     }
 }
 
-/// Content that lies elsewhere than in the row, under its digest.
+/// Content that is stored beside the row, with its digest; `None` if the value is inline.
 pub(super) type Content = Option<(Digest, Arc<[u8]>)>;
 
-/// A value as an event holds it, and its content where that lies elsewhere.
+/// The payload of a value for an event, and its content if it is not inline.
 pub(super) fn payload(value: &Value, bytes_max: usize, what: &str) -> Result<(Payload, Content)> {
     if depth(value) > limits::JSON_DEPTH_MAX {
         let most = limits::JSON_DEPTH_MAX;
@@ -375,7 +378,7 @@ pub(super) fn payload(value: &Value, bytes_max: usize, what: &str) -> Result<(Pa
     ))
 }
 
-/// The payload with its value stored by digest whatever its size, so that it is read without the journal.
+/// Moves an inline value of a payload to `contents`, so that it is read by digest, without the journal.
 pub(super) fn stored(
     (payload, content): (Payload, Content),
     contents: &mut Vec<(Digest, Arc<[u8]>)>,

@@ -22,41 +22,41 @@ use crate::{
 pub struct StepState {
     /// Its id.
     pub id: StepId,
-    /// Where it stands.
+    /// Its status.
     pub status: StepStatus,
-    /// Its visits, oldest first; each is shared with the predecessor until it changes, for there may be thousands.
+    /// Its visits, oldest first. Copy-on-write: there may be thousands, and a transition changes few of them.
     pub visits: Vec<Arc<Visit>>,
-    /// The items of its latest visit, in the order of the list, as far as they were opened.
+    /// The items of its latest visit that were opened so far, in the order of the list.
     pub items: Items,
-    /// Calls that ended items of visits before, the latest [`limits::PAST_CALLS_MAX`] of them.
+    /// Calls that ended items of earlier visits: the latest [`limits::PAST_CALLS_MAX`] of them.
     pub past: Vec<RecordedCall>,
-    /// How many of its visits are those of an earlier round: control went back past the step.
+    /// How many of its visits came before the last jump back that reset the step.
     pub past_visits: u32,
     /// The visits of its hooks and of its compensation, oldest first: only the latest may be open.
     pub beside: Vec<Arc<Visit>>,
 }
 
-/// A call that ended a visit, or an attempt of it: a repeat is answered as its revision answered it.
+/// A call that ended a visit, or an attempt of it. A repeat of the call gets the reply of its revision.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RecordedCall {
     /// The call.
     pub consumed: ConsumedCall,
-    /// The revision that it made.
+    /// The revision that the call created.
     pub revision: u64,
-    /// Whether it brought an output that was accepted.
+    /// Whether its output was accepted.
     pub was_accepted: bool,
 }
 
 /// One entry into a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Visit {
-    /// What of the step was entered.
+    /// The body of the step that was entered: its work, a hook or its compensation.
     pub body: Body,
-    /// Counts the visits of that body, from 1.
+    /// The number of the visit among those of that body, from 1.
     pub number: u32,
-    /// Which item of a `foreach`, from 0.
+    /// The number of the item, from 0, if it is the visit of an item.
     pub item: Option<u32>,
-    /// Counts the attempts of this visit, from 1.
+    /// The number of its current attempt, from 1; 0 while its first attempt is postponed.
     pub attempt: u32,
     /// When it was opened.
     pub opened_at: Timestamp,
@@ -66,19 +66,19 @@ pub struct Visit {
     pub awaiting: Option<Awaiting>,
     /// How it ended.
     pub closed: Option<Closed>,
-    /// Distinct outputs that broke its schema, over all its attempts, since a resume last let it go on.
+    /// The distinct outputs that broke its schema, over all its attempts, since the last resume that released it.
     pub refused: Vec<Digest>,
     /// Tokens that were replaced or voided, the latest [`limits::SUPERSEDED_TOKENS_MAX`] of them.
     pub superseded: Vec<SupersededToken>,
-    /// What it works on, rendered and stored by digest.
+    /// Its rendered input, stored by digest.
     pub input: Option<Digest>,
     /// Calls that ended earlier attempts of this visit.
     pub ended: Vec<RecordedCall>,
-    /// How long the execution had been paused when it was opened, in milliseconds.
+    /// The total length of the execution's pauses when the visit was opened, in milliseconds.
     pub paused_ms: u64,
-    /// Attempts that failed since the last one that did not.
+    /// The number of attempts that failed in a row, up to the latest.
     pub failures: u32,
-    /// Attempts that came to something and are repeated until something holds.
+    /// The number of successful attempts that are repeated because `until` did not hold yet.
     pub repeats: u32,
 }
 
@@ -87,7 +87,7 @@ pub struct Visit {
 pub struct SupersededToken {
     /// The token.
     pub grant: Grant,
-    /// The revision that did so.
+    /// The revision that replaced or voided it.
     pub revision: u64,
 }
 
@@ -98,11 +98,11 @@ pub struct Closed {
     pub at: Timestamp,
     /// The revision that closed it.
     pub revision: u64,
-    /// The call that closed it, where one did.
+    /// The call that closed it, if a call did.
     pub consumed: Option<ConsumedCall>,
-    /// The digest of its output, where it has one.
+    /// The digest of its output, if it has one.
     pub output: Option<Digest>,
-    /// Why it failed, where it did.
+    /// Why it failed, if it did.
     pub failure: Option<Failure>,
 }
 
@@ -120,13 +120,13 @@ impl StepState {
         }
     }
 
-    /// The open visit of a hook, or of its compensation.
+    /// The open visit of one of its hooks or of its compensation.
     pub(super) fn beside(&self) -> Option<&Visit> {
         let latest = self.beside.last().map(|visit| &**visit);
         latest.filter(|visit| visit.awaiting.is_some())
     }
 
-    /// The visit that is meant, where there is one.
+    /// The visit of this step with this id.
     pub(super) fn visit_of(&self, visit_id: &VisitId) -> Option<&Visit> {
         let is_meant = |visit: &&Visit| visit.is(visit_id);
         let visits = match (visit_id.body, visit_id.item) {
@@ -138,7 +138,7 @@ impl StepState {
         newest_first.find(is_meant)
     }
 
-    /// Its visits of the present round.
+    /// Its visits since the last jump back that reset it.
     pub fn round(&self) -> &[Arc<Visit>] {
         let past = self.past_visits as usize;
         self.visits.get(past..).unwrap_or_default()
@@ -149,7 +149,7 @@ impl StepState {
         self.past_visits = u32::try_from(self.visits.len()).unwrap_or(u32::MAX);
     }
 
-    /// The items make room for those of another visit; of the calls that ended them the latest are remembered.
+    /// Removes the items before a new visit, and keeps the latest calls that ended them.
     pub(super) fn clear_items(&mut self) {
         let items = std::mem::take(&mut self.items);
         self.keep_retired(&items);
@@ -160,8 +160,8 @@ impl StepState {
         self.past.drain(..too_many);
     }
 
-    /// Tokens of items that were taken back go to the visit of their step, which has none of its own, with those of the visit
-    /// before it: the latest [`limits::PAST_CALLS_MAX`].
+    /// Moves the superseded tokens of the items to the visit of their step, which has none of its own, together with
+    /// those that the visit before had collected: the latest [`limits::PAST_CALLS_MAX`].
     fn keep_retired(&mut self, items: &Items) {
         let Some((last, before)) = self.visits.split_last_mut().filter(|_| !items.is_empty())
         else {
@@ -176,7 +176,7 @@ impl StepState {
         Arc::make_mut(last).superseded = retired;
     }
 
-    /// The next visit of its work.
+    /// The id of the next visit of its work.
     pub(super) fn next_visit(&self) -> VisitId {
         let number = self.visit().map_or(1, |visit| visit.number + 1);
         VisitId::of_work(self.id.clone(), number, None)
@@ -187,7 +187,7 @@ impl StepState {
         self.visits.last().map(|visit| &**visit)
     }
 
-    /// What its latest visit failed with.
+    /// The failure of its latest visit.
     pub(crate) fn failure(&self) -> Option<&Failure> {
         self.visit()?.closed.as_ref()?.failure.as_ref()
     }
@@ -211,7 +211,7 @@ impl StepState {
 }
 
 impl Closed {
-    /// Where the output of the visit lies, where it has one.
+    /// A reference to the output of the visit, if it has one.
     pub(super) fn need(&self) -> Option<Need> {
         Some(Need {
             digest: self.output?,
@@ -219,7 +219,7 @@ impl Closed {
         })
     }
 
-    /// The call that ended the visit, where one did.
+    /// The call that ended the visit, if a call did.
     pub(super) fn call(&self) -> Option<RecordedCall> {
         Some(RecordedCall {
             consumed: self.consumed?,
@@ -260,7 +260,7 @@ impl Visit {
         }
     }
 
-    /// How many items it has, where it is that of a fan-out and open.
+    /// How many items it has, if it is an open visit of a `foreach`.
     pub fn items_total(&self) -> Option<usize> {
         match self.awaiting {
             Some(Awaiting::Items { total, .. }) => usize::try_from(total).ok(),
@@ -268,7 +268,7 @@ impl Visit {
         }
     }
 
-    /// Which visit it is, of this step.
+    /// The id of this visit, which belongs to `step`.
     pub fn visit_id(&self, step: &StepId) -> VisitId {
         VisitId {
             step: (step != StepId::of_workflow()).then(|| step.clone()),
@@ -278,7 +278,7 @@ impl Visit {
         }
     }
 
-    /// Whether it is the visit of its step that is meant.
+    /// Whether `id` names this visit among those of its step.
     pub(super) fn is(&self, id: &VisitId) -> bool {
         (self.body, self.number, self.item) == (id.body, id.visit, id.item)
     }
@@ -287,7 +287,7 @@ impl Visit {
         self.opened_revision == revision
     }
 
-    /// The live token, where a model is waited for.
+    /// The live token, if it waits for a model.
     pub const fn grant(&self) -> Option<Grant> {
         match self.awaiting {
             Some(Awaiting::Model(grant)) => Some(grant),
@@ -295,7 +295,7 @@ impl Visit {
         }
     }
 
-    /// The token that is out, though it counts for nothing while the visit is held.
+    /// The token that was handed out last, even if the visit is held and does not accept it.
     pub(super) const fn token(&self) -> Option<Grant> {
         match self.awaiting {
             Some(Awaiting::Model(grant) | Awaiting::OutputInvalid(grant)) => Some(grant),
@@ -308,8 +308,8 @@ impl Visit {
         matches!(self.awaiting, Some(Awaiting::OutputInvalid(_)))
     }
 
-    /// What the execution pauses for where nothing is open but such visits: nobody but a person, or whoever resumes it, can
-    /// make this one go on.
+    /// The pause reason if only a person or a resume can move this visit. The execution pauses when all open visits
+    /// have one.
     pub(super) const fn pauses_for(&self) -> Option<PauseReason> {
         match self.awaiting {
             Some(Awaiting::Gate { .. }) => Some(PauseReason::Gate),
@@ -339,13 +339,13 @@ impl Visit {
         });
     }
 
-    /// An attempt ended, and the visit goes on.
+    /// Ends an attempt, but not the visit.
     pub(super) fn end_attempt(&mut self, revision: u64, ended: &AttemptEnded) {
         match ended.consumed {
             Some(consumed) => self.ended.push(RecordedCall {
                 consumed,
                 revision,
-                // The visit goes on with what it brought.
+                // A repeat of this call is replayed, without checking its output again.
                 was_accepted: true,
             }),
             None => self.retire_token(revision),
@@ -353,14 +353,14 @@ impl Visit {
         if ended.failure.is_some() {
             self.failures += 1;
         } else if ended.consumed.is_none() {
-            // A page of a list is followed by the next one, and only what waits is repeated.
+            // An attempt that ended with a page of a list is followed by the next page and is not counted as a repeat.
             let is_repeated = !matches!(ended.awaiting, Awaiting::Operation { .. });
             (self.failures, self.repeats) = (0, self.repeats + u32::from(is_repeated));
         }
         self.awaiting = Some(ended.awaiting.clone());
     }
 
-    /// It waits for something else. One that was held may bring as many malformed outputs again.
+    /// Changes what it waits for. A visit that was held starts over with its count of malformed outputs.
     pub(super) fn wait_for(&mut self, attempt: u32, awaiting: &Awaiting) {
         if self.is_held() {
             self.refused.clear();

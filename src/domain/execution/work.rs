@@ -1,4 +1,4 @@
-//! What the server does itself, as it is told to whoever does it.
+//! Work of the server itself: what the runner is asked to do, and what it reports.
 
 use std::{fmt, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::{
     mask::Mask,
 };
 
-/// One attempt of one visit: what comes of it counts only while it is the one that is waited for.
+/// One attempt of one visit. Its outcome is ignored unless the visit still waits for this attempt.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AttemptId {
     /// The visit.
@@ -20,56 +20,56 @@ pub struct AttemptId {
     pub attempt: u32,
 }
 
-/// What the server is to do once a transition is durable.
+/// Work to be done once a transition is durable.
 #[derive(Clone, Debug)]
 pub enum Effect {
-    /// Begin to work on a visit.
+    /// Begin an attempt.
     Begin(Box<Begin>),
-    /// Break it off: nobody waits for it any more.
+    /// Cancel an attempt that no visit waits for any more.
     Cancel(AttemptId),
-    /// Tell a child.
+    /// Send an order to a child.
     Order(Order),
 }
 
 /// An attempt that the server begins.
 #[derive(Clone, Debug)]
 pub struct Begin {
-    /// Which.
+    /// Its id.
     pub attempt_id: AttemptId,
-    /// What is to be done.
+    /// The kind of the step, with its parameters.
     pub kind: StepKind,
-    /// With what: an object with `with` and, for operations, `body`; with `pages` where a list is not whole yet. Secrets are
-    /// filled in by whoever begins it.
+    /// Its input: an object with `with` and, for operations, `body`; with `pages` if part of a list was fetched
+    /// already. Secrets are filled in by the runner.
     pub input: Rendered,
-    /// How long it may take.
+    /// The time limit of the attempt.
     pub timeout: Option<Duration>,
 }
 
-/// What an attempt of the server came to.
+/// The result of a successful attempt of the server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Brought {
     /// The output of its step.
     Output(Value),
-    /// A part of a list: the output is the whole list.
+    /// One page of a list; the output of the step will be the whole list.
     Page(Page),
-    /// A body that is kept as an artifact: the output names it.
+    /// A body that is stored as an artifact; the output refers to it.
     Attachment(Attachment),
 }
 
-/// A body that is too large to stand in an output.
+/// A response body that is stored as an artifact instead of in the output, for instance because it is too large.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Attachment {
-    /// What it is called, as it was said: the artifact has a name that leads nowhere else.
+    /// Its name as the service gave it. The artifact gets a plain file name made from it.
     pub name: String,
     /// Its media type.
     pub content_type: String,
-    /// It.
+    /// The bytes of the body.
     pub content: Vec<u8>,
-    /// An object in which the artifact takes the place of `payload`, where more than the body is wanted.
+    /// The rest of the response, if the step asks for it: an object in which the artifact replaces `payload`.
     pub around: Option<Value>,
 }
 
-/// Without the content, which may be long.
+/// Leaves out the content, which may be long.
 impl fmt::Debug for Attachment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = self.content.len();
@@ -82,9 +82,9 @@ impl fmt::Debug for Attachment {
 pub struct Page {
     /// Its items.
     pub items: Vec<Value>,
-    /// Where the next one is, for the attempt that asks for it; `None` where this is the last.
+    /// The cursor of the next page; `None` if this is the last one.
     pub next: Option<Value>,
-    /// An object whose `payload` is to be the list, where more than the list is wanted.
+    /// The rest of the response, if the step asks for it: an object whose `payload` is replaced by the whole list.
     pub around: Option<Value>,
 }
 
@@ -95,7 +95,7 @@ impl From<Value> for Brought {
 }
 
 impl Brought {
-    /// The same with placeholders where it repeats a secret.
+    /// Replaces secrets that the result repeats by their placeholders.
     #[must_use]
     pub fn covered(mut self, mask: &Mask) -> Self {
         match &mut self {
@@ -125,25 +125,25 @@ impl Attachment {
     }
 }
 
-/// Why an attempt of the server came to nothing.
+/// Why an attempt of the server failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperationFailure {
-    /// What sort of failure it is, as `retry.on` names it: `timeout`, `network`, `http_5xx`…
+    /// The class of the failure, as `retry.on` names it: `timeout`, `network`, `http_5xx`…
     pub class: String,
-    /// A stable name of its own, where it has one.
+    /// A stable error code, if it has one.
     pub code: Option<String>,
     /// What happened.
     pub message: String,
     /// Whether another attempt may succeed.
     pub retryable: bool,
-    /// How long the other side asks to be left alone.
+    /// How long the service asks to wait before the next attempt (`Retry-After`).
     pub retry_after: Option<Duration>,
-    /// What it answered.
+    /// The response of the service.
     pub response: Option<Box<Response>>,
 }
 
 impl OperationFailure {
-    /// A failure after which another attempt comes to the same.
+    /// A failure that is not worth retrying.
     pub fn new(class: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             class: class.into(),
@@ -155,7 +155,7 @@ impl OperationFailure {
         }
     }
 
-    /// The same under a stable name.
+    /// Sets the stable error code.
     #[must_use]
     pub fn coded(self, code: FailureCode) -> Self {
         Self {
@@ -164,7 +164,7 @@ impl OperationFailure {
         }
     }
 
-    /// The same, where another attempt may succeed.
+    /// Marks the failure as retryable.
     #[must_use]
     pub fn retryable(self) -> Self {
         Self {
@@ -173,7 +173,7 @@ impl OperationFailure {
         }
     }
 
-    /// The same with placeholders where it repeats a secret.
+    /// Replaces secrets that the failure repeats by their placeholders.
     #[must_use]
     pub fn covered(mut self, mask: &Mask) -> Self {
         self.code = self.code.map(|code| mask.text(&code).into_owned());
@@ -191,16 +191,16 @@ impl OperationFailure {
     }
 }
 
-/// What the server can do: at all, and again where nobody knows whether it was done.
+/// Says which work the server can do now, and which it may repeat when the outcome of an attempt is unknown.
 pub trait Safety: fmt::Debug + Sync {
-    /// Whether doing this twice is doing it once.
+    /// Whether the work is idempotent, and so may be repeated when the outcome of an attempt is unknown.
     fn is_safe(&self, kind: &StepKind) -> bool;
 
-    /// Whether it waits for a catalog that is not there.
+    /// Whether the step needs a catalog that is missing or disabled.
     fn lacks_catalog(&self, kind: &StepKind) -> bool;
 }
 
-/// Nothing is, unless its author says so.
+/// Treats no work as safe to repeat, and no catalog as missing.
 #[derive(Debug)]
 pub(super) struct Unsafe;
 

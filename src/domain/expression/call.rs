@@ -114,7 +114,7 @@ impl Parser<'_> {
         Ok(token)
     }
 
-    /// The translation of the subject. With `may_be_missing` a path that leads to nothing is undefined instead of a fault.
+    /// The translation of the subject. With `may_be_missing`, a path without a value is undefined instead of a fault.
     fn subject(&mut self, node: &Node, may_be_missing: bool) -> String {
         let Some(number) = node.reference.filter(|_| may_be_missing) else {
             return node.text.clone();
@@ -179,7 +179,7 @@ impl Parser<'_> {
     }
 }
 
-/// The subject of a filter or test, and what it is given.
+/// The subject of a filter or test, followed by its arguments.
 fn with<'n>(subject: &'n Node, arguments: &'n [Argument]) -> impl Iterator<Item = &'n Node> {
     let arguments = arguments.iter().map(|argument| &argument.node);
     std::iter::once(subject).chain(arguments)

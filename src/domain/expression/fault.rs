@@ -11,13 +11,13 @@ pub enum FaultKind {
     Syntax,
     /// An operator, method or function that another language has and expressions write differently.
     Foreign,
-    /// A name that stands for nothing an expression can see.
+    /// A name that is not defined in the scope of the expression.
     UnknownName,
-    /// A filter or test that does not exist, or has other arguments.
+    /// An unknown filter or test, or one with wrong arguments.
     Filter,
-    /// A secret anywhere but alone.
+    /// A secret inside a larger expression; a secret can only stand alone.
     Secret,
-    /// Longer, deeper or of more parts than the limit.
+    /// The text exceeds a limit on length, depth or number of parts.
     Limit,
 }
 

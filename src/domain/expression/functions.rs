@@ -126,7 +126,8 @@ impl<'c, 't, 'e> Call<'c, 't, 'e> {
         given::unique(self.state, self.value.clone(), self.by_letter()?)
     }
 
-    /// The named arguments. Texts are compared letter by letter, as `==`, `<`, `min` and `max` do, unless they say otherwise.
+    /// The named arguments. Strings are compared by code point, as `==`, `<`, `min` and `max` do, unless an argument
+    /// says otherwise.
     fn by_letter(&self) -> Result<Kwargs, Error> {
         let (named,): (Kwargs,) = from_args(&self.arguments)?;
         if named.peek::<Option<bool>>("case_sensitive")?.is_some() {

@@ -174,7 +174,7 @@ impl Expression {
         }
     }
 
-    /// Moves a fault of the whole expression to where the expression stands in its text.
+    /// Adds the offset of the expression in its text to a fault that concerns the whole expression.
     fn placed(&self, mut fault: EvaluationFault) -> EvaluationFault {
         if fault.offset == 0 && fault.length == self.source.len() {
             fault.offset = self.span.0;
@@ -234,7 +234,7 @@ fn secret_read(secret: &Reference) -> String {
     format!("`{secret}` cannot be asked for: its value is not known here")
 }
 
-/// Where an expression opens in `text`, where its tokens begin, and whether `${{` stands between the two.
+/// The offset where an expression starts in `text`, the offset of its first token, and whether it starts with `${{`.
 fn opening(text: &str) -> (usize, usize, bool) {
     let open = text.len() - text.trim_start().len();
     let braced = text[open..].starts_with("${{");
@@ -245,7 +245,7 @@ fn opening(text: &str) -> (usize, usize, bool) {
 fn unclosed(text: &str, open: usize) -> ExpressionFault {
     let message = "the `${{` that begins here has no `}}`";
     let fault = ExpressionFault::new(FaultKind::Syntax, (open, open + 3), message);
-    // Perhaps a single brace closes it: `${{ inputs.x }`.
+    // It may be closed by a single brace: `${{ inputs.x }`.
     let line = text
         .get(open + 3..)
         .and_then(|rest| rest.lines().next())

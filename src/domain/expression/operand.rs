@@ -65,7 +65,7 @@ impl Parser<'_> {
         self.unknown_root(token, &word)
     }
 
-    /// Notes that a path begins with an unknown word, and reads past the path.
+    /// Reports an unknown first word of a path, and skips the path.
     fn unknown_root(&mut self, token: &Token, word: &str) -> ParseResult {
         let known = Root::ALL.iter().map(|(word, _)| *word);
         let known = known.chain(self.names.iter().copied());
@@ -151,7 +151,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Parses the segments that are written out, each with whether it stands after a dot; also returns where they end.
+    /// Parses the literal segments of a path, each with whether it follows a dot, and returns the end of the last one.
     fn segments(&mut self, start: usize) -> ParseResult<(Vec<(Segment, bool)>, usize)> {
         let (mut path, mut end) = (Vec::new(), start);
         loop {

@@ -81,7 +81,7 @@ pub(super) fn parse(
 /// Every path that is written in an expression, also in one that cannot be parsed to its end.
 pub(super) fn references(source: &str, tokens: &Tokens, names: &[&str]) -> Vec<Reference> {
     let mut parser = Parser::of(source, tokens, names);
-    // Its faults were reported when it was parsed first.
+    // Its faults were already reported when the expression was first parsed.
     let _ = parser.all();
     parser.references
 }

@@ -82,7 +82,7 @@ impl Reference {
         self.first(Root::Steps)
     }
 
-    /// Whether the path reads what a step failed with, `steps.ID.error`, where it has no output.
+    /// Whether the path is below `steps.ID.error`, which is the failure of a step that has no output.
     pub fn is_error(&self) -> bool {
         let error = |segment: &Segment| segment.key() == ERROR;
         self.root == Root::Steps && self.path.get(1).is_some_and(error)
@@ -125,7 +125,7 @@ impl fmt::Display for Reference {
     }
 }
 
-/// The present item of a `foreach`.
+/// The current item of a `foreach`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Item {
     /// The item.
@@ -141,7 +141,7 @@ pub struct Roots {
     pub inputs: Map<String, Value>,
     /// The outputs of steps by step id.
     pub steps: Map<String, Value>,
-    /// What steps failed with by step id, each as an object with the field `error`.
+    /// The failures of steps by step id, each as an object with the field `error`.
     pub errors: Map<String, Value>,
     /// The memory of the execution.
     pub memory: Map<String, Value>,
@@ -156,7 +156,7 @@ pub struct Roots {
 }
 
 impl Roots {
-    /// Adds what other references ask for.
+    /// Adds the values that other references need.
     pub(crate) fn extend(&mut self, more: Self) {
         self.inputs.extend(more.inputs);
         self.steps.extend(more.steps);

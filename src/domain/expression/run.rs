@@ -1,6 +1,7 @@
-//! What an execution says of itself to expressions, below `run`: said once, for those who check a path and those who fill it in.
+//! The fields of `run`, which expressions read about their execution. The table is shared by the check of paths and by
+//! the evaluation.
 
-/// The parts, in the order in which the whole shows them, with what stands below each.
+/// The fields in display order, each with the paths that may follow it.
 pub(crate) const RUN: &[(&str, Below)] = &[
     ("execution_id", Below::Nothing),
     ("workflow", Below::Nothing),
@@ -16,21 +17,21 @@ pub(crate) const RUN: &[(&str, Below)] = &[
     ),
 ];
 
-/// The key under which a step that failed has what it failed with.
+/// The key that holds the failure of a step.
 pub(crate) const ERROR: &str = "error";
 
-/// What stands below [`ERROR`]: null where the other side answered nothing.
+/// The fields below [`ERROR`]. `status` and `response_payload` are null if there was no response.
 pub(crate) const ERROR_FIELDS: &[&str] = &["code", "message", "status", "response_payload"];
 
-/// What hooks and compensations see besides.
+/// Additional fields for hooks and compensations.
 pub(crate) const BESIDE: &[(&str, Below)] =
     &[("outcome", Below::Nothing), ("output", Below::Anything)];
 
-/// What may follow a part in a path.
+/// The paths that may follow a field.
 pub(crate) enum Below {
     Nothing,
     Anything,
     These(&'static [&'static str]),
-    /// The id of a step, and these of it.
+    /// A step id, followed by one of these fields.
     Steps(&'static [&'static str]),
 }

@@ -71,10 +71,10 @@ pub struct Rendered {
 }
 
 impl Rendered {
-    /// One that was stored as a value.
+    /// Reads a rendered value that was stored as JSON.
     ///
     /// # Errors
-    /// `INTERNAL` where the value is none that was stored.
+    /// `INTERNAL` if the value does not have that form.
     pub fn stored(value: &Value) -> crate::error::Result<Self> {
         serde::Deserialize::deserialize(value).map_err(|error: serde_json::Error| {
             crate::error::Error::internal("the input of a step cannot be read").because(error)
@@ -82,17 +82,17 @@ impl Rendered {
     }
 }
 
-/// Why a path leads to no value yet; `None` where it leads to one, or never will.
+/// Returns the reason why a path has no value yet; `None` if it has a value or never will have one.
 pub type Unknown<'a> = dyn Fn(&Reference) -> Option<String> + 'a;
 
-/// An expression of a value that is rendered before all is known.
+/// An expression without a value, in a template that was rendered with incomplete data.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Unresolved {
-    /// Where it stands in the value: `with.files[0]`.
+    /// The path of the text in the value: `with.files[0]`.
     pub path: String,
-    /// The expression as it was written.
+    /// The expression as written.
     pub expression: String,
-    /// Why it has no value.
+    /// The reason why it has no value.
     pub why: String,
 }
 
@@ -170,14 +170,14 @@ impl Template {
         self.render_marked(roots).map(|rendered| rendered.value)
     }
 
-    /// The value as far as it is known: an expression that cannot be evaluated stands there as it was written, and why.
-    /// `unknown` says why a path leads to no value yet.
+    /// Renders with incomplete data: an expression that cannot be evaluated is left as written and reported. `unknown`
+    /// returns the reason why a path has no value yet.
     pub fn preview(&self, roots: &Roots, unknown: &Unknown<'_>) -> (Value, Vec<Unresolved>) {
         let mut writer = Writer {
             unknown: Some(unknown),
             ..self.writer(roots)
         };
-        // Every fault is noted in its place.
+        // With `unknown` set, faults are collected in `unresolved`, so rendering cannot fail.
         let value = writer.node(&self.node).unwrap_or_default();
         (value, writer.unresolved)
     }
@@ -365,12 +365,12 @@ impl Node {
 
 struct Writer<'a> {
     roots: &'a Roots,
-    /// The bytes that the values of expressions may still take.
+    /// The bytes that the values of further expressions may take.
     room: usize,
     path: Vec<Segment>,
     secrets: Vec<SecretPlace>,
     words: &'static [&'static str],
-    /// Where not all is known: what is not.
+    /// Set for a preview: the reason why a path has no value yet.
     unknown: Option<&'a Unknown<'a>>,
     unresolved: Vec<Unresolved>,
 }
@@ -378,7 +378,7 @@ struct Writer<'a> {
 impl Writer<'_> {
     fn node(&mut self, node: &Node) -> Result<Value, EvaluationFault> {
         match node {
-            // The author's own text is bounded by the size of its file.
+            // Constants need no limit: the size of the file bounds them.
             Node::Constant(value) => Ok(value.clone()),
             Node::Whole(_) | Node::Text(_) if self.is_words() => self.words(node).map(Value::from),
             Node::Whole(expression) => {
@@ -409,7 +409,7 @@ impl Writer<'_> {
         value
     }
 
-    /// Whether the text at this path is instructions for a model.
+    /// Whether the text at the current path is an instruction for a model.
     fn is_words(&self) -> bool {
         match self.path.as_slice() {
             [Segment::Key(key)] => self.words.contains(&key.as_str()),
@@ -417,7 +417,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Renders instructions for a model, with the values quoted where they could pass for instructions.
+    /// Renders instructions for a model. Interpolated values are quoted if they could be read as instructions.
     fn words(&mut self, node: &Node) -> Result<String, EvaluationFault> {
         let mut words = Words::default();
         match node {
@@ -457,7 +457,7 @@ impl Writer<'_> {
         Ok(text)
     }
 
-    /// The value of an expression, or its text where it is only looked at and has none.
+    /// The value of an expression. In a preview, an expression without a value yields its source text.
     fn value(&mut self, expression: &Expression) -> Result<Value, EvaluationFault> {
         let Some(unknown) = self.unknown else {
             return self.evaluated(expression);
@@ -478,7 +478,7 @@ impl Writer<'_> {
         Ok(expression.into())
     }
 
-    /// Evaluates an expression; its value takes room of the result.
+    /// Evaluates an expression and deducts the size of its value from the room of the result.
     fn evaluated(&mut self, expression: &Expression) -> Result<Value, EvaluationFault> {
         let value = expression.evaluate(self.roots).and_then(|value| {
             let room = self.room.checked_sub(length(&value));
@@ -491,7 +491,7 @@ impl Writer<'_> {
         })
     }
 
-    /// Notes the places of secrets in the value of `expression`, which begins at the byte `offset` of the present text.
+    /// Records the places of the secrets of `expression`, whose value begins at byte `offset` of the current text.
     fn mark(&mut self, expression: &Expression, offset: usize) {
         let secrets = expression.references().iter();
         for secret in secrets.filter(|reference| reference.root == Root::Secrets) {

@@ -1,5 +1,6 @@
-//! Keys and values of other systems (GitHub Actions, Argo, Temporal, Step Functions, n8n) by the mapping in which authors
-//! write them, each with its counterpart in midex. This table goes before similar spelling, and only for unknown words.
+//! Keys and values of other systems (GitHub Actions, Argo, Temporal, Step Functions, n8n) with their counterparts in
+//! midex, by the mapping in which authors write them. The table is consulted for unknown words only, before similar
+//! spellings.
 
 mod documents;
 mod words;
@@ -10,12 +11,12 @@ pub use self::documents::document;
 use self::words::{BARE, FILTERS, KEYS, VALUES};
 use crate::nearest::fold;
 
-/// Foreign keys of one meaning in one mapping.
+/// Foreign keys with the same meaning in one mapping.
 #[derive(Debug)]
 pub struct Foreign {
-    /// The keys, with blanks between them: letter case, `_` and `-` make no difference.
+    /// The keys, separated by blanks. Case, `_` and `-` are ignored.
     pub words: &'static str,
-    /// Only where one of these keys stands beside it, if there are any.
+    /// If not empty, the row applies only if the mapping also has one of these keys.
     pub beside: &'static [&'static str],
     /// Their counterpart.
     pub meant: Counterpart,
@@ -28,37 +29,39 @@ pub enum Counterpart {
     Key(&'static [&'static str]),
     /// The value under a key of the mapping under a key: `sleep: 5m` is `wait: { for: 5m }`.
     Inside(&'static str, &'static str),
-    /// A number of these units under a key: `timeout-minutes: 5` is `timeout: 5m`.
+    /// A number of units under a key: `timeout-minutes: 5` is `timeout: 5m`.
     Counted(&'static str, &'static str),
-    /// One more than the number, as attempts count the first one too: the key, or a key in the mapping under a key.
+    /// One more than the number, because attempts include the first one: under a key, or under a key of a nested
+    /// mapping.
     OneMore(Option<&'static str>, &'static str),
-    /// This key with this value if the value is this flag; otherwise the entry has no effect and can go.
+    /// This key with this value if the foreign value equals this flag; otherwise the entry has no effect and can be
+    /// removed.
     Flag(bool, &'static str, &'static str),
-    /// The value where it is a mapping; otherwise these words.
+    /// The key if the value is a mapping; otherwise this advice.
     KeyOrWords(&'static str, &'static str),
-    /// The value where it is a text; otherwise these words, which count as the kind of a step without one.
+    /// The key if the value is a text; otherwise this advice, which counts as the kind of a step without one.
     TextOrWords(&'static str, &'static str),
-    /// No entry: advice. `{id}` is the id of the step.
+    /// Advice only, without a counterpart. `{id}` is replaced by the id of the step.
     Words(&'static str),
-    /// No entry, only advice; but it counts as the kind of the step.
+    /// Advice only, without a counterpart; it counts as the kind of the step.
     Kind(&'static str),
 }
 
-/// Values of one meaning under some keys.
+/// Foreign values with the same meaning under some keys.
 #[derive(Debug)]
 pub struct Value {
     /// The keys.
     pub keys: &'static [&'static str],
-    /// The values, with blanks between them: letter case, `_` and `-` make no difference.
+    /// The values, separated by blanks. Case, `_` and `-` are ignored.
     pub words: &'static str,
     /// Their counterpart.
     pub meant: &'static str,
 }
 
-/// A plain value in place of a mapping.
+/// A scalar where midex expects a mapping.
 #[derive(Debug)]
 pub struct Bare {
-    /// The mapping that the key stands in.
+    /// The mapping that contains the key.
     pub place: &'static str,
     /// The key: `retry: 3`.
     pub key: &'static str,
@@ -66,13 +69,13 @@ pub struct Bare {
     pub entries: Entries,
 }
 
-/// The entries of a mapping that takes the place of a plain value; the one without a text has the value.
+/// The entries of the mapping that replaces a scalar. The entry without a text receives the scalar.
 pub type Entries = &'static [(&'static str, Option<&'static str>)];
 
 /// The rows of `KEYS`, each with its mapping, by folded word.
 type Rows = HashMap<String, Vec<(&'static str, &'static Foreign)>>;
 
-/// Every key of every file is looked up in it.
+/// The index of `KEYS`, since every key of every file is looked up.
 static BY_WORD: LazyLock<Rows> = LazyLock::new(|| {
     let mut rows: HashMap<_, Vec<_>> = HashMap::new();
     for (place, row) in rows_of_keys() {
@@ -102,7 +105,7 @@ fn rows_of_keys() -> impl Iterator<Item = (&'static str, &'static Foreign)> {
     KEYS.iter().flat_map(rows)
 }
 
-/// The counterpart of `key` in the mapping called `place`; `has` knows the keys beside it.
+/// The counterpart of `key` in the mapping named `place`; `has` tells whether the mapping has another key.
 pub fn key(place: &str, key: &str, has: impl Fn(&str) -> bool) -> Option<&'static Counterpart> {
     let rows = BY_WORD.get(folded(key).as_ref())?.iter();
     let mut rows = rows.filter(|(of, _)| *of == place).map(|(_, row)| row);
@@ -120,19 +123,19 @@ pub fn value(key: &str, text: &str) -> Option<&'static str> {
     Some(row.meant)
 }
 
-/// What to do about a filter of Jinja's that has no counterpart.
+/// Advice for a Jinja filter that has no counterpart.
 pub fn filter_advice(name: &str) -> Option<&'static str> {
     let mut rows = FILTERS.iter();
     let (_, advice) = rows.find(|(words, _)| words.split(' ').any(|word| word == name))?;
     Some(advice)
 }
 
-/// The mapping for a plain value under `key` of the mapping called `place`.
+/// The replacement of a scalar under `key` in the mapping named `place`.
 pub fn bare(place: &str, key: &str) -> Option<&'static Bare> {
     BARE.iter().find(|row| (row.place, row.key) == (place, key))
 }
 
-/// Every place and every key that the table leads to.
+/// Every mapping and every key that the table refers to.
 #[cfg(test)]
 pub(super) fn targets() -> impl Iterator<Item = (&'static str, &'static str)> {
     let keys = rows_of_keys().flat_map(|(place, row)| {

@@ -48,7 +48,7 @@ const fn kind(name: &'static str, shape: Shape, what: &'static str) -> Key {
     }
 }
 
-/// A key that steps of these kinds act on.
+/// A key that has an effect on steps of these kinds.
 const fn field(
     name: &'static str,
     shape: Shape,
@@ -62,7 +62,7 @@ const fn field(
     }
 }
 
-/// A key that is refused until something reads it; `instead` is what to write meanwhile.
+/// A reserved key that is refused until it is implemented; `instead` is the alternative until then.
 const fn planned(name: &'static str, instead: &'static str) -> Key {
     Key {
         unbuilt: Some(instead),
@@ -79,7 +79,7 @@ const fn record(what: &'static str, keys: &'static [Key]) -> Record {
     }
 }
 
-/// A key that has an effect only beside `extends`.
+/// A key that has an effect only together with `extends`.
 const fn of_heirs(name: &'static str, shape: Shape, what: &'static str) -> Key {
     Key {
         beside: Some(EXTENDS),
@@ -87,15 +87,15 @@ const fn of_heirs(name: &'static str, shape: Shape, what: &'static str) -> Key {
     }
 }
 
-/// The key for the workflow that a manifest extends.
+/// The key that names the base of a manifest.
 pub const EXTENDS: &str = "extends";
-/// The key for the steps that an heir adds to those of its base.
+/// The key with the steps that an heir inserts into those of its base.
 pub const INSERT: &str = "insert";
-/// The key for the steps of its base that an heir leaves out.
+/// The key with the steps of the base that an heir removes.
 pub const REMOVE: &str = "remove";
 /// The key for the steps of a manifest.
 pub const STEPS: &str = "steps";
-/// The keys that say where steps are inserted: before a step of the base, or after it.
+/// The keys for the place of an insertion: before or after a step of the base.
 pub const INSERT_AT: [&str; 2] = ["before", "after"];
 
 /// The key for the warnings that the author of a manifest accepts.
@@ -103,17 +103,17 @@ pub const ACCEPT: &str = "accept";
 /// The warnings that an author may accept.
 const ACCEPTED: &[&str] = &["mutation_without_gate"];
 
-/// The word for the end of an execution where a step id may stand.
+/// The target that means the end of the execution, where a step id is expected.
 pub const END: &str = "$end";
-/// The words of `on_error` beside step ids.
+/// The values of `on_error` other than step ids.
 pub const ON_ERROR: &[&str] = &["fail", "continue"];
-/// What the item of a `foreach` is called where it does not say.
+/// The default name of the item of a `foreach`.
 pub const ALIAS: &str = "item";
 
-/// The words of `complexity`.
+/// The values of `complexity`.
 const COMPLEXITY: &[&str] = &["simple", "moderate", "high"];
 
-/// The words of `compensate_when`.
+/// The values of `compensate_when`.
 const COMPENSATE_WHEN: &[&str] = &["failed", "abandoned"];
 
 const NOTHING: &str = "leave it out: nothing would act on it";
@@ -195,7 +195,7 @@ static SELECT: Record = record(
 );
 const FIELD: Shape = Shape::Text(limits::WORD_BYTES_MAX);
 
-/// What an argument of a provider is bound to.
+/// The binding of a provider argument.
 static BINDING: Record = record(
     "a binding of a provider's argument",
     &[
@@ -485,7 +485,7 @@ pub static FRONT_MATTER: Record = record(
     ],
 );
 
-/// The front matter of an agent that is written for a host: only these keys count.
+/// The front matter of an agent that is written for a host. Other keys have no effect.
 pub static HOST_PERSONA: Record = Record {
     is_open: true,
     ..record(
@@ -503,7 +503,7 @@ pub static HOST_PERSONA: Record = Record {
 
 const AGENT_NAME: &str = "The name that steps refer to the agent by";
 
-/// The front matter of an agent, which may have other keys besides.
+/// The front matter of an agent. Further keys are allowed.
 pub static PERSONA: Record = Record {
     is_open: true,
     ..record(

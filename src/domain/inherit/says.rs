@@ -1,4 +1,4 @@
-//! The findings of a merged document as those of the heir's file.
+//! Attributes the findings of a merged document to the heir's file.
 
 use std::collections::HashSet;
 
@@ -10,21 +10,22 @@ use super::{
     Removed,
 };
 
-/// Which parts of a merged document the heir says, and where.
+/// The parts of a merged document that come from the heir, with their places.
 #[derive(Debug)]
 pub struct Says {
-    /// Where each of its steps stands in the heir's own file; `None` for a step of the base.
+    /// For each step its path in the heir's file; `None` for a step of the base.
     pub(super) paths: Vec<Option<String>>,
-    /// The steps that the heir removes, with the path and the place where it says so.
+    /// The steps that the heir removes, with the path and place of the removal.
     pub(super) removed: Removed,
-    /// Where the heir names its base.
+    /// The place of the `extends` key.
     pub(super) extends: Place,
 }
 
 impl Says {
-    /// The findings of the result as those of the heir's file: with the paths that it has there, and what is found in parts
-    /// of a base at the words of the heir that led to it. What the base was found to have by itself, `of_base`, is told
-    /// there. `bases` are the names of the base, of that one's base, and so on.
+    /// Rewrites the findings of the merged document as findings of the heir's file. A finding in a part of the heir
+    /// gets its path in that file. A finding in a part of a base is moved to its cause in the heir. Findings that the
+    /// base has on its own, `of_base`, are dropped, because they are reported for the base. `bases` are the names of
+    /// the base, of its base, and so on.
     pub fn settle(
         &self,
         findings: Vec<Finding>,
@@ -41,7 +42,7 @@ impl Says {
                 0 => self.with_own_path(one),
                 _ => self.at_its_cause(one, bases),
             })
-            // What is inserted stands in the result and under `insert`.
+            // An inserted step is both in the merged document and under `insert`, so its findings occur twice.
             .filter(|one| seen.insert((key(one, 0), one.path.clone(), one.message.clone())))
             .collect()
     }
@@ -54,7 +55,7 @@ impl Says {
             let own = self.paths.get(at.parse::<usize>().ok()?)?.as_ref()?;
             Some(format!("{own}{rest}"))
         });
-        // All steps together, where the heir has none of its own, are those of its base.
+        // A finding about all steps belongs to the base if the heir has no steps of its own.
         let is_inherited = finding.path == STEPS && finding.start == self.extends.start;
         finding.path = match own {
             None if is_inherited => EXTENDS.to_owned(),
@@ -63,8 +64,8 @@ impl Says {
         finding
     }
 
-    /// The finding about a part of a base, which has none by itself, at what the heir says: the removal of a step that it
-    /// names, else `extends`.
+    /// Moves a finding in a part of a base to its cause in the heir: the removal of a step that the message names, else
+    /// `extends`.
     fn at_its_cause(&self, mut finding: Finding, bases: &[String]) -> Finding {
         let names = |id: &&String| finding.message.contains(&format!("`{id}`"));
         let cause = self.removed.keys().find(names);

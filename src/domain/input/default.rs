@@ -1,4 +1,4 @@
-//! Where the value of an input comes from when nobody gives it.
+//! Defaults of inputs: the source of a value that the caller does not give.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -11,40 +11,40 @@ use crate::id::WorkflowName;
 /// The default of an input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InputDefault {
-    /// Where it comes from.
+    /// The source of the value.
     pub from: DefaultFrom,
     /// The value itself, or the name of the environment variable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
 }
 
-/// Where defaults come from.
+/// The sources of defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DefaultFrom {
-    /// The definition has it.
+    /// A literal in the definition.
     Literal,
-    /// An environment variable of the server, of those that its configuration lets in.
+    /// An environment variable of the server. Only variables that the configuration allows are visible.
     Env,
-    /// The execution of the workflow that moved last had it.
+    /// The same input in the workflow's execution that moved last.
     History,
-    /// What another workflow came to, where it was completed last.
+    /// The final output of the last completed execution of another workflow, or a part of it.
     WorkflowOutput,
 }
 
 impl DefaultFrom {
-    /// Those that can be written.
+    /// The names in manifests, in the order of the variants.
     pub const NAMES: &[&str] = &["literal", "env", "history", "workflow_output"];
 }
 
-/// What defaults that stand outside the definition are taken from. Its `Debug` shows no values.
+/// The values that defaults outside of the definition are taken from. `Debug` omits them, since they may be secret.
 #[derive(Clone, Default)]
 pub struct DefaultSources {
-    /// The environment variables that are let in.
+    /// The allowed environment variables.
     pub env: Arc<BTreeMap<String, String>>,
-    /// The inputs of the execution of the same workflow that moved last.
+    /// The inputs of the execution of this workflow that moved last.
     pub history: Map<String, Value>,
-    /// What other workflows came to, by their names: the executions that were completed last.
+    /// The final outputs of other workflows' last completed executions, by workflow.
     pub outputs: BTreeMap<WorkflowName, Value>,
 }
 
@@ -57,8 +57,8 @@ impl fmt::Debug for DefaultSources {
 }
 
 impl Input {
-    /// Its default, where that has a value just now. One out of history counts only while it fits: nobody who
-    /// starts the workflow has given it.
+    /// The default, if it currently has a value. A value from the history or from another workflow's output counts only
+    /// if it satisfies the rules: the caller did not choose it, so it must cause no violation.
     pub(super) fn default_value(
         &self,
         sources: &DefaultSources,
@@ -84,7 +84,7 @@ impl Input {
         found.filter(|value| !value.is_null())
     }
 
-    /// The output that is its default, where one is.
+    /// The reference to another workflow's output that is the default, if it is one.
     pub(super) fn output_of(&self) -> Option<OutputOf> {
         let InputDefault { from, value } = self.default.as_ref()?;
         let text = value
@@ -93,7 +93,7 @@ impl Input {
         OutputOf::parse(text.as_str()?).ok()
     }
 
-    /// Why it has no value although it has a default.
+    /// An explanation why a declared default yields no value; empty if no default is declared.
     pub(super) fn why_no_default(&self) -> String {
         let Some(InputDefault { from, value }) = &self.default else {
             return String::new();
@@ -112,7 +112,7 @@ impl Input {
         }
     }
 
-    /// Whose value it is when it is the default.
+    /// A clause for messages that names the source of a default value.
     pub(super) fn default_origin(&self) -> String {
         match &self.default {
             Some(InputDefault {
@@ -124,8 +124,8 @@ impl Input {
     }
 }
 
-/// A text from outside of JSON, from a command line or an environment variable, as a value of this type. What is
-/// none stays a text, and the rules of the input say what is wrong with it.
+/// Converts a text from a command line or an environment variable into a value of the type. A text that does not parse
+/// stays a string, and the rules of the input report it.
 pub fn read_text(kind: Option<InputType>, one_of: &[Value], text: &str) -> Value {
     let plain = Value::String(text.to_owned());
     let parsed = || serde_json::from_str::<Value>(text).ok();

@@ -1,4 +1,4 @@
-//! What another workflow came to, as the default of an input.
+//! Defaults that refer to the final output of another workflow.
 
 use serde_json::{Map, Value};
 
@@ -7,7 +7,7 @@ use crate::{
     id::WorkflowName,
 };
 
-/// A workflow, and what of its final output is meant: `build`, or `build.image.tags[0]`.
+/// A workflow and a path into its final output: `build`, or `build.image.tags[0]`.
 #[derive(Debug)]
 pub struct OutputOf {
     pub(crate) workflow: WorkflowName,
@@ -15,7 +15,7 @@ pub struct OutputOf {
 }
 
 impl OutputOf {
-    /// Reads it; what it would be where it cannot be read.
+    /// Parses the reference; the error describes the expected form.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         let end = text.find(['.', '[']).unwrap_or(text.len());
         let (workflow, path) = text.split_at(end);
@@ -29,7 +29,7 @@ impl OutputOf {
         }
     }
 
-    /// What is meant of this output, where it has that.
+    /// The part of `output` that the path selects, if it exists.
     pub(crate) fn of(&self, output: &Value) -> Option<Value> {
         let roots = Roots {
             inputs: Map::from_iter([("output".to_owned(), output.clone())]),

@@ -1,5 +1,5 @@
-//! The provider of an input: an operation that answers a list of objects, of which a person chooses one. What it is given is
-//! written down or comes from other inputs. Nothing is called here.
+//! Providers of inputs. A provider is an operation that returns a list of objects, from which a person chooses one. Its
+//! arguments are literals or come from other inputs. This module only resolves the arguments and calls nothing.
 
 use std::collections::BTreeSet;
 
@@ -9,21 +9,21 @@ use serde_json::{Map, Value};
 use super::{Input, Inputs};
 use crate::expression::{Expression, Reference, Root, Roots, Template};
 
-/// Which fields of the objects count.
+/// The fields of the listed objects that are used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Select {
-    /// The one that becomes the value.
+    /// The field that becomes the value of the input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value_field: Option<String>,
-    /// The one that a person reads.
+    /// The field that is displayed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_field: Option<String>,
-    /// The one that tells two objects apart.
+    /// The field that identifies an object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id_field: Option<String>,
 }
 
-/// What happens where an argument of a provider has no value.
+/// The reaction to a provider argument without a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum OnMissing {
@@ -32,10 +32,10 @@ enum OnMissing {
     Fail,
 }
 
-/// The words for that.
+/// The values of `on_missing` in manifests.
 pub const ON_MISSING: &[&str] = &["prompt", "skip", "fail"];
 
-/// An argument of a provider that is bound to an input: `{from_input: owner, path: id}`.
+/// A provider argument that is bound to an input: `{from_input: owner, path: id}`.
 #[derive(Clone, Debug, Deserialize)]
 struct Binding {
     from_input: String,
@@ -48,7 +48,7 @@ struct Binding {
 }
 
 impl Binding {
-    /// A mapping that names an input is one; any other value stands for itself.
+    /// Reads a binding: a mapping with `from_input`. Any other value is a literal.
     fn read(written: &Value) -> Option<Self> {
         written.get("from_input")?;
         serde_json::from_value(written.clone()).ok()
@@ -74,13 +74,13 @@ impl Binding {
     }
 }
 
-/// What an argument of a provider is worked out by.
+/// The template that yields the value of a provider argument.
 fn template(written: &Value) -> Option<Template> {
     let bound = Binding::read(written).map(|binding| Value::from(binding.expression()));
     Template::parse(bound.as_ref().unwrap_or(written)).ok()
 }
 
-/// The inputs that an argument of a provider is worked out from; `None` where it cannot be read.
+/// The names of the inputs that a provider argument depends on; `None` if the argument does not parse.
 pub fn inputs_of(written: &Value) -> Option<BTreeSet<String>> {
     let template = template(written)?;
     let of_inputs = template.references().iter();
@@ -89,61 +89,61 @@ pub fn inputs_of(written: &Value) -> Option<BTreeSet<String>> {
     Some(names.collect())
 }
 
-/// What becomes of an argument of a provider.
+/// The result of resolving a provider argument.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "status", rename_all = "lowercase")]
 pub enum ProviderOutcome {
-    /// It has a value.
+    /// The argument has a value.
     Resolved {
         /// The value.
         value: Value,
     },
-    /// Somebody must give it.
+    /// A person must provide the value.
     Prompt {
-        /// Whether the provider cannot do without it.
+        /// Whether the provider requires the argument.
         required: bool,
-        /// Why it has none.
+        /// The reason why it has no value.
         reason: String,
-        /// Where it would come from.
+        /// The path that has no value.
         path: String,
     },
-    /// The provider is asked without it, or not at all.
+    /// The argument is omitted, or the provider is not called at all.
     Skip {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// It cannot be worked out.
+    /// The argument cannot be resolved.
     Error {
-        /// Why.
+        /// The reason.
         message: String,
     },
 }
 
-/// Who an argument of a provider comes from.
+/// The origin of a provider argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProviderSource {
-    /// It is worked out.
+    /// The server resolves it.
     Automatic,
-    /// A person gives it.
+    /// A person provides it.
     Manual,
 }
 
-/// An argument of a provider, and what becomes of it.
+/// A provider argument with the result of resolving it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ProviderResolution {
-    /// The input whose choices the provider has.
+    /// The input whose choices the provider lists.
     pub input: String,
-    /// The argument.
+    /// The name of the argument.
     pub argument: String,
-    /// Who it comes from.
+    /// The origin of its value.
     pub source: ProviderSource,
-    /// What becomes of it.
+    /// The result of resolving it.
     pub outcome: ProviderOutcome,
 }
 
 impl ProviderResolution {
-    /// Whether somebody must do something before the provider can be asked.
+    /// Whether a person must act before the provider can be called.
     pub fn is_open(&self) -> bool {
         let outcome = &self.outcome;
         matches!(
@@ -154,7 +154,7 @@ impl ProviderResolution {
 }
 
 impl Input {
-    /// What its provider is given, by argument. `depends_on` counts where `provider_args` is silent.
+    /// The arguments of the provider. `depends_on` applies to arguments that `provider_args` does not contain.
     fn bindings(&self) -> impl Iterator<Item = (&String, &Value)> {
         let is_silent = |name: &String| !self.provider_args.contains_key(name);
         let others = self
@@ -164,7 +164,7 @@ impl Input {
         self.provider_args.iter().chain(others)
     }
 
-    /// The inputs that its choices depend on, each once.
+    /// The names of the inputs that its choices depend on.
     pub fn dependencies(&self) -> BTreeSet<String> {
         let of_each = self
             .bindings()
@@ -172,7 +172,7 @@ impl Input {
         of_each.flatten().collect()
     }
 
-    /// What becomes of an argument of its provider. `is_needed` says whether the provider cannot do without it.
+    /// Resolves an argument of the provider. `is_needed` says whether the provider requires it.
     fn outcome(
         &self,
         (argument, written): (&str, &Value),
@@ -205,7 +205,7 @@ impl Input {
         let binding = Binding::read(written);
         let required = binding.as_ref().and_then(|binding| binding.required);
         match binding.map_or(OnMissing::Prompt, |binding| binding.on_missing()) {
-            // There is nothing to choose, so nobody is asked for what the choices depend on.
+            // The input has a value already, so no choice is needed and nothing is asked for.
             _ if known
                 .get(self.key.as_str())
                 .is_some_and(|value| !value.is_null()) =>
@@ -224,15 +224,15 @@ impl Input {
     }
 }
 
-/// Whether a path leads to a value; null is none.
+/// Whether a path leads to a value other than null.
 fn has(reference: &Reference, roots: &Roots) -> bool {
     let value = Expression::parse(&reference.to_string()).map(|path| path.evaluate(roots));
     matches!(value, Ok(Ok(value)) if !value.is_null())
 }
 
 impl Inputs {
-    /// What becomes of each argument of each provider with the inputs that are known. `needs` says whether an argument of a
-    /// provider is one that it cannot do without.
+    /// Resolves every argument of every provider with the known inputs. `needs(provider, argument)` says whether a
+    /// provider requires an argument.
     pub fn provider_resolutions(
         &self,
         known: &Map<String, Value>,

@@ -1,4 +1,4 @@
-//! What each input of a workflow comes to with what a caller gives, one by one.
+//! A report on each input of a start: its value, source and violations.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -6,47 +6,47 @@ use serde_json::{Map, Value};
 use super::{DefaultFrom, DefaultSources, Input, Inputs};
 use crate::error::Violation;
 
-/// What became of an input.
+/// The status of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InputStatus {
-    /// The caller gives it.
+    /// The caller provides a valid value.
     Given,
-    /// It is not given, and its default has a value.
+    /// The caller provides no value, and the default has one.
     Defaulted,
-    /// It must be given, and is not.
+    /// The caller provides no value for a required input.
     Missing,
-    /// Its value breaks its rules.
+    /// The value violates the rules of the input.
     Invalid,
-    /// It is not given, and need not be: it is null.
+    /// The caller provides no value for an optional input, so it is null.
     Optional,
 }
 
-/// One input with its value.
+/// The report on one input.
 #[derive(Clone, Debug, Serialize)]
 pub struct InputReport {
     /// Its name.
     pub name: String,
-    /// What became of it.
+    /// The status of the input.
     pub status: InputStatus,
-    /// Its value; null where it has none, and where the one it has does not do.
+    /// The value; null if there is none or if it is invalid.
     pub value: Value,
-    /// Where that comes from, or would.
+    /// The source of the value, or where a value would come from: `caller` or [`Input::source`].
     pub source: &'static str,
     /// What is wrong with it.
     pub violations: Vec<Violation>,
 }
 
 impl InputReport {
-    /// Whether it has no value that a start could be made with.
+    /// Whether the input prevents a start: it is missing or invalid.
     pub fn is_open(&self) -> bool {
         matches!(self.status, InputStatus::Missing | InputStatus::Invalid)
     }
 }
 
 impl Input {
-    /// Where its value comes from where a start does not give it: the word for its default, `none`, or `caller` where
-    /// nothing stands in for the caller.
+    /// The source of the value if the caller does not provide it: the kind of the default, `none` for an optional input
+    /// without one, and `caller` if the caller must provide it.
     pub fn source(&self) -> &'static str {
         match self.default.as_ref().map(|default| default.from) {
             Some(DefaultFrom::Literal) => "literal",
@@ -60,7 +60,7 @@ impl Input {
 }
 
 impl Inputs {
-    /// What becomes of each input, in order, and every name that is given and is none of them.
+    /// The report on each input, in order, and a violation for each given name that is no declared input.
     pub fn report(
         &self,
         given: &Map<String, Value>,

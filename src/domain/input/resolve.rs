@@ -1,44 +1,43 @@
-//! Judging what a caller gives: everything that is wrong at once, and never with the values themselves, which may
-//! be secret.
+//! Validates the values that a caller gives for inputs. All violations are reported at once. No message contains a
+//! value, since values may be secret.
 
 use serde_json::{Map, Value};
 
 use super::{DefaultSources, Input, Inputs};
 use crate::{error::Violation, limits, nearest::hint, truncate};
 
-/// What became of answers to questions for inputs.
+/// The result of validating answers to questions for inputs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Taken {
-    /// The answers that fit.
+    /// The valid answers.
     pub accepted: Map<String, Value>,
-    /// Those that do not, each with why.
+    /// The invalid answers, one entry for each violation.
     pub rejected: Vec<Rejected>,
-    /// Of the names that were asked for, those without an accepted answer, in the order of the question.
+    /// The names that were asked for and have no valid answer, in the order of the question.
     pub missing: Vec<String>,
 }
 
-/// An answer that does not fit.
+/// An invalid answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rejected {
-    /// What it is an answer for.
+    /// The name of the input.
     pub property: String,
     /// The answer.
     pub value: Value,
-    /// The rule that it breaks.
+    /// The violated rule.
     pub rule: String,
-    /// What is wrong with it, for a reader; nothing of the answer stands in it.
+    /// The message for a reader, which contains nothing of the answer.
     pub message: String,
-    /// What would be right.
+    /// A description of the values that are accepted.
     pub expected: Option<String>,
 }
 
 impl Inputs {
-    /// What an execution is started with: what was given, then defaults, in the order in which inputs are
-    /// declared; an optional one that has neither is null. `null` counts as not given; `false`, `0` and `""` are
-    /// answers.
+    /// The inputs of an execution: the given values, then defaults, in the order of declaration. An optional input
+    /// without either is null. `null` counts as not given; `false`, `0` and `""` count as given.
     ///
     /// # Errors
-    /// Every violation, at most [`limits::VIOLATIONS_MAX`] of them; nothing of the values stands in them.
+    /// All violations, at most [`limits::VIOLATIONS_MAX`]. Their messages contain no values.
     pub fn resolve(
         &self,
         given: &Map<String, Value>,
@@ -60,7 +59,7 @@ impl Inputs {
         Err(violations)
     }
 
-    /// That names that are given are none of its inputs.
+    /// A violation for each given name that is no declared input.
     pub(super) fn unknown_names(&self, given: &Map<String, Value>) -> Vec<Violation> {
         let unknown = given.keys().filter(|name| self.find(name).is_none());
         let unknown = unknown.take(limits::VIOLATIONS_MAX);
@@ -94,7 +93,7 @@ impl Inputs {
         }
     }
 
-    /// Every way in which `value` breaks the rules of the input at `position`.
+    /// All violations of the rules of the input at `position`.
     fn violations(
         &self,
         position: usize,
@@ -106,7 +105,7 @@ impl Inputs {
             return Vec::new();
         };
         let name = format!("`{}`{origin}", input.key);
-        // All inputs together may take what one output may.
+        // The inputs share the step budget of one output validation.
         let steps = limits::SCHEMA_STEPS_MAX / self.names().count().max(1) as u64;
         let violations = schema.violations_within(value, &name, steps).into_iter();
         violations
@@ -133,8 +132,8 @@ impl Inputs {
         Violation::new(path, "additionalProperties", message).expecting(expected)
     }
 
-    /// What becomes of `answers` to a question for `names`. Nulls are no answers. What was not asked for is
-    /// rejected, and so is what breaks the rules of its input.
+    /// Validates the answers to a question for `names`. Null counts as no answer. Answers that were not asked for or
+    /// violate the rules of their input are rejected.
     pub fn take(&self, names: &[String], answers: &Map<String, Value>) -> Taken {
         let mut taken = Taken::default();
         for (property, value) in answers.iter().filter(|(_, value)| !value.is_null()) {
@@ -172,7 +171,7 @@ impl Inputs {
 }
 
 impl Input {
-    /// What a rule asks for.
+    /// A description of the values that a rule accepts.
     fn expected(&self, rule: &str) -> Option<String> {
         let rules = &self.validate;
         let expected = match rule {
@@ -188,14 +187,14 @@ impl Input {
         Some(shortened(&expected))
     }
 
-    /// What its value must be beyond its type, in words.
+    /// The rules of the value besides its type, in words.
     pub fn rules(&self) -> impl Iterator<Item = String> {
         let rules = self.constraints().into_iter().map(|(rule, _)| rule);
         let rules = rules.filter(|rule| rule != "type");
         rules.filter_map(|rule| self.expected(&rule))
     }
 
-    /// What people call it, in brackets.
+    /// The label or description in parentheses, with a leading blank; empty if there is neither.
     fn words(&self) -> String {
         let words = self.label.as_ref().or(self.description.as_ref());
         words.map_or_else(String::new, |words| format!(" ({words})"))
@@ -208,7 +207,7 @@ impl Input {
 }
 
 impl Inputs {
-    /// That an answer for `name` is still missing.
+    /// The violation for an answer that is still missing; `None` if no input has this name.
     pub fn unanswered(&self, name: &str) -> Option<Violation> {
         self.find(name).map(|(_, input)| Violation {
             message: shortened(&format!("`{}`{} is missing", input.key, input.words())),
@@ -251,7 +250,7 @@ fn characters(count: u64) -> String {
     format!("{count} character{}", if count == 1 { "" } else { "s" })
 }
 
-/// The beginning of a text: a definition's words may be long, a refusal should not be.
+/// Cuts a text for use in a message: descriptions in a definition may be long, error messages should not be.
 fn shortened(text: &str) -> String {
     truncate::shortened(text, limits::INPUT_WORDS_CHARS_MAX).into_owned()
 }
@@ -370,7 +369,7 @@ mod tests {
         let list = json!([{ "key": "a" }, { "key": "b" }, { "key": "c" }, { "key": "d", "optional": true }]);
         let given = json!({ "c": "", "b": 0, "a": false, "d": null });
         let resolved = resolve(&list, given).expect("answers");
-        // In the order of the declaration.
+        // The result has the order of the declaration.
         assert_eq!(resolved.to_string(), r#"{"a":false,"b":0,"c":"","d":null}"#);
         let none = json!({ "a": null, "b": null });
         let missing = [
@@ -482,7 +481,7 @@ mod tests {
         let given = json!({ "a": 0, "b": "", "n": 1, "t": "", "h": "now", "o": 1 });
         assert_eq!(resolve_with(&list, given.clone(), &sources), Ok(given));
 
-        // What fits no more is no default out of history, and a fault of the environment.
+        // A value from the history that no longer fits is ignored; one from the environment is a violation.
         sources.history = map(json!({ "h": 5 }));
         sources.env = Arc::new(BTreeMap::from([("N".to_owned(), "seven".to_owned())]));
         let refused = ["inputs.n type", "inputs.h required"];
@@ -564,7 +563,7 @@ mod tests {
                 "additionalProperties": false
             })
         );
-        // It is stored as it was, and the order stays.
+        // Serialisation is lossless and keeps the order.
         let text = serde_json::to_string(&all).expect("JSON");
         let again: Inputs = serde_json::from_str(&text).expect("inputs");
         assert_eq!(again, all);

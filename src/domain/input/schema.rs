@@ -1,4 +1,4 @@
-//! Inputs as JSON Schema: what they are held to, and what callers are shown.
+//! The JSON Schemas of inputs, for validation and for display.
 
 use serde_json::{Map, Value, json};
 
@@ -6,7 +6,7 @@ use super::{DefaultFrom, Input, Inputs};
 use crate::schema::Schema;
 
 impl Input {
-    /// What its value is held to.
+    /// The constraints of the value as JSON Schema keywords, without title and description.
     pub fn constraints(&self) -> Map<String, Value> {
         let rules = &self.validate;
         let one_of = Some(&self.one_of).filter(|one_of| !one_of.is_empty());
@@ -25,7 +25,7 @@ impl Input {
         given.collect()
     }
 
-    /// Its JSON Schema: the constraints, with words for who fills it in.
+    /// The JSON Schema of the input for display: the constraints with title, description, default and example.
     pub fn schema(&self) -> Value {
         let words = [
             ("title", self.label.as_ref()),
@@ -50,7 +50,7 @@ impl Input {
 }
 
 impl Inputs {
-    /// The JSON Schema of all of them: an object that holds no others.
+    /// The JSON Schema of all inputs: an object without additional properties.
     pub fn schema(&self) -> Value {
         let property = |input: &Input| (input.key.as_str().to_owned(), input.schema());
         let properties: Map<_, _> = self.iter().map(property).collect();
@@ -64,12 +64,12 @@ impl Inputs {
         })
     }
 
-    /// What the value of the input at `position` is held to.
+    /// The compiled constraints of the input at `position`.
     pub(super) fn compiled(&self, position: usize) -> Option<&Schema> {
         self.all_compiled().get(position)?.as_ref()
     }
 
-    /// What the values of all of them are held to.
+    /// The compiled constraints of all inputs, by position.
     pub(crate) fn all_compiled(&self) -> &[Option<Schema>] {
         let compile = |input: &Input| Schema::compile(&Value::Object(input.constraints())).ok();
         self.compiled

@@ -46,9 +46,9 @@ pub(super) struct Evaluation<'a> {
     path: Vec<Key<'a>>,
     caches: HashMap<PatternId, Cache>,
     pub(super) found: Vec<Violation>,
-    /// Whether several schemas of a `oneOf` may hold.
+    /// Whether several schemas of a `oneOf` may be valid.
     is_lenient: bool,
-    /// Whether several have.
+    /// Whether several schemas of a `oneOf` were valid.
     pub(super) has_several: bool,
 }
 
@@ -97,7 +97,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// The same, where several schemas of a `oneOf` may hold.
+    /// Makes the evaluation lenient: several schemas of a `oneOf` may be valid.
     pub(super) fn leniently(self) -> Self {
         Self {
             is_lenient: true,
@@ -220,7 +220,8 @@ impl<'a> Evaluation<'a> {
         Ok(holds)
     }
 
-    /// Reports what breaks the alternative that the value says it is of; else that it is of none.
+    /// Reports the violations of the alternative that the discriminator of the value selects. If it selects none, or if
+    /// there is no discriminator, reports that no alternative is valid.
     fn violate_choice(&mut self, id: NodeId, keyword: &'a Keyword, value: &'a Value) -> Eval {
         let program = self.program;
         let mut keywords = program.nodes[id].keywords.iter();
@@ -243,7 +244,7 @@ impl<'a> Evaluation<'a> {
         let before = self.found.len();
         self.validate(*node, value, Mode::Report)?;
         if self.found.len() == before {
-            // They were reported before, or the alternative holds and another part of the schema does not.
+            // The violations were reported before, or the alternative is valid and another part of the schema is not.
             return self.violate(keyword, Part::Whole, value, Mode::Report);
         }
         Ok(false)
@@ -265,7 +266,7 @@ impl<'a> Evaluation<'a> {
         Ok(false)
     }
 
-    /// The JSON pointer of the present value, shortened as in violations.
+    /// The JSON pointer of the current value, shortened as in violations.
     fn pointer(&self) -> String {
         let most = limits::VIOLATION_PART_CHARS_MAX;
         let mut pointer = String::new();

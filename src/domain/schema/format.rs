@@ -1,4 +1,4 @@
-//! The formats of texts that are enforced.
+//! The string formats that are enforced. Other formats are ignored.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -25,7 +25,7 @@ impl Format {
         FORMATS.iter().find(|format| format.name == name)
     }
 
-    /// The name of the format that a similar name was meant to be.
+    /// The enforced format with the most similar name.
     pub(super) fn meant(name: &str) -> Option<&'static str> {
         nearest(name, names())
     }
@@ -91,7 +91,7 @@ fn is_date(text: &str) -> bool {
     has_shape(text, "0000-00-00") && text.parse::<Date>().is_ok()
 }
 
-/// Whether a text has this shape, in which `0` stands for a digit and `x` for a hexadecimal digit.
+/// Whether a text matches a pattern in which `0` means a digit and `x` a hexadecimal digit.
 fn has_shape(text: &str, shape: &str) -> bool {
     let fits = |(byte, sign): (u8, u8)| match sign {
         b'0' => byte.is_ascii_digit(),
@@ -208,7 +208,8 @@ fn between(text: &str, open: char, close: char) -> Option<&str> {
     text.strip_prefix(open)?.strip_suffix(close)
 }
 
-/// The shape of a name of a host. As a format of its own it is not claimed: what letters it may have RFC 5892 says in tables.
+/// The syntax of a host name, in which any non-ASCII character counts as a letter. `hostname` is not an enforced
+/// format, because exact rules for such characters would need the tables of RFC 5892.
 fn is_host(text: &str) -> bool {
     let letter = |c: char| c.is_ascii_alphanumeric() || c == '-' || !c.is_ascii();
     let is_label = |label: &str| {

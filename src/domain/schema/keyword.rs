@@ -115,7 +115,7 @@ pub(super) fn meant_type(word: &str) -> Option<&'static str> {
 /// A draft of JSON Schema that differs from the others in its meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Draft {
-    /// Drafts 6 and 7: all keywords beside a `$ref` are ignored.
+    /// Drafts 6 and 7: all keywords next to a `$ref` are ignored.
     Seven,
     /// 2019-09: `items` may be a list, and `additionalItems` is for the items after it.
     Year2019,

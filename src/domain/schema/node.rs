@@ -63,7 +63,8 @@ pub(super) enum Keyword {
     AllOf(Vec<NodeId>),
     AnyOf(Vec<NodeId>),
     OneOf(Vec<NodeId>),
-    /// What OpenAPI says beside `oneOf` or `anyOf`: nothing by itself, but whose violations are told.
+    /// `discriminator` of OpenAPI next to `oneOf` or `anyOf`. It validates nothing, but selects the alternative whose
+    /// violations are reported.
     Discriminator(Box<Discriminator>),
     Not(NodeId, String),
     If {
@@ -85,13 +86,13 @@ pub(super) struct Properties {
     pub(super) additional: Option<NodeId>,
 }
 
-/// A property that says of which alternative a value is.
+/// A discriminator: a property whose value selects the alternative.
 #[derive(Debug)]
 pub(super) struct Discriminator {
     pub(super) property: String,
-    /// Its values, each with its alternative.
+    /// The values of the property, each with its alternative.
     pub(super) options: Vec<(String, NodeId)>,
-    /// An `enum` of the values.
+    /// An `enum` keyword of these values, for messages.
     pub(super) values: Keyword,
 }
 
@@ -101,7 +102,8 @@ fn names_steps<'n>(names: impl IntoIterator<Item = &'n String>) -> u64 {
     steps.sum()
 }
 
-/// A limit of a number: its keyword, what a number is that breaks it, and how that compares with the limit.
+/// A numeric limit: its keyword, the description of a violating number, and whether an ordering of number and limit
+/// violates it.
 pub(super) type Bound = (&'static str, &'static str, fn(Ordering) -> bool);
 
 pub(super) static BOUNDS: [Bound; 4] = [
@@ -119,11 +121,11 @@ pub(super) static BOUNDS: [Bound; 4] = [
     ),
 ];
 
-/// A limit of a length or count: its keyword, how a value breaks it, what is counted, and the counts that break it: those
-/// that compare so with the limit.
+/// A limit of a length or count: its keyword, the description of a violation, the counted unit, and the ordering of
+/// count and limit that violates it.
 pub(super) type Amount = (&'static str, &'static str, Unit, Ordering);
 
-/// What a limit counts.
+/// The unit of a count.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Unit {
     Character,

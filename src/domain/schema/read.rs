@@ -17,7 +17,7 @@ use super::{
 };
 use crate::limits;
 
-/// A subschema in the document.
+/// A subschema of the document.
 #[derive(Clone)]
 struct Subschema<'a> {
     value: &'a Value,
@@ -56,7 +56,7 @@ pub(super) fn read(document: &Value, quota: &mut Quota) -> (Program, Vec<Fault>)
     reader.add(document, String::new(), 0);
     let mut nodes = Vec::new();
     let mut scanned = 0;
-    // A reference may add a subschema that no keyword leads to, whose form must be checked too.
+    // A reference may add a subschema that no keyword contains, and that must be checked too.
     while nodes.len() < reader.subschemas.len() {
         while scanned < reader.subschemas.len() {
             reader.check_form(scanned);

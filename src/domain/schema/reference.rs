@@ -1,16 +1,16 @@
-//! References within a schema that stands alone: what it refers to stands in its own `$defs`.
+//! References within a self-contained schema, which point into its own `$defs`.
 
 use serde_json::Value;
 
 use crate::limits;
 
-/// What the `$ref` of a part of a schema leads to.
+/// The target of the `$ref` of a subschema, if it has one.
 pub fn referred<'a>(part: &Value, whole: &'a Value) -> Option<&'a Value> {
     let pointer = part.get("$ref")?.as_str()?.strip_prefix('#')?;
     whole.pointer(&crate::uri::decode(pointer)?)
 }
 
-/// The schema that is meant: the part itself, or what its references lead to one after another.
+/// The subschema after following its references, at most [`limits::SCHEMA_REFERENCES_FOLLOWED_MAX`] of them.
 pub fn meant<'a>(part: &'a Value, whole: &'a Value) -> &'a Value {
     let hops = 0..limits::SCHEMA_REFERENCES_FOLLOWED_MAX;
     hops.fold(part, |at, _| referred(at, whole).unwrap_or(at))
@@ -22,7 +22,7 @@ pub fn members<'a>(schema: &'a Value, key: &str) -> &'a [Value] {
     list.map_or(&[], Vec::as_slice)
 }
 
-/// The types that a schema names itself, beside null.
+/// The types in the `type` keyword of the schema itself, without null.
 pub fn types(schema: &Value) -> Vec<&str> {
     let names = match schema.get("type") {
         Some(Value::Array(names)) => names.as_slice(),
@@ -33,7 +33,7 @@ pub fn types(schema: &Value) -> Vec<&str> {
     names.filter(|name| *name != "null").collect()
 }
 
-/// The schemas that one is made of beside its own words: what it refers to, its parts and its alternatives.
+/// The schemas that a schema combines: the target of its reference, its parts and its alternatives.
 pub fn composing<'a>(schema: &'a Value, whole: &'a Value) -> impl Iterator<Item = &'a Value> {
     let lists = ["allOf", "anyOf", "oneOf"].into_iter();
     let listed = lists.flat_map(|key| members(schema, key));

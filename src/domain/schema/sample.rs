@@ -1,4 +1,4 @@
-//! A value that a schema takes: the example of a call.
+//! Generates a sample value of a schema, for the example of a call.
 
 use regex_syntax::hir::{Class, ClassUnicodeRange, Hir, HirKind};
 use serde_json::{Map, Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::{Schema, meant, members, pattern::parsed, types};
 use crate::limits;
 
-/// A value that the schema takes, as small as it may be; of a schema that asks for too much one that it may refuse.
+/// A minimal value that satisfies the schema. For a schema with demanding constraints the value may be invalid.
 pub fn sample(schema: &Value) -> Value {
     Sampler { whole: schema }.value(schema, limits::EXAMPLE_DEPTH_MAX)
 }
@@ -15,11 +15,11 @@ struct Sampler<'a> {
     whole: &'a Value,
 }
 
-/// The schemas that hold for one value together.
+/// The schemas that apply to one value.
 #[derive(Default)]
 struct Parts<'a> {
     schemas: Vec<&'a Value>,
-    /// Properties that tell which alternative is meant.
+    /// Discriminator properties with the values that select the chosen alternative.
     fixed: Map<String, Value>,
 }
 
@@ -36,7 +36,7 @@ impl<'a> Parts<'a> {
         usize::try_from(self.find(key)?.as_u64()?).ok()
     }
 
-    /// What the author says the value is, or may be.
+    /// A value that the schema itself states: `const`, the first of `enum` or `examples`, or `default`.
     fn given(&self) -> Option<&'a Value> {
         let first = |key: &str| self.find(key)?.as_array()?.first();
         let said = self.find("const").or_else(|| first("enum"));
@@ -117,7 +117,7 @@ impl<'a> Sampler<'a> {
     }
 }
 
-/// The property by which a service knows which alternative a value is of.
+/// The discriminator property with the value that selects this alternative.
 fn discriminating(schema: &Value, option: &Value) -> Option<(String, Value)> {
     let told = schema.get("discriminator")?;
     let mut mapping = told.get("mapping")?.as_object()?.iter();
@@ -138,9 +138,9 @@ fn number(parts: &Parts<'_>) -> Value {
     }
 }
 
-/// What texts are made of where nothing says more.
+/// The sample text without format and pattern.
 const EXAMPLE: &str = "example";
-/// Texts of formats.
+/// Sample texts by format.
 const FORMATS: &[(&str, &str)] = &[
     ("date-time", "2030-01-31T09:00:00Z"),
     ("date", "2030-01-31"),
@@ -175,7 +175,8 @@ fn text(parts: &Parts<'_>) -> String {
         .collect()
 }
 
-/// Writes the shortest text that an expression matches, nearly.
+/// Appends a short text that the expression matches. Look-around assertions are ignored, so the match is not
+/// guaranteed.
 fn write(expression: &Hir, made: &mut String) {
     match expression.kind() {
         HirKind::Empty | HirKind::Look(_) => {}
@@ -193,7 +194,7 @@ fn write(expression: &Hir, made: &mut String) {
     }
 }
 
-/// A character of a class: one that anything can hold, where there is one.
+/// A character of a class: a common one if the class has any, else the first.
 fn member(class: &Class) -> char {
     let Class::Unicode(class) = class else {
         return 'a';

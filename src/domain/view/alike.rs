@@ -3,7 +3,7 @@
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-/// The fields of the first step of a list that the reply has beside the list.
+/// The fields of a list's first step that the reply shows at its top level.
 const TASK: &str = "description instructions input example output_schema previous";
 
 /// Serialises a list of steps.
@@ -14,7 +14,8 @@ pub(super) fn alike<T: Serialize, S: Serializer>(
     serializer.collect_seq(with_same_keys(steps))
 }
 
-/// Serialises a list whose first step stands in the singular fields of the reply: in the list its task is null.
+/// Serialises a list whose first step is also shown at the top level of the reply. In the list, the task fields of that
+/// step are null.
 pub(super) fn after_the_first<T: Serialize, S: Serializer>(
     steps: &[T],
     serializer: S,

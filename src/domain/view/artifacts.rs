@@ -1,4 +1,4 @@
-//! Artifacts as callers are shown them: `workflow_artifacts`, and their content in ranges.
+//! Views of artifacts: `workflow_artifacts`, and ranges of their content.
 
 use std::collections::HashMap;
 
@@ -13,31 +13,32 @@ use crate::{
     id::{AgentName, StepId},
 };
 
-/// One artifact, without its content: one that is kept, or a [`ArtifactReference`] to whatever its text names.
+/// One artifact without its content: either stored, or an [`ArtifactReference`], whose text names something kept
+/// elsewhere.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ArtifactView {
     /// Counts the artifacts of the execution, from 1.
     pub id: u32,
-    /// The step it came with.
+    /// The step that produced it.
     pub step_name: String,
-    /// Who made it; null where no agent does.
+    /// The agent that produced it; null if no agent acted.
     pub agent_name: Option<String>,
-    /// What it is.
+    /// The kind of the artifact.
     pub artifact_type: ArtifactKind,
     /// Its name.
     pub name: String,
     /// The media type of its content.
     pub content_type: String,
-    /// The bytes of its content.
+    /// The size of its content in bytes.
     pub size_bytes: u64,
-    /// What else its agent said of it; of a reference `{is_reference: true, artifact_id}` with the id of the
+    /// Further metadata from the agent. For a reference `{is_reference: true, artifact_id}`, with the id of the
     /// artifact of this execution that its text names, or null.
     pub metadata: Option<Value>,
     /// When it was stored.
     pub created_at: String,
     /// The SHA-256 of its content; null for a reference.
     pub sha256: Option<String>,
-    /// Where its content is read; null for a reference.
+    /// The address of its content; null for a reference.
     pub uri: Option<String>,
 }
 
@@ -49,18 +50,18 @@ pub struct ArtifactContent {
     pub artifact: ArtifactView,
     /// The first byte shown: the one asked for, or the one before it that begins a character.
     pub offset: u64,
-    /// Where to read on; null where this is the end.
+    /// The offset to continue at; null at the end of the content.
     pub next_offset: Option<u64>,
-    /// The content from `offset` on, where the whole is text.
+    /// The content from `offset` on, if the whole content is UTF-8 text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
-    /// The same in base64, where the whole is no text.
+    /// The content from `offset` on in base64, if the whole content is not text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base64: Option<String>,
 }
 
-/// The artifacts of an execution in the order in which they came, each with what is kept of it (nothing of a
-/// reference); only those of one step where `step` names it.
+/// The artifacts of an execution in the order of their creation, each with its stored record (`None` for a reference).
+/// `step` restricts them to one step.
 pub fn artifacts<'a>(
     rows: impl Iterator<Item = &'a Row>,
     step: Option<&StepId>,
@@ -72,7 +73,7 @@ pub fn artifacts<'a>(
         .collect()
 }
 
-/// `ids` holds each artifact before this one by its name (of several the latest) and its address.
+/// `ids` maps names (for duplicates the latest) and addresses of the artifacts before this one to their ids.
 fn shown<'a>(
     row: &Row,
     event: &'a Event,
@@ -114,7 +115,7 @@ fn shown<'a>(
     }
 }
 
-/// What only has a name.
+/// The view of a reference, which has only a name.
 fn named(
     row: &Row,
     visit_id: &VisitId,
@@ -137,7 +138,7 @@ fn named(
     }
 }
 
-/// At most `limit` bytes of `whole` from `offset` on: text where the whole is text, else base64.
+/// At most `limit` bytes of `whole` from `offset` on: as text if `whole` is UTF-8, else in base64.
 pub fn content(artifact: ArtifactView, whole: &[u8], offset: u64, limit: usize) -> ArtifactContent {
     let offset = usize::try_from(offset).unwrap_or(usize::MAX);
     let offset = offset.min(whole.len());
@@ -157,7 +158,7 @@ pub fn content(artifact: ArtifactView, whole: &[u8], offset: u64, limit: usize) 
     }
 }
 
-/// A range that is cut between characters and has at least one, so that who reads on comes to the end.
+/// A range that begins and ends between characters and contains at least one, so that repeated reads reach the end.
 fn between_characters(text: &str, offset: usize, limit: usize) -> (usize, usize) {
     let start = text.floor_char_boundary(offset);
     let end = text.floor_char_boundary(start.saturating_add(limit).min(text.len()));
@@ -214,7 +215,8 @@ mod tests {
         assert_eq!(part("hello", 1, 3), (1, Some(4), "ell".into()));
         assert_eq!(part("hello", 1, 4), (1, None, "ello".into()));
         assert_eq!(part("hello", 9, 4), (5, None, String::new()));
-        // `é` has two bytes: a range that begins inside it begins before it, and one too short for it holds it.
+        // `é` has two bytes. A range that begins inside it starts before it, and a range that is too short for it
+        // contains it anyway.
         assert_eq!(part("aéb", 2, 1), (1, Some(3), "é".into()));
         assert_eq!(part("aéb", 0, 2), (0, Some(1), "a".into()));
         assert_eq!(part("", 0, 10), (0, None, String::new()));

@@ -1,5 +1,5 @@
-//! A workflow as a picture: its steps and who waits for whom, as data and as text for the two programs
-//! that most people draw with.
+//! The graph of a workflow: its steps and dependencies as data, as an SVG picture, and as text for Mermaid and
+//! Graphviz.
 
 mod boxes;
 mod dot;
@@ -125,8 +125,8 @@ pub enum EdgeKind {
 pub const ON_FAILURE_TITLE: &str = "✗ on_failure: once the execution is failing";
 
 impl GraphView {
-    /// In which wave each step comes: after all that it waits for, and after what leads to it from above. Control that goes
-    /// back makes no wave of its own.
+    /// The wave of each step: one more than the highest wave of its dependencies and of the earlier steps that jump to
+    /// it. Jumps back are ignored.
     pub fn waves(&self) -> Vec<usize> {
         let position = |id: &str| self.nodes.iter().position(|node| node.id == id);
         let ways: Vec<_> = self
@@ -136,7 +136,7 @@ impl GraphView {
             .filter(|(from, to, kind)| from < to || *kind == EdgeKind::DependsOn)
             .collect();
         let mut waves = vec![0; self.nodes.len()];
-        // As often as there are steps: then every way, however long, has been gone.
+        // As many passes as there are steps suffice for the longest path.
         for _ in 0..self.nodes.len() {
             let mut has_moved = false;
             for (from, to, _) in &ways {
@@ -153,18 +153,18 @@ impl GraphView {
         waves
     }
 
-    /// Whether control is led to the end from somewhere.
+    /// Whether any edge leads to the end.
     fn ends(&self) -> bool {
         self.edges.iter().any(|edge| edge.to == grammar::END)
     }
 
-    /// The steps with their positions from 1: those of `on_failure`, or all others.
+    /// The `on_failure` steps, or all other steps, with their positions from 1.
     fn part(&self, on_failure: bool) -> impl Iterator<Item = (usize, &GraphNode)> {
         let nodes = (1..).zip(&self.nodes);
         nodes.filter(move |(_, node)| node.on_failure == on_failure)
     }
 
-    /// Whether steps stand in a part of their own.
+    /// Whether the workflow has `on_failure` steps, which are drawn in a frame of their own.
     fn has_parts(&self) -> bool {
         self.part(true).next().is_some()
     }

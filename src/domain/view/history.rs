@@ -1,4 +1,4 @@
-//! What happened: `step_history` and `telemetry`, read off the journal.
+//! The views `step_history` and `telemetry`, derived from the journal.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -14,90 +14,90 @@ use crate::{
     telemetry::{EventType, Telemetry},
 };
 
-/// One visit of a step (`step_history`).
+/// One attempt of a visit of a step (`step_history`).
 #[derive(Clone, Debug, Serialize)]
 pub struct HistoryRow {
     /// The step.
     pub step_name: String,
-    /// Who acted; null where no agent does.
+    /// The agent that acted; null if no agent acted.
     pub agent_name: Option<String>,
-    /// Where the visit stands.
+    /// The status of the attempt.
     pub status: &'static str,
-    /// When it was opened.
+    /// The time when the attempt was opened.
     pub started_at: String,
-    /// When it ended.
+    /// The time when it ended.
     pub completed_at: Option<String>,
-    /// How long it was open.
+    /// The time between both, in milliseconds.
     pub duration_ms: Option<u64>,
     /// Its output.
     pub output: Option<Value>,
-    /// Where the history is too long to show the output: the SHA-256 of its JSON.
+    /// The SHA-256 of the output's JSON, if the history is too long to include the output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_digest: Option<String>,
-    /// Where the history is too long to show the output: the length of its JSON.
+    /// The length of the output's JSON in bytes, if the history is too long to include the output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_bytes: Option<u64>,
     /// Why it failed.
     pub error: Option<FailureView>,
-    /// Who answered, where it was a gate and they did.
+    /// The answer, if the step is a gate that was answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answered: Option<AnsweredView>,
-    /// What it offered its client to do next.
+    /// The options that the step offered to its client.
     #[serde(rename = "branchOptions", skip_serializing_if = "Option::is_none")]
     pub branch_options: Option<Vec<StepOption>>,
-    /// Which of that the client took (`recordBranchDecision`).
+    /// The option that the client took (`recordBranchDecision`).
     #[serde(rename = "branchDecision", skip_serializing_if = "Option::is_none")]
     pub branch_decision: Option<BranchDecision>,
-    /// Counts the visits of the step, from 1; 0 where the step was passed by.
+    /// The number of the visit, from 1; 0 for a step that was skipped.
     pub visit: u32,
-    /// Counts the attempts of the visit, from 1.
+    /// The number of the attempt within the visit, from 1.
     pub attempt: u32,
-    /// Which item of a fan-out it was; null elsewhere.
+    /// The index of the `foreach` item, from 0; null for other visits.
     pub item: Option<u32>,
-    /// Whether it came to its end after the join that it leads to had gone on: that moved nothing.
+    /// Whether the visit ended after its join had been satisfied by others, so that its end had no effect.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub late: bool,
-    /// Which hook it was, or `compensate`; absent where it was the work of the step.
+    /// The hook, or `compensate`; absent for the work of the step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<&'static str>,
     #[serde(skip)]
     opened_at: Timestamp,
 }
 
-/// Which of the options that a step offered a client took.
+/// The option that a client took of those that a step offered.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BranchDecision {
     /// The id of the option.
     pub choice: String,
-    /// The pattern of the branch, where the option is one.
+    /// The pattern of the branch, if the option comes from one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch_pattern: Option<String>,
     /// Its tool.
     pub tool_name: String,
     /// The step whose token came with the choice.
     pub chosen_at: String,
-    /// Everything that was offered then, by the digests of what the steps offered.
+    /// The digests of all offers that were open when the client chose.
     pub offered: Vec<String>,
     /// When.
     pub timestamp: String,
 }
 
-/// Who answered a gate. Nobody has proved to be the one they say: they acted as the user of the server.
+/// The answer to a gate. The identity of the person is not verified: the answer was given with the rights of the
+/// server's user.
 #[derive(Clone, Debug, Serialize)]
 pub struct AnsweredView {
     /// Whether they approved.
     pub approved: bool,
-    /// Who they said they were.
+    /// The name that they gave.
     pub by: String,
-    /// How they were asked.
+    /// The channel of the answer.
     pub via: Channel,
-    /// The digest of what they were shown.
+    /// The digest of the question that they were shown.
     pub shown: String,
 }
 
-/// The visits of an execution in the order in which they were opened. `content` gives what is stored
-/// by digest.
+/// The visits of an execution in the order in which they were opened. `content` looks up a stored value by digest.
 pub fn history<'a>(
     rows: impl Iterator<Item = &'a Row>,
     content: impl Fn(&Digest) -> Option<Value>,
@@ -128,8 +128,8 @@ fn record(
             let Some(before) = latest(visits, visit_id) else {
                 return;
             };
-            // Another attempt has a row of its own; else only what is waited for changed, or an attempt that had not
-            // begun was put off.
+            // A new attempt gets an entry of its own. Otherwise only the kind of wait changed, or an attempt that had
+            // not begun was postponed.
             if before.attempt < *attempt {
                 let agent = before.agent_name.clone();
                 visits.push(HistoryRow::of(row, visit_id, *attempt, agent));
@@ -188,7 +188,7 @@ fn record(
             visits.push(entry);
         }
         Event::VisitClosed(closed) => {
-            // What ended between two attempts leaves the earlier one as it was.
+            // A visit that was voided between two attempts keeps the result of its latest attempt.
             let is_between = |entry: &HistoryRow| {
                 closed.outcome == Outcome::Voided && entry.completed_at.is_some()
             };
@@ -226,7 +226,7 @@ impl From<&GateAnswered> for AnsweredView {
     }
 }
 
-/// The latest attempt of a visit.
+/// The latest entry of a visit.
 fn latest<'a>(visits: &'a mut [HistoryRow], visit_id: &VisitId) -> Option<&'a mut HistoryRow> {
     visits.iter_mut().rev().find(|entry| entry.is_of(visit_id))
 }
@@ -298,23 +298,23 @@ fn resolve(payload: &Payload, content: &impl Fn(&Digest) -> Option<Value>) -> Op
 /// One telemetry event.
 #[derive(Clone, Debug, Serialize)]
 pub struct TelemetryEvent {
-    /// Its place in the one order of telemetry.
+    /// The sequence number in the order of all telemetry.
     pub id: u64,
     /// Its type.
     pub event_type: EventType,
     /// The execution it is about.
     pub execution_id: Option<String>,
-    /// The step it is about.
+    /// The step that it is about.
     pub step_name: Option<String>,
-    /// The agent that acts or acted.
+    /// The agent of the step.
     pub agent_name: Option<String>,
-    /// More about it.
+    /// Further data, by event type.
     pub metadata: Value,
-    /// When.
+    /// The time of the event.
     pub created_at: String,
 }
 
-/// `telemetry` as it is shown.
+/// The view of one telemetry record.
 pub fn telemetry_event(
     id: u64,
     execution: Option<&ExecutionId>,

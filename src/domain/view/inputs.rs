@@ -1,4 +1,4 @@
-//! The inputs of a workflow, for who is to give them, and those of an execution, for who works on them.
+//! Views of inputs: the declared inputs of a workflow, and the input values of an execution.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -34,41 +34,42 @@ impl InputsView {
     }
 }
 
-/// One input, as whoever starts the workflow is shown it.
+/// A declared input, as it is shown to the caller that starts the workflow.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct InputView {
-    /// The name to give it by.
+    /// The name under which the value is passed.
     pub name: String,
-    /// What people call it.
+    /// The label for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// What it is.
+    /// A description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Whether it must be given.
+    /// Whether a start must provide the value.
     pub required: bool,
-    /// Where its value comes from when it is not given. Of the environment it shows the variable's name, never its value.
+    /// The source of the value if it is not given. For an environment variable the view shows its name, never its
+    /// value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<InputDefault>,
-    /// A word of help.
+    /// A hint for the person who fills in the value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// What an empty field shows.
+    /// The placeholder of an empty form field.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placeholder: Option<String>,
-    /// What a value may look like.
+    /// An example value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub example: Option<Value>,
-    /// What its value is held to, as JSON Schema without words.
+    /// The constraints of the value as JSON Schema, without title and description.
     pub schema: Value,
 }
 
-/// The inputs, in the order in which they are declared.
+/// The views of all inputs, in the order of declaration.
 pub fn inputs(inputs: &Inputs) -> Vec<InputView> {
     inputs.iter().map(view_of).collect()
 }
 
-/// One input, as it is shown.
+/// The view of one input.
 pub(super) fn view_of(input: &Input) -> InputView {
     InputView {
         name: input.key.to_string(),

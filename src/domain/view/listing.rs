@@ -1,4 +1,4 @@
-//! Executions in a list, and what a caller who lost the thread is told of those that are open.
+//! Lists of executions, and the summary of open executions for a client that has lost its context.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -51,7 +51,7 @@ pub struct Listing {
     pub next_cursor: Option<String>,
 }
 
-/// An execution as a list shows it.
+/// The list entry of an execution.
 pub fn row(execution: &Execution) -> ExecutionRow {
     ExecutionRow {
         execution_id: execution.id().to_string(),
@@ -118,8 +118,8 @@ pub(super) fn is_zero(count: &usize) -> bool {
 }
 
 impl Resumed {
-    /// As many of `executions`, newest first, as [`limits::RESUME_BYTES_MAX`] of JSON hold; the first is always told,
-    /// with as many of its steps as fit. `open` is how many are open in all.
+    /// The first of `executions` that fit into [`limits::RESUME_BYTES_MAX`] bytes of JSON. The first one is always
+    /// included, with as many of its steps as fit. `open` is the number of all open executions.
     pub fn of(executions: Vec<OpenExecution>, open: usize) -> Self {
         let mut room = limits::RESUME_BYTES_MAX;
         let mut told = Vec::new();
@@ -133,7 +133,7 @@ impl Resumed {
             told.push(execution);
         }
         let mut resumed = Self::with(told, open);
-        // What stands around them has room too, whatever it says.
+        // The message and the counters take room too, so entries are removed until the whole fits.
         while length(&resumed) > limits::RESUME_BYTES_MAX && resumed.shrink() {
             resumed = Self::with(resumed.open_executions, open);
         }
@@ -149,7 +149,7 @@ impl Resumed {
         }
     }
 
-    /// Leaves out the last thing told that is not the first; false where there is none.
+    /// Removes the last execution, or the last step of the only one; false if a single step is left.
     fn shrink(&mut self) -> bool {
         if self.open_executions.len() > 1 {
             return self.open_executions.pop().is_some();
@@ -164,11 +164,11 @@ impl Resumed {
     }
 }
 
-/// What there is to tell of an open execution.
+/// The summary of an open execution.
 pub fn open_execution(subject: &Subject<'_>) -> OpenExecution {
     let execution = subject.execution;
     let inputs = execution.inputs().and_then(|inputs| subject.value(inputs));
-    // A gate, a timer or the whole of a fan-out beside them has no token.
+    // Gates, timers and the visit of a whole `foreach` are open too, but have no token.
     let steps = execution
         .open()
         .filter_map(|(at, _, visit)| ready_step_brief(subject, at, visit));
@@ -191,7 +191,7 @@ pub fn open_execution(subject: &Subject<'_>) -> OpenExecution {
 }
 
 impl OpenExecution {
-    /// Leaves out the steps after the first for which `room` bytes of JSON do not suffice.
+    /// Keeps the first step, and those after it that fit into `room` bytes of JSON.
     fn fit(&mut self, room: usize) {
         let steps = std::mem::take(&mut self.current_steps);
         let mut left = room.saturating_sub(length(self));

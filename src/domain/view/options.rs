@@ -1,4 +1,4 @@
-//! What a client may do next (`nextStepOptions`): what steps offer, and going on with the workflow.
+//! The next calls that a client may make (`nextStepOptions`): options that steps offer, and continuing the workflow.
 
 use super::Subject;
 use crate::{
@@ -8,10 +8,10 @@ use crate::{
     truncate::shortened,
 };
 
-/// The most of a condition that an option shows, in bytes.
+/// The longest condition that an option shows, in bytes.
 const CONDITION_BYTES_MAX: usize = 500;
 
-/// What a view shows of what may be done next.
+/// The options of a view, and those that could not be offered.
 #[derive(Default)]
 pub(super) struct NextSteps {
     pub(super) options: Vec<StepOption>,
@@ -19,7 +19,7 @@ pub(super) struct NextSteps {
 }
 
 impl NextSteps {
-    /// What may be done next, the highest priority first. `next` is the step that goes on with the workflow, and its token.
+    /// The options, by descending priority. `next` is the step that continues the workflow, with its token.
     pub(super) fn of(subject: &Subject<'_>, next: Option<(&str, &str)>) -> Self {
         let mut found = Self::default();
         for offer in subject.execution.offers() {
@@ -47,8 +47,8 @@ impl NextSteps {
     }
 }
 
-/// Whether an arm of a `branch` led to the step as it was opened: `Some` with its condition, where it has one and no other
-/// arm leads there.
+/// Whether an arm of a `branch` led to the step when it was opened. `Some(None)` means that the arm has no condition,
+/// or that several arms lead to the step.
 #[expect(
     clippy::option_option,
     reason = "no arm, and an arm that always holds, are two things"

@@ -1,4 +1,4 @@
-//! What earlier steps decided, as the step that follows them is shown it; and what an execution came to.
+//! The outputs of earlier steps, as a later step is shown them, and the final output of an execution.
 
 use std::collections::BTreeSet;
 
@@ -37,7 +37,7 @@ pub struct Previous {
 }
 
 impl Previous {
-    /// The same with the address of a long output in place of the output.
+    /// Replaces a long output with its address.
     pub(super) fn by_address(self, execution: &Execution) -> Self {
         if length(&self.output) <= limits::SENT_ONCE_BYTES_MIN {
             return self;
@@ -52,8 +52,8 @@ impl Previous {
     }
 }
 
-/// The steps before the one at `position` that decided something, in authoring order: what stands before a branch, or
-/// before a step that only writes memory, stands in its place.
+/// The predecessors of the step at `position` whose outputs are shown, in authoring order. `branch` and `set` steps
+/// decide nothing by themselves, so their own predecessors are taken instead.
 pub(super) fn deciders(definition: &Definition, position: usize) -> BTreeSet<usize> {
     let (graph, steps) = (definition.graph(), &definition.workflow.steps);
     let mut left = graph.dependencies(position).to_vec();
@@ -70,7 +70,7 @@ pub(super) fn deciders(definition: &Definition, position: usize) -> BTreeSet<usi
     found
 }
 
-/// What the steps at `deciders` decided, in at most `bytes_max` bytes of JSON.
+/// The outputs of the steps at `deciders`, in at most `bytes_max` bytes of JSON.
 pub(super) fn previous(
     subject: &Subject<'_>,
     deciders: BTreeSet<usize>,
@@ -81,7 +81,8 @@ pub(super) fn previous(
         .filter_map(|at| told_of(subject, at, bytes_max))
         .collect();
     let all = told.len();
-    // A list of very many must not be all names: those that have room for some words are shown.
+    // With very many steps the list would consist of names only, so it is cut to the entries that have room for
+    // content.
     let shown = all.min(bytes_max / ENTRY_BYTES_MIN);
     told.truncate(shown);
     let mut previous = filled(told, bytes_max);
@@ -105,7 +106,7 @@ fn filled(told: Vec<(Previous, Shortened)>, bytes_max: usize) -> Vec<Previous> {
         .collect()
 }
 
-/// What the steps decided that were done last, the latest first, in at most `bytes_max` bytes of JSON.
+/// The outputs of the steps that were completed last, the latest first, in at most `bytes_max` bytes of JSON.
 pub(super) fn lately(subject: &Subject<'_>, bytes_max: usize) -> Vec<Previous> {
     let done = done_last(subject.execution, limits::RESUME_DECIDED_MAX).into_iter();
     let told: Vec<_> = done
@@ -114,8 +115,8 @@ pub(super) fn lately(subject: &Subject<'_>, bytes_max: usize) -> Vec<Previous> {
     filled(told, bytes_max)
 }
 
-/// What was decided before the step at `position` is done by somebody who saw nothing of it: by the steps that it follows, and
-/// by those that were done last; in authoring order, in at most `bytes_max` bytes of JSON.
+/// The outputs that a person needs for the step at `position`: those of its predecessors and of the steps completed
+/// last. In authoring order, in at most `bytes_max` bytes of JSON.
 pub(super) fn before(subject: &Subject<'_>, position: usize, bytes_max: usize) -> Vec<Previous> {
     let mut steps = deciders(subject.definition, position);
     let lately = done_last(subject.execution, limits::PERSON_DECIDED_MAX);
@@ -123,7 +124,7 @@ pub(super) fn before(subject: &Subject<'_>, position: usize, bytes_max: usize) -
     previous(subject, steps, bytes_max)
 }
 
-/// The steps that were done last, the latest first, at most so many.
+/// The positions of the steps that were completed last, the latest first, at most `most` of them.
 fn done_last(execution: &Execution, most: usize) -> Vec<usize> {
     let all = 0..execution.steps().len();
     let mut done: Vec<_> = all
@@ -133,7 +134,7 @@ fn done_last(execution: &Execution, most: usize) -> Vec<usize> {
     done.into_iter().take(most).map(|(_, at)| at).collect()
 }
 
-/// The least room in which a step's decision is worth showing.
+/// The smallest useful size of an entry, in bytes of JSON.
 const ENTRY_BYTES_MIN: usize = 400;
 
 fn told_of(
@@ -157,7 +158,7 @@ fn entry_bytes(entry: &Previous) -> usize {
     length(entry) + 1
 }
 
-/// The entry in its share of the room, where it takes so many bytes as it is.
+/// The entry with its output: whole if its size `want` fits into `share`, else shortened.
 fn fill((entry, output): (Previous, Shortened), want: usize, share: usize) -> Previous {
     let (shown, cut) = if want <= share {
         (output.value, false)
@@ -171,8 +172,8 @@ fn fill((entry, output): (Previous, Shortened), want: usize, share: usize) -> Pr
     }
 }
 
-/// What a completed execution came to: the output of its last step, or those of all steps that nothing
-/// follows, by step. The second value says whether it is shortened.
+/// The final output of a completed execution, shortened: the declared one, else the output of its last step, or the
+/// outputs of all steps without dependents by step id. The second value says whether anything was left out.
 pub(super) fn final_output(subject: &Subject<'_>, state: State) -> Option<(Value, bool)> {
     if state != State::Completed {
         return None;
@@ -186,7 +187,7 @@ pub(super) fn final_output(subject: &Subject<'_>, state: State) -> Option<(Value
     Some((value, cut || cut_now))
 }
 
-/// All that a completed execution came to, whatever its size.
+/// The final output in full.
 pub fn whole_output(subject: &Subject<'_>) -> Option<Value> {
     match subject.execution.final_output {
         Some(value) => subject.value(value).map(|value| Value::clone(&value)),
@@ -194,7 +195,7 @@ pub fn whole_output(subject: &Subject<'_>) -> Option<Value> {
     }
 }
 
-/// The output of the step that nothing follows, or those of all such steps by step; and whether one was shortened.
+/// The output of the step without dependents, or of several such steps by step id; and whether one was shortened.
 fn last_outputs(subject: &Subject<'_>, bytes_max: usize) -> (Value, bool) {
     let step = |position: usize| subject.definition.workflow.steps.get(position);
     let named = |position: usize| -> Option<(&Step, Shortened)> {

@@ -1,5 +1,5 @@
-//! What a model is told of a step that asks for inputs: which, of what type, what an answer may be, and what was wrong
-//! with the one before.
+//! The task of a step that asks for inputs: the inputs with their types, the schema of an answer, and the faults of the
+//! previous answer.
 
 use std::fmt::Write as _;
 
@@ -15,20 +15,20 @@ use crate::{
     words::fence,
 };
 
-/// The inputs that a step asks for, as they stand in one turn.
+/// The inputs that a step asks for in one turn.
 pub(super) struct Questions<'a> {
     question: Question,
-    /// Every input that an answer may give.
+    /// Every input that an answer may contain.
     all: Vec<&'a Input>,
-    /// The text that the values are to be taken out of, where there is one.
+    /// The text from which the values are to be extracted, if there is one.
     text: Option<String>,
-    /// Whether the user may answer in words of their own.
+    /// Whether the user may answer in free text.
     in_words: bool,
     via: Via,
 }
 
 impl<'a> Questions<'a> {
-    /// Those of a step with this input; `None` where it asks for no inputs.
+    /// The questions of a step with this rendered input; `None` if the step asks for no inputs.
     pub(super) fn of(definition: &'a Definition, step: &Step, input: &Value) -> Option<Self> {
         let names = step.kind.asks_for()?;
         let declared = definition.workflow.inputs.as_ref()?;
@@ -57,7 +57,7 @@ impl<'a> Questions<'a> {
         })
     }
 
-    /// What is asked now: of a text everything, of a user what is missing or was refused.
+    /// The inputs asked for in this turn: all of them for an extraction, else those that are missing or were refused.
     fn asked(&self) -> impl Iterator<Item = &'a Input> {
         let is_asked = |input: &&Input| {
             let name = input.key.as_str();
@@ -68,12 +68,13 @@ impl<'a> Questions<'a> {
         self.all.iter().copied().filter(is_asked)
     }
 
-    /// Whether the values are looked for in what a user said: what the author says of the step is about asking.
+    /// Whether the values are extracted from an utterance of the user. The author's text is about asking, so it is left
+    /// out then.
     pub(super) fn is_in_words(&self) -> bool {
         self.question.utterance.is_some()
     }
 
-    /// The same for programs.
+    /// The questions as the structured `input` of the turn.
     pub(super) fn input(&self) -> Value {
         let asked: Vec<InputView> = self.asked().map(view_of).collect();
         let mut input = json!({ "properties": asked });
@@ -89,10 +90,10 @@ impl<'a> Questions<'a> {
         input
     }
 
-    /// The JSON Schema of an answer. What each value is stands in the instructions.
+    /// The JSON Schema of an answer. The instructions describe the values, so the schema repeats no descriptions.
     pub(super) fn schema(&self) -> Value {
         let property = |input: &Input| match &self.text {
-            // A text need not say it.
+            // The text may not contain the value, so null is allowed.
             Some(_) => json!({ "anyOf": [input.constraints(), { "type": "null" }] }),
             None => Value::Object(input.constraints()),
         };
@@ -119,12 +120,12 @@ impl<'a> Questions<'a> {
         json!({ "anyOf": [answers, in_words] })
     }
 
-    /// Whether nobody but the user answers, in a form that the client shows.
+    /// Whether only the user may answer, in a form that the client shows.
     fn is_of_user(&self) -> bool {
         self.via == Via::Elicitation && self.text.is_none()
     }
 
-    /// What is to be done.
+    /// The task text.
     pub(super) fn task(&self) -> String {
         const ASK: &str = "Ask the user for the values below, and wait for the answer. The values are the user's: nothing is guessed, and nothing is answered in the user's place.";
         match (&self.text, self.in_words) {
@@ -135,7 +136,7 @@ impl<'a> Questions<'a> {
         }
     }
 
-    /// What is asked for, and what was refused.
+    /// The list of requested values, the refusals of the previous answer, and the text to extract from.
     pub(super) fn words(&self) -> String {
         let mut text = String::from("Values (input.properties says more of each):\n");
         for input in self.asked() {
@@ -145,7 +146,7 @@ impl<'a> Questions<'a> {
             text.push_str("The answer before was refused:\n");
         }
         for refused in &self.question.refused {
-            // Writing into a text has no way to fail.
+            // Writing to a `String` cannot fail.
             let _ = writeln!(text, "- {}", short(&refused.message, "see input.refused"));
         }
         match &self.text {
@@ -159,7 +160,7 @@ impl<'a> Questions<'a> {
         text
     }
 
-    /// The form of an answer.
+    /// The output format, with an example if every requested input has a sample value.
     pub(super) fn form(&self) -> String {
         if self.is_of_user() {
             return "An empty object, {}: the user's answer takes its place.".to_owned();
@@ -179,7 +180,7 @@ impl<'a> Questions<'a> {
     }
 }
 
-/// A value that would be accepted, where the definition has one.
+/// A valid value for the input, if the definition contains one: its example, else its first `enum` value.
 fn sample(input: &Input) -> Option<Value> {
     input
         .example
@@ -187,17 +188,17 @@ fn sample(input: &Input) -> Option<Value> {
         .or_else(|| input.one_of.first().cloned())
 }
 
-/// Whether a text is so short that it may stand both here and in a field of its own.
+/// Whether a text is short enough to appear both in the instructions and in a field.
 fn is_short(text: &str) -> bool {
     text.len() <= limits::REPEATED_BYTES_MAX
 }
 
-/// A text, or where it stands.
+/// The text if it is short, else the name of the field that contains it.
 fn short<'a>(text: &'a str, place: &'a str) -> &'a str {
     if is_short(text) { text } else { place }
 }
 
-/// What an input is, in a line; what is long stands in `input.properties` alone.
+/// Appends one line on the input. Parts that are too long are only in `input.properties`.
 fn describe(text: &mut String, input: &Input) {
     let _ = write!(text, "- `{}`", input.key);
     if let Some(label) = &input.label {

@@ -1,5 +1,5 @@
-//! What `workflow.start` and `workflow.next_step` answer. A reply is built from the journal row of its
-//! transition, so the same call gets the same answer whenever it is repeated.
+//! The replies of `workflow.start` and `workflow.next_step`. A reply is a function of the journal row of its
+//! transition, so a repeated call gets the same reply.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -229,7 +229,7 @@ impl From<&Failure> for FailureView {
     }
 }
 
-/// What the transition of `row` answers. The execution of `subject` is the one that the transition led to.
+/// The reply to the call that made the transition `row`. The execution of `subject` is the state after that transition.
 pub fn advanced(subject: &Subject<'_>, row: &Row, replayed: bool) -> Advanced {
     let turns = turns_given(subject, row);
     let later = turns.iter().filter(|turn| was_item_sent(subject, turn));
@@ -246,14 +246,15 @@ pub fn advanced(subject: &Subject<'_>, row: &Row, replayed: bool) -> Advanced {
     answer(subject, row, ready, replayed, inputs_max)
 }
 
-/// Whether an item of the same `foreach` was handed out before the last transition. With it went what all items need.
+/// Whether an item of the same `foreach` was handed out before the last transition. The client then has the text that
+/// all items share, and the reply leaves it out.
 fn was_item_sent(subject: &Subject<'_>, turn: &Turn<'_>) -> bool {
     let execution = subject.execution;
     let step = execution.steps().get(turn.position);
     let Some(step) = step.filter(|_| turn.visit.item.is_some()) else {
         return false;
     };
-    // An item that was passed over closes in the transition that opened it.
+    // An item that was skipped closes in the transition that opened it, so it was never handed out.
     let was_handed_out = |item: &Visit| {
         let closed = item.closed.as_ref();
         item.opened_revision < execution.revision()
@@ -262,7 +263,8 @@ fn was_item_sent(subject: &Subject<'_>, turn: &Turn<'_>) -> bool {
     step.items.iter().any(was_handed_out)
 }
 
-/// Where an execution stands after its last `row`: beside the steps that it made ready stand the others that are open.
+/// The state of an execution after its last `row`: the steps that the row made ready come first, then all other open
+/// steps.
 pub fn standing(subject: &Subject<'_>, row: &Row) -> Advanced {
     let mut turns = turns_given(subject, row);
     if !turns.is_empty() && subject.execution.state() == State::Running {
@@ -332,7 +334,7 @@ fn answer(
     }
 }
 
-/// A word to whoever has more to choose from than going on.
+/// A hint for a client that has options besides continuing the workflow.
 fn hint(options: &[StepOption]) -> &'static str {
     match options.first() {
         Some(first) if options.len() > 1 || first.id != CONTINUE => {
@@ -342,11 +344,11 @@ fn hint(options: &[StepOption]) -> &'static str {
     }
 }
 
-/// The last sentence of a message whose reply has a persona.
+/// The last sentence of a message in a reply that contains a persona.
 const REVIEW: &str = " Review agent_content and continue.";
 
 impl Advanced {
-    /// Leaves out the persona where the caller says that it knows its agent.
+    /// Omits the persona if `known_agents` contains its agent.
     pub fn leave_out_known(&mut self, known_agents: &[String]) {
         let knows = |agent: &String| known_agents.contains(agent);
         if self.agent_name.as_ref().is_some_and(knows) {
@@ -357,7 +359,8 @@ impl Advanced {
     }
 }
 
-/// The open steps with their live tokens. What was decided before them was shown when they became ready.
+/// The open steps with their live tokens. The outputs before them are left out: the client got them when the steps
+/// became ready.
 fn still_open(subject: &Subject<'_>) -> Vec<ReadyStep> {
     let turns: Vec<_> = open_turns(subject).collect();
     let mut shown = AlreadyShown::default();
@@ -368,17 +371,17 @@ fn still_open(subject: &Subject<'_>) -> Vec<ReadyStep> {
     ready_steps(subject, &turns, shown)
 }
 
-/// What a view shows already: personas, or where they are read, and what steps decided.
+/// Parts that the reply contains already, and that later entries therefore omit.
 #[derive(Default)]
 struct AlreadyShown<'a> {
     agents: BTreeSet<&'a AgentName>,
     decided: BTreeSet<usize>,
-    /// Steps with an item whose instructions list what there is to read.
+    /// Steps of which an earlier item's instructions already list the resources to read.
     read: BTreeSet<usize>,
 }
 
 impl AlreadyShown<'_> {
-    /// Notes what the steps before this one decided: those of them that were not shown yet.
+    /// Marks the outputs that precede this step as shown, and returns those that were not shown before.
     fn note(&mut self, definition: &Definition, position: usize) -> BTreeSet<usize> {
         let mut before = deciders(definition, position);
         before.retain(|at| self.decided.insert(*at));
@@ -386,14 +389,14 @@ impl AlreadyShown<'_> {
     }
 }
 
-/// These turns, as they are offered where the first one stands in the singular fields, with its persona.
+/// The entries for these turns, for a reply whose singular fields show the first turn with its persona.
 pub(super) fn steps_after_the_first(subject: &Subject<'_>, turns: &[Turn<'_>]) -> Vec<ReadyStep> {
     let shown = beside_first(subject, turns, BTreeSet::new());
     ready_steps(subject, turns, shown)
 }
 
-/// What a reply shows of its first turn in the singular fields: its persona. Of the steps in `read` a client was told with an
-/// earlier item what there is to read.
+/// The initial state of a reply whose singular fields show the persona of the first turn. `read` are the steps of which
+/// the client got the list of resources with an earlier item.
 fn beside_first<'a>(
     subject: &Subject<'a>,
     turns: &[Turn<'_>],
@@ -451,7 +454,7 @@ fn ready_step<'a>(
     })
 }
 
-/// Where the persona that the execution keeps for an agent is read: its file may say something else by now.
+/// The address of the persona as this execution keeps it. The persona's file may have changed since.
 fn agent_uri(execution: &Execution, agent: &AgentName) -> String {
     format!(
         "midex://workflow/agent/{}?execution_id={}",
@@ -460,7 +463,7 @@ fn agent_uri(execution: &Execution, agent: &AgentName) -> String {
     )
 }
 
-/// An open step with what it takes to finish it, and no more.
+/// An open step with its token and description, without instructions and input.
 pub(super) fn ready_step_brief(
     subject: &Subject<'_>,
     position: usize,
@@ -543,7 +546,7 @@ fn message(subject: &Subject<'_>, row: &Row, ready: &[ReadyStep], open: &[ReadyS
     }
 }
 
-/// Where no step is a model's: what is waited for, and the call that leads on.
+/// The message for an execution in which no model can act: it names the wait and the call to make.
 fn nothing_to_do(execution: &Execution) -> String {
     let (id, revision) = (execution.id(), execution.revision());
     if let Some(look) = look_at_child(execution) {
@@ -574,7 +577,7 @@ fn completed(execution: &Execution) -> String {
     text + &parent_after(execution, ". ")
 }
 
-/// What follows the end of a child, after `joint`.
+/// The call to make in the parent after a child has ended, prefixed with `joint`; empty if there is no parent.
 fn parent_after(execution: &Execution, joint: &str) -> String {
     look_at_parent(execution).map_or_else(String::new, |look| format!("{joint}{look}"))
 }

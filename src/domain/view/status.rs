@@ -1,4 +1,4 @@
-//! Where an execution stands: `current_step` and `workflow_status`.
+//! The views `current_step` and `workflow_status`, which show the current state of an execution.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -94,7 +94,7 @@ pub struct CurrentStep {
 }
 
 impl CurrentStep {
-    /// Leaves out the persona where the caller says that it knows its agent.
+    /// Omits the persona if `known_agents` contains its agent.
     pub fn leave_out_known(&mut self, known_agents: &[String]) {
         let knows = |agent: &String| known_agents.contains(agent);
         if self.agent_name.as_ref().is_some_and(knows) {
@@ -104,19 +104,20 @@ impl CurrentStep {
     }
 }
 
-/// Who reads what is to be done.
+/// The reader of a `current_step` view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reader {
-    /// A model, which is told how to come back.
+    /// A model. It gets instructions with the calls to make, and its expired tokens are renewed.
     #[default]
     Model,
-    /// A person who looks, and is told the author's words alone. That changes nothing: tokens that have expired stay so.
+    /// A person who only looks. The view has the author's text without calls, and renews no expired token.
     Person,
-    /// Whoever does the step at a terminal: the same words, with tokens that are good.
+    /// A person who does the step in a terminal. The view has the same text as for [`Reader::Person`], with renewed
+    /// tokens.
     Worker,
 }
 
-/// What to do now, for a person.
+/// The `current_step` view for a person.
 pub fn current_step_for_people(subject: &Subject<'_>) -> CurrentStep {
     let mut current = current_step(subject);
     for (turn, step) in open_turns(subject).zip(&mut current.ready_steps) {
@@ -138,7 +139,7 @@ pub fn current_step_for_people(subject: &Subject<'_>) -> CurrentStep {
     current
 }
 
-/// What to do now.
+/// The `current_step` view for a model.
 pub fn current_step(subject: &Subject<'_>) -> CurrentStep {
     let execution = subject.execution;
     let turns: Vec<_> = open_turns(subject).collect();
@@ -188,7 +189,7 @@ pub fn current_step(subject: &Subject<'_>) -> CurrentStep {
     }
 }
 
-/// What a person is asked, and how they answer, where an approval is waited for.
+/// The question of the open gates, with the command that answers them; `None` if no approval is pending.
 pub(super) fn asked(subject: &Subject<'_>) -> Option<String> {
     let waits = waiting(subject);
     let asks: Vec<_> = waits.iter().filter_map(|wait| wait.gate.as_ref()).collect();
@@ -200,7 +201,8 @@ pub(super) fn asked(subject: &Subject<'_>) -> Option<String> {
     Some(format!("{how}. It asks: {}", asks.join(" ")))
 }
 
-/// Where the execution stands, where there is more to it than open steps.
+/// A sentence on the state of the execution if it is paused, waits for something else than a model, or has ended.
+/// `None` if it is running and a model holds a token.
 fn standing(subject: &Subject<'_>) -> Option<String> {
     let execution = subject.execution;
     let why = execution.why();
@@ -369,7 +371,7 @@ pub struct HookFailureView {
     pub error: FailureView,
 }
 
-/// The effects that were not taken back, of steps that say how that is done.
+/// The effects that were not compensated, restricted to steps that declare a compensation.
 fn not_compensated(subject: &Subject<'_>) -> Vec<NotCompensatedView> {
     let can_be = |one: &&NotCompensated| {
         let VisitId { step, item, .. } = &one.visit_id;
@@ -421,14 +423,14 @@ pub struct StepCounts {
     pub skipped: usize,
 }
 
-/// The first open step.
+/// The id of the first open step; hooks and compensations do not count.
 pub(super) fn first_open(execution: &Execution) -> Option<String> {
     let mut open = execution.open();
     let first = open.find(|(_, _, visit)| visit.body == Body::Work);
     first.map(|(_, step, _)| step.id.to_string())
 }
 
-/// Where the execution stands.
+/// The `workflow_status` view.
 pub fn status(subject: &Subject<'_>) -> StatusView {
     let execution = subject.execution;
     let (final_output, truncated) = final_output(subject, execution.state()).unzip();

@@ -1,5 +1,5 @@
-//! What views are made of, and how they ask for the rest: a view takes what it needs from its [`Subject`], which notes
-//! what it has not. Whoever shows the view looks that up and makes it again, until nothing is wanted.
+//! The input of views, and lazy lookup of stored values. A view reads values from its [`Subject`], which records each
+//! value that is missing. The engine looks those up and builds the view again, until nothing is missing.
 
 use std::{
     cell::RefCell,
@@ -19,40 +19,40 @@ use crate::{
     truncate::truncate,
 };
 
-/// What a view is made of: an execution as of one of its rows.
+/// The input of a view: an execution as of one of its rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     /// The definition that the execution keeps.
     pub definition: &'a Definition,
     /// The execution, as `row` left it.
     pub execution: &'a Execution,
-    /// The execution's last row, where it is at hand.
+    /// The execution's last row, if the caller has it.
     pub row: Option<&'a Row>,
-    /// What was looked up.
+    /// Values that were looked up so far.
     pub found: &'a Found,
-    /// What the view asked for and did not find.
+    /// Values that the view needed and that `found` lacks.
     pub wanted: &'a RefCell<Wanted>,
-    /// How long a token lives.
+    /// The lifetime of a token.
     pub ttl: Duration,
-    /// What a person adds to a command that is to reach this execution, with a blank before it.
+    /// Flags that a person adds to a command so that it reaches this server, with a leading blank.
     pub command_flags: &'a str,
 }
 
-/// An output as a view asks for it.
+/// A request of a view for the output of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Asked {
     /// The position of its step.
     pub position: usize,
-    /// What of it is shown: at most so many bytes of JSON.
+    /// The limit to which the output is shortened, in bytes of JSON.
     pub bytes_max: usize,
 }
 
-/// An output as far as a view can show it.
+/// An output, shortened to a limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shortened {
     /// The output.
     pub value: Value,
-    /// Whether something was cut.
+    /// Whether parts were left out.
     pub truncated: bool,
 }
 
@@ -64,7 +64,7 @@ impl Shortened {
     }
 }
 
-/// What was looked up for a view; `None` where there is no such thing.
+/// Values that were looked up for a view; `None` for those that do not exist.
 #[derive(Debug, Default)]
 pub struct Found {
     /// Outputs of steps.
@@ -74,7 +74,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// What is at hand before anything was asked for.
+    /// Values that are available before the first build of the view.
     pub fn with(values: BTreeMap<Digest, Arc<Value>>) -> Self {
         let values = values.into_iter();
         Self {
@@ -86,7 +86,7 @@ impl Found {
     }
 }
 
-/// What a view asks for.
+/// Values that a view needed and did not have.
 #[derive(Debug, Default)]
 pub struct Wanted {
     /// Outputs of steps.
@@ -96,14 +96,14 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Whether a view had all that it asked for.
+    /// Whether the view had every value that it needed.
     pub fn is_empty(&self) -> bool {
         self.outputs.is_empty() && self.values.is_empty()
     }
 }
 
 impl Subject<'_> {
-    /// The value with this digest.
+    /// The value with this digest. If it is not in `found`, records it in `wanted` and returns `None`.
     pub(super) fn value(&self, digest: Digest) -> Option<Arc<Value>> {
         let found = self.found.values.get(&digest);
         found.cloned().unwrap_or_else(|| {
@@ -112,7 +112,8 @@ impl Subject<'_> {
         })
     }
 
-    /// What the step at `position` came to, in at most `bytes_max` bytes of JSON; `None` where it has no output yet.
+    /// The output of the step at `position`, shortened to `bytes_max` bytes of JSON. `None` if the step has no output,
+    /// or if the output is now recorded in `wanted`.
     pub(super) fn output(&self, position: usize, bytes_max: usize) -> Option<Shortened> {
         let asked = Asked {
             position,
@@ -140,16 +141,16 @@ impl Subject<'_> {
     }
 }
 
-/// The end of the visit that the step at `position` has its output of; `None` where it has none yet. What a visit brought that
-/// failed for all that, by a hook that is required, is no output of the step.
+/// The end of the latest visit of the current round that completed the step at `position`; `None` if the step has no
+/// output. A visit with an output that failed nevertheless, through a required hook, does not count.
 pub fn decided(execution: &Execution, position: usize) -> Option<&Closed> {
     let visits = execution.steps().get(position)?.round().iter().rev();
     let mut closed = visits.filter_map(|visit| visit.closed.as_ref());
     closed.find(|closed| closed.output.is_some() && closed.failure.is_none())
 }
 
-/// The output with which the latest visit of `step` was completed in `row`: what else was done for the step there, as by its
-/// hooks, is another matter.
+/// The output with which the latest visit of `step` was completed in `row`. Hooks, compensations and single items are
+/// ignored.
 pub fn output_in<'a>(row: &'a Row, step: &StepId) -> Option<&'a Payload> {
     let mut outputs = row.events.iter().filter_map(Event::output);
     outputs

@@ -1,4 +1,4 @@
-//! What a model is told of a step: what to do, with what input, and how to come back.
+//! The task of a step for a model: instructions, input and the call that returns the result.
 
 use std::{cell::LazyCell, cmp::Reverse, collections::BTreeSet, sync::Arc};
 
@@ -20,7 +20,7 @@ use crate::{
     words::fence,
 };
 
-/// A model's turn: an open visit of a step, or of an item of one, that it holds a token for.
+/// An open visit of a step, or of a `foreach` item, for which a model holds a token.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn<'a> {
     pub(super) position: usize,
@@ -29,7 +29,7 @@ pub(super) struct Turn<'a> {
 }
 
 impl<'a> Turn<'a> {
-    /// The turn that a visit is; `None` where no model is waited for.
+    /// The turn of a visit; `None` if the visit does not wait for a model.
     pub(super) fn of(position: usize, visit: &'a Visit) -> Option<Self> {
         let grant = visit.grant()?;
         Some(Self {
@@ -40,13 +40,13 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// The turns that are open now.
+/// All open turns.
 pub(super) fn open_turns<'a>(subject: &Subject<'a>) -> impl Iterator<Item = Turn<'a>> {
     let open = subject.execution.open();
     open.filter_map(|(position, _, visit)| Turn::of(position, visit))
 }
 
-/// The turns that the transition of `row` gave and did not take back, in authoring order.
+/// The turns that the transition of `row` opened and that are still open, in authoring order.
 pub(super) fn turns_given<'a>(subject: &Subject<'a>, row: &Row) -> Vec<Turn<'a>> {
     let offered = row.events.iter().filter_map(Event::offered);
     let turns = offered.filter_map(|(visit_id, _)| {
@@ -54,12 +54,12 @@ pub(super) fn turns_given<'a>(subject: &Subject<'a>, row: &Row) -> Vec<Turn<'a>>
         Turn::of(position, visit)
     });
     let mut turns: Vec<_> = turns.collect();
-    // A step further down may have been passed before, and so have let one above it begin.
+    // Events are in the order of the transition, which may open a later step before an earlier one.
     turns.sort_by_key(|turn| turn.position);
     turns
 }
 
-/// What a model is told to do, and with what.
+/// The task of a turn, as the reply shows it.
 pub(super) struct Task {
     pub(super) instructions: String,
     pub(super) input: Option<Value>,
@@ -67,13 +67,13 @@ pub(super) struct Task {
     pub(super) output_schema: Option<Value>,
 }
 
-/// The texts of a step, and what it works on, as they were rendered for this turn.
+/// The input of the turn: the rendered texts and values of the step, or the templates if nothing was rendered.
 fn input_of(subject: &Subject<'_>, turn: &Turn<'_>, acting: &Step) -> Arc<Value> {
     let rendered = turn.visit.input.and_then(|digest| subject.value(digest));
     rendered.unwrap_or_else(|| Arc::new(input_texts(acting)))
 }
 
-/// The task of a turn.
+/// Builds the task of a turn.
 pub(super) fn task(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<Task> {
     let step = definition_step(subject.definition, turn.position)?;
     let acting = step.acting();
@@ -98,7 +98,7 @@ pub(super) fn task(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<Task> {
     })
 }
 
-/// The description of a step. A guidance step without one is described by the first sentence of its text.
+/// The description of the step. A `guidance` step without one is described by the first sentence of its text.
 pub(super) fn about(subject: &Subject<'_>, step: &Step, turn: &Turn<'_>) -> String {
     let acting = step.acting();
     if !step.description.is_empty() || !matches!(acting.kind, StepKind::Guidance { .. }) {
@@ -111,8 +111,8 @@ pub(super) fn about(subject: &Subject<'_>, step: &Step, turn: &Turn<'_>) -> Stri
     shortened(&line[..end], limits::REPEATED_BYTES_MAX).into_owned()
 }
 
-/// What a person is told to do: the author's own words, and nothing of calls, tokens or roles. What a step asks for, what it
-/// works on and how its output must look stand in fields of their own.
+/// The task as a person reads it: the author's text without calls, tokens or roles. The requested inputs, the step
+/// input and the output schema are in separate fields of the view.
 pub(super) fn for_people(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<String> {
     let step = definition_step(subject.definition, turn.position)?;
     let acting = step.acting();
@@ -131,7 +131,8 @@ pub(super) fn for_people(subject: &Subject<'_>, turn: &Turn<'_>) -> Option<Strin
     Some(joined(&lines))
 }
 
-/// What a model is told to do as somebody. What stands in fields of their own is named and not repeated.
+/// Instructions for a step with a persona. Values that the reply has in separate fields are referred to and not
+/// repeated.
 fn as_agent(
     subject: &Subject<'_>,
     step: &Step,
@@ -144,7 +145,7 @@ fn as_agent(
     let file = persona.and_then(|persona| persona.file.as_ref());
     let file = file.map_or_else(String::new, |file| format!(" ({file})"));
     let mut lines = vec![format!("1. Act as {agent}{file}, {AS_PERSONA}.")];
-    // A step without words of its own is part of what the workflow is for.
+    // A step without description and instructions gets the description of the workflow instead.
     let what = match (step.description.as_str(), input["instructions"].as_str()) {
         ("", None) => format!(" ({})", workflow.description),
         ("", Some(_)) => String::new(),
@@ -170,8 +171,8 @@ fn as_agent(
     joined(&lines)
 }
 
-/// The value of the item of a turn of a `foreach`, for the instructions. Long parts that the rendered `input` contains already are
-/// left out.
+/// The current item of a `foreach`, as a part of the instructions. Long values that the rendered `input` already
+/// contains are left out.
 fn item(subject: &Subject<'_>, turn: &Turn<'_>, input: &Value) -> Option<String> {
     let at = usize::try_from(turn.visit.item?).ok()?;
     let visits = &subject.execution.steps().get(turn.position)?.visits;
@@ -197,17 +198,17 @@ fn item(subject: &Subject<'_>, turn: &Turn<'_>, input: &Value) -> Option<String>
     Some(format!("The item:\n{fence}\n{text}\n{fence}"))
 }
 
-/// The part of the instructions that says where the persona is.
+/// The part of the instructions that says where the persona is. [`leave_out_persona`] replaces it.
 const AS_PERSONA: &str = "as agent_content says (else read agent_uri with workflow.read)";
 
-/// Rewrites the instructions for a client that knows the persona, and is therefore not sent it.
+/// Rewrites the instructions for a client that knows the persona and is not sent it again.
 pub(super) fn leave_out_persona(instructions: &mut Option<String>) {
     if let Some(text) = instructions {
         *text = text.replacen(AS_PERSONA, "as you know it", 1);
     }
 }
 
-/// The consequence of an `error` for the step, as the instructions state it.
+/// The effect of an `error` on the execution, as the instructions state it.
 fn where_it_fails(step: &Step) -> String {
     let goes_on = |step: &Step| step.optional || step.on_error == OnError::Continue;
     match &step.on_error {
@@ -219,8 +220,8 @@ fn where_it_fails(step: &Step) -> String {
     }
 }
 
-/// What failed before a step that handles failures, a line for each, the latest first. Codes and messages stand in quotes: they
-/// may be somebody else's text.
+/// The failures that this step handles, one line each, the latest first. Codes and messages are quoted as data, because
+/// they may be text from another party.
 fn failed_before(subject: &Subject<'_>, position: usize) -> Vec<String> {
     let steps = &subject.definition.workflow.steps;
     let step = &steps[position];
@@ -263,17 +264,17 @@ fn failed_with(failure: &Failure) -> String {
     format!("{what} failed before this one: {message} ({code}).")
 }
 
-/// The default output in short. The description of the tool says what an artifact is.
+/// The default output format in brief. The tool description explains artifacts.
 const FORM: &str = "{summary, artifacts?, findings?, next_step_recommendation?}";
 
-/// Lines of instructions, those without words left out.
+/// Joins the lines of instructions, without the empty ones.
 fn joined(lines: &[String]) -> String {
     let lines = lines.iter().map(|line| line.trim_end());
     let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
     lines.join("\n")
 }
 
-/// Where a model reads on: the workflow's own text, and what was decided before.
+/// A line that lists resources for further reading: the workflow's section on the step, and the full earlier outputs.
 fn sources(subject: &Subject<'_>, step: &Step) -> Option<String> {
     let workflow = &subject.definition.workflow;
     let name = uri::encode(subject.execution.workflow().as_str());
@@ -288,7 +289,7 @@ fn sources(subject: &Subject<'_>, step: &Step) -> Option<String> {
         .then(|| format!("To read (workflow.read {{uri}}): {}.", sources.join("; ")))
 }
 
-/// The instructions without the list of what to read: the model was given it with an earlier item.
+/// The instructions without the list of resources, for a client that got the list with an earlier item.
 pub(super) fn without_sources(subject: &Subject<'_>, turn: &Turn<'_>, text: &str) -> String {
     let step = definition_step(subject.definition, turn.position);
     match step.and_then(|step| sources(subject, step)) {
@@ -298,9 +299,8 @@ pub(super) fn without_sources(subject: &Subject<'_>, turn: &Turn<'_>, text: &str
     .replace(" (else read agent_uri with workflow.read)", "")
 }
 
-/// What a model is told to do where it is nobody in particular: its part, the work, the call that must follow, and
-/// last the form of the output (the order that small models follow best). What stands in fields of their own is named
-/// and not repeated.
+/// Instructions for a step without a persona: role, task, the call that must follow and, last, the output format (small
+/// models follow this order best). Values that the reply has in separate fields are referred to and not repeated.
 fn directly(
     subject: &Subject<'_>,
     step: &Step,

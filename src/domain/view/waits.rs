@@ -1,4 +1,4 @@
-//! What an execution waits for that is not a model: time, signals, people, and work of the server.
+//! The waits of an execution that need no model: timers, signals, approvals and work of the server.
 
 use std::{collections::BTreeSet, fmt::Display};
 
@@ -67,7 +67,7 @@ pub struct GateView {
     pub approvers: Vec<String>,
 }
 
-/// What the execution waits for that is not a model, in authoring order.
+/// The open visits that do not wait for a model, in authoring order.
 pub(super) fn waiting(subject: &Subject<'_>) -> Vec<WaitView> {
     let open = subject.execution.open();
     open.filter_map(|(position, step, visit)| wait(subject, position, step, visit))
@@ -99,7 +99,7 @@ fn wait(
         body: visit.body.beside().map(str::to_owned),
         visit: visit.number,
         item: visit.item,
-        // One that was never begun will be the first.
+        // Attempt 0 was never begun; it is shown as the first.
         attempt: visit.attempt.max(1),
         waits_for: waits_for.to_owned(),
         due: due.map(|due| due.to_string()),
@@ -113,7 +113,7 @@ fn wait(
     })
 }
 
-/// The call that ends a wait that does not end by itself.
+/// The call that ends a wait, for waits that end only by a call.
 fn next_call(execution: &Execution, step: &StepState, awaiting: &Awaiting) -> Option<String> {
     let id = execution.id();
     Some(match awaiting {
@@ -153,7 +153,7 @@ fn gate(subject: &Subject<'_>, position: usize, awaiting: &Awaiting) -> Option<G
     })
 }
 
-/// What an open visit waits for, in words, where that is not a model.
+/// A clause that describes the wait of an open visit; `None` if it waits for a model or for its items.
 pub(super) fn wait_words(step: &StepState, visit: &Visit) -> Option<String> {
     let what = whose(step, visit);
     Some(match visit.awaiting.as_ref()? {
@@ -182,7 +182,7 @@ pub(super) fn wait_words(step: &StepState, visit: &Visit) -> Option<String> {
     })
 }
 
-/// What an open visit is of, in a sentence.
+/// The subject of a sentence about an open visit: the step, its hook or its compensation.
 fn whose(step: &StepState, visit: &Visit) -> String {
     let of = if step.id == *StepId::of_workflow() {
         "the workflow".to_owned()
@@ -196,7 +196,8 @@ fn whose(step: &StepState, visit: &Visit) -> String {
     }
 }
 
-/// What only people, or whoever resumes the execution, can do so that it goes on, and how.
+/// The actions that unblock a paused execution (approve, resolve, resume, import a catalog), as sentences for the
+/// reader.
 pub(super) fn asked_of_people(subject: &Subject<'_>) -> String {
     let execution = subject.execution;
     let (mut gates, mut unknown, mut held) = (Vec::new(), Vec::new(), Vec::new());
@@ -212,7 +213,7 @@ pub(super) fn asked_of_people(subject: &Subject<'_>) -> String {
             _ => {}
         }
     }
-    // Of a `foreach` several items may wait.
+    // Several items of a `foreach` may wait; their step is named once.
     for steps in [&mut unknown, &mut held] {
         steps.dedup();
     }
@@ -243,12 +244,12 @@ pub(super) fn asked_of_people(subject: &Subject<'_>) -> String {
     if text.is_empty() {
         return "The execution waits for a person. Nothing is to be done until then".into();
     }
-    // What needs no person comes first.
+    // Actions that need no person come first.
     text.reverse();
     text.join(". ")
 }
 
-/// The gate of an open visit as a command names it: its step, of an item `STEP[N]`, from 1.
+/// The gate of an open visit as `midex approve` takes it: the step id, with `[N]` for an item, counted from 1.
 fn gate_word(step: &StepId, visit: &Visit) -> String {
     let item = visit.item.map(|item| format!("[{}]", item + 1));
     format!("{step}{}", item.unwrap_or_default())
@@ -273,19 +274,19 @@ fn to_approve(subject: &Subject<'_>, gates: &[String], revision: u64) -> String 
     )
 }
 
-/// The call that answers when an execution moves on from `revision`.
+/// The call that blocks until the execution has a revision after `revision`.
 pub(super) fn wait_call(id: &ExecutionId, revision: u64) -> String {
     let id = in_quotes(id.as_str());
     format!("Call execution.wait with execution_id '{id}' and since_revision '{revision}'")
 }
 
-/// The call that shows where an execution stands, and which steps of it are a model's.
+/// The call that reads the current step of an execution.
 fn look_at(id: &ExecutionId) -> String {
     let id = uri::encode(id.as_str());
     format!("workflow.read with uri 'midex://workflow/current_step/{id}'")
 }
 
-/// The call that shows what is to be done in the first child that is waited for.
+/// The call that reads the current step of the first child that the execution waits for.
 pub(super) fn look_at_child(execution: &Execution) -> Option<String> {
     let awaited = execution
         .open()
@@ -300,7 +301,7 @@ pub(super) fn look_at_child(execution: &Execution) -> Option<String> {
     ))
 }
 
-/// What the client of a child that has ended does next; nothing for an execution that is no child.
+/// The call that reads the current step of the parent; `None` for an execution without a parent.
 pub(super) fn look_at_parent(execution: &Execution) -> Option<String> {
     let look = look_at(&execution.parent()?.execution_id);
     Some(format!(
@@ -308,13 +309,13 @@ pub(super) fn look_at_parent(execution: &Execution) -> Option<String> {
     ))
 }
 
-/// Names in a sentence.
+/// Joins names for a sentence, each in quotes.
 pub(super) fn quoted(names: impl IntoIterator<Item: Display>) -> String {
     let names = names.into_iter().map(|name| format!("'{name}'"));
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// The signals that are waited for, each once.
+/// The names of the signals that open visits wait for, without duplicates.
 pub(super) fn signals_awaited(execution: &Execution) -> Vec<&str> {
     let mut names = Vec::new();
     for (_, _, visit) in execution.open() {
@@ -337,7 +338,7 @@ pub struct SignalView {
     pub unknown: Option<String>,
 }
 
-/// The signals that are kept until a step waits for them.
+/// The signals that were received and that no step has consumed yet.
 pub(super) fn kept(subject: &Subject<'_>) -> Vec<SignalView> {
     let signals = subject.execution.signals().iter();
     let view = |name: &String| SignalView {
@@ -347,7 +348,8 @@ pub(super) fn kept(subject: &Subject<'_>) -> Vec<SignalView> {
     signals.map(|signal| view(&signal.name)).collect()
 }
 
-/// That no step waits for a signal of this name, where that is certain: a name may be computed.
+/// A note that no step waits for a signal of this name. `None` if a step may wait for it: a signal name may be a
+/// template.
 fn unknown(subject: &Subject<'_>, name: &str) -> Option<String> {
     let steps = subject.definition.workflow.steps.iter();
     let named = steps.filter_map(|step| match &step.acting().kind {

@@ -1,5 +1,5 @@
-//! Work of this process's own that a workflow may ask for: an `activity` step names one. The engine runs it, with
-//! retries and time limits as the step declares them.
+//! Activities: work in this process that an `activity` step of a workflow names. The engine runs it with the retries
+//! and time limits that the step declares.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -13,29 +13,31 @@ use midex_domain::{
     execution::OperationFailure,
 };
 
-/// What an activity comes to.
+/// The outcome of an activity.
 pub type Outcome = std::result::Result<Value, OperationFailure>;
 
-/// Work that a step names. It may be begun in many executions at once.
+/// Work that a step can name. It may run for many executions at once.
 pub trait Activity: Send + Sync {
     /// The name by which steps ask for it.
     fn name(&self) -> &str;
 
-    /// Whether doing it twice is doing it once. Only then it is begun again where the process ended in the midst of it;
-    /// of any other the execution pauses, with the reason `outcome_unknown`. A step may say otherwise.
+    /// Whether running the activity twice has the effect of running it once. Only then it is started again if the
+    /// process ended while it ran. For any other activity the execution pauses, with the reason `outcome_unknown`. A
+    /// step may override this.
     fn is_idempotent(&self) -> bool {
         false
     }
 
-    /// Does it. The future is dropped at its next await where the step's time is up or nobody waits for the outcome any
-    /// more; work that it handed to somebody else watches [`Context::cancelled`]. A panic is a failure of class `panic`.
+    /// Runs the activity. The future is dropped at its next await once the step's time is up or the outcome is no
+    /// longer needed. Work that it passed to another task or thread must watch [`Context::cancelled`]. A panic is a
+    /// failure of class `panic`.
     ///
     /// # Errors
     /// The class of the failure is what a step's `retry.on` names.
     fn run(&self, context: Context) -> BoxFuture<'_, Outcome>;
 }
 
-/// What an activity is begun with.
+/// The arguments of one run of an activity.
 #[derive(Clone, Debug)]
 pub struct Context {
     /// The execution.
@@ -48,24 +50,24 @@ pub struct Context {
     pub item: Option<u32>,
     /// Which attempt of the visit, from 1.
     pub attempt: u32,
-    /// The step's `with`; where it has none, what the steps before it brought, or the inputs of the execution.
+    /// The step's `with`. If it has none: the output of the steps before it, or the inputs of the execution.
     pub input: Value,
-    /// The same for every attempt of a visit, and of no other: whoever is asked to do something may know by it that it
-    /// was asked before. 64 hexadecimal digits.
+    /// The same for every attempt of a visit, and different for every other visit, so that an external service can
+    /// recognise a repeated request. 64 hexadecimal digits.
     pub idempotency_key: String,
-    /// Cancelled as soon as nobody waits for the outcome any more.
+    /// Cancelled once the attempt is over, or its outcome is no longer needed.
     pub cancelled: CancellationToken,
 }
 
-/// The activities that there are, each under its name. Cheap to clone.
+/// The activities of a process, by name. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Activities(Arc<BTreeMap<String, Arc<dyn Activity>>>);
 
 impl Activities {
-    /// These and `activity`.
+    /// Adds `activity`.
     ///
     /// # Errors
-    /// `INTERNAL_ERROR` where there is one of that name: which one a step means could not be told.
+    /// `INTERNAL` if there is an activity of that name already: a step could not tell the two apart.
     pub fn with(mut self, activity: impl Activity + 'static) -> Result<Self> {
         let name = activity.name().to_owned();
         if self.0.contains_key(&name) {
@@ -77,12 +79,12 @@ impl Activities {
         Ok(self)
     }
 
-    /// The one of this name.
+    /// The activity of this name.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn Activity>> {
         self.0.get(name)
     }
 
-    /// Their names, in order.
+    /// The names of the activities, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
@@ -94,7 +96,7 @@ impl fmt::Debug for Activities {
     }
 }
 
-/// An activity that is a function.
+/// An activity made from a function.
 pub struct Function<F> {
     name: String,
     is_idempotent: bool,
@@ -107,7 +109,7 @@ impl<F> fmt::Debug for Function<F> {
     }
 }
 
-/// An activity with this name that does what `run` does.
+/// Makes an activity with this name from the function `run`.
 pub fn function<F, R>(name: impl Into<String>, run: F) -> Function<F>
 where
     F: Fn(Context) -> R + Send + Sync,
@@ -121,7 +123,7 @@ where
 }
 
 impl<F> Function<F> {
-    /// The same, where doing it twice is doing it once.
+    /// Declares that running the activity twice has the effect of running it once.
     #[must_use]
     pub fn idempotent(self) -> Self {
         Self {

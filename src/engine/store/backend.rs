@@ -1,5 +1,5 @@
-//! The file beneath redb: keeps room ahead of it, takes back what a failed opening wrote, and lets a
-//! test or a bench stand between the database and the disk.
+//! The file below redb. It reserves disk space ahead of writes, undoes the writes of a failed opening, and lets a test
+//! or a benchmark intercept every operation on the file.
 
 use std::{
     fmt,
@@ -25,50 +25,50 @@ use super::{
 };
 use midex_domain::{error::Result, limits};
 
-/// Room is asked for in pieces of this size.
+/// Disk space is reserved in multiples of this size.
 const ROOM_BYTES: u64 = 1 << 20;
 
-/// What the database is about to do to its file.
+/// An operation on the data file or on its redo log, as a [`Hook`] sees it before it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation<'a> {
-    /// Begin another file, with which everything else is done until it takes the place of the one before.
+    /// Create a draft of the data file. Writes go to the draft until it is renamed to the data file.
     Create,
-    /// Have the file system set blocks aside for so many bytes.
+    /// Have the file system allocate blocks for this many bytes.
     Reserve(u64),
-    /// Read from it.
+    /// Read from the file.
     Read,
-    /// Change the file's length to so many bytes.
+    /// Set the length of the file to this many bytes.
     Resize(u64),
-    /// Write to it.
+    /// Write to the file.
     Write {
-        /// Where.
+        /// The offset in the file.
         offset: u64,
-        /// What.
+        /// The bytes to be written.
         data: &'a [u8],
     },
-    /// Make what was written durable.
+    /// Sync the file.
     Sync,
-    /// Give the new file its name.
+    /// Rename the draft to the data file.
     Rename,
-    /// Make the names in the directory durable.
+    /// Sync the directory.
     SyncDirectory,
-    /// Begin the log, an empty file beside the data file.
+    /// Create the redo log, an empty file beside the data file.
     CreateLog,
-    /// Write to the log.
+    /// Write to the redo log.
     WriteLog {
-        /// Where.
+        /// The offset in the log.
         offset: u64,
-        /// What.
+        /// The bytes to be written.
         data: &'a [u8],
     },
-    /// Make durable what was written to the log.
+    /// Sync the redo log.
     SyncLog,
-    /// Remove the log.
+    /// Remove the redo log.
     RemoveLog,
 }
 
-/// Called before each operation on the data file and on its log; an error takes its place. For tests of failure, and
-/// for benches that make a disk as slow as a real one.
+/// A function that is called before each operation on the data file and on its redo log. If it returns an error, the
+/// operation is not done and fails with that error. Used by tests of failures, and by benchmarks that slow a disk down.
 #[derive(Clone)]
 pub struct Hook(Arc<dyn Fn(Operation<'_>) -> io::Result<()> + Send + Sync>);
 
@@ -78,7 +78,7 @@ impl Hook {
         Self(Arc::new(act))
     }
 
-    /// Asks it before `operation`.
+    /// Calls the hook before `operation`.
     pub(super) fn before(&self, operation: Operation<'_>) -> io::Result<()> {
         (self.0)(operation)
     }
@@ -90,36 +90,36 @@ impl fmt::Debug for Hook {
     }
 }
 
-/// The data file as midex sees it beside redb.
+/// The data file, as midex accesses it beside redb.
 #[derive(Debug)]
 pub(super) struct Disk {
     file: File,
     hook: Option<Hook>,
-    /// Is told of each sync that fails.
+    /// Records each sync that fails.
     lock: Arc<Lock>,
-    /// How long the file is, as far as this process has made it. Known once the opening is trusted.
+    /// The length of the file as this process has set it. Known once the opening is trusted.
     length: AtomicU64,
-    /// The file is another's by now: nothing is written to it any more.
+    /// Set once another process replaced, removed or cut the file. Nothing is written to it from then on.
     abandoned: AtomicBool,
-    /// Blocks are set aside for every byte below this offset.
+    /// Disk blocks are allocated for every byte below this offset.
     room: AtomicU64,
-    /// Cleared where the file system cannot set blocks aside: then a full disk is met later.
+    /// Cleared if the file system cannot allocate blocks ahead. A full disk is then detected only at a write.
     can_reserve: AtomicBool,
     trial: Mutex<Option<Trial>>,
 }
 
-/// What an opening that may yet fail has changed.
+/// The changes of an opening that may still fail.
 #[derive(Debug, Default)]
 struct Trial {
-    /// The length and time of the file before its first change. Not known earlier: before redb holds the
-    /// lock another process may be at work.
+    /// The length and modification time of the file before its first change. They are not read earlier: before redb
+    /// holds the lock, another process may be writing.
     before: Option<(u64, SystemTime)>,
-    /// What each write covered, in order.
+    /// The offset and the old bytes of each write, in order.
     overwritten: Vec<(u64, Vec<u8>)>,
 }
 
 impl Disk {
-    /// Takes `file`. Until [`Disk::trust`] is called, everything done to it is taken back at its closing.
+    /// Takes `file`. Until [`Disk::trust`] is called, closing it undoes every change.
     pub(super) fn new(file: File, hook: Option<Hook>, lock: &Arc<Lock>) -> Arc<Self> {
         Arc::new(Self {
             file,
@@ -133,15 +133,15 @@ impl Disk {
         })
     }
 
-    /// The opening succeeded: from here on what is written stays.
+    /// Declares the opening successful: from here on, changes are kept.
     pub(super) fn trust(&self) {
         *self.trial() = None;
         self.length
             .store(self.bytes().unwrap_or_default(), Ordering::Release);
     }
 
-    /// Refuses to go on if the name `data` or that of the lock stands for another file now, or if somebody cut this one.
-    /// That is final: the file is left as it is from then on, for closing it would write to it.
+    /// Fails if the name `data` or the name of the lock file refers to another file now, or if the data file was cut.
+    /// The failure is final: nothing is written to the file from then on, not even when it is closed.
     pub(super) fn check_names_and_length(&self, data: &Path) -> Result<()> {
         let checked = self
             .lock
@@ -171,12 +171,13 @@ impl Disk {
         identity::of(&self.file).map(|(_, bytes)| bytes)
     }
 
-    /// Makes everything durable, the length and times included.
+    /// Makes the content of the file durable, including its length and times.
     pub(super) fn sync(&self) -> io::Result<()> {
         self.synced_by(|| self.file.sync_all())
     }
 
-    /// Whatever fails here, the system may take for written what the disk never got.
+    /// Runs a sync, and records in the lock file if it fails: after a failed sync, the system may treat pages as
+    /// written that never reached the disk.
     fn synced_by(&self, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         self.check_ours()?;
         let done = self.before(Operation::Sync).and_then(|()| sync());
@@ -186,13 +187,13 @@ impl Disk {
         done
     }
 
-    /// Reads beside redb.
+    /// Reads from the file, bypassing redb.
     pub(super) fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         self.before(Operation::Read)?;
         self.file.read_exact_at(out, offset)
     }
 
-    /// Writes beside redb.
+    /// Writes to the file, bypassing redb.
     pub(super) fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         self.before(Operation::Write { offset, data })?;
         self.file.write_all_at(data, offset)?;
@@ -201,14 +202,14 @@ impl Disk {
         Ok(())
     }
 
-    /// Which file this is.
+    /// The identity of the file.
     pub(super) fn identity(&self) -> io::Result<Identity> {
         identity::of(&self.file).map(|(identity, _)| identity)
     }
 
-    /// Sets blocks aside for the whole file, and behind its end for `bytes` and for what redb will grow it
-    /// by, so that a full disk is met here, where it harms nothing, and not by redb, which would have to be
-    /// opened again. Answers false where there is room for `bytes` alone.
+    /// Allocates disk blocks for the whole file, for `bytes` behind its end, and for the growth that redb will add. So
+    /// a full disk is detected here, where it does no harm, and not inside redb, which would then have to be reopened.
+    /// Returns false if there is room for `bytes` only.
     pub(super) fn reserve(&self, bytes: u64) -> io::Result<bool> {
         let length = self.bytes()?;
         let end = length.saturating_add(bytes);
@@ -220,13 +221,14 @@ impl Disk {
         if self.room.load(Ordering::Acquire) >= length {
             return self.set_aside_to(end).map(|()| false);
         }
-        // redb may write into holes of the file. Blocks behind its end show that there is room, and are given back.
+        // redb may write into holes of the file. Blocks allocated behind its end prove that there is room, and are
+        // given back.
         let given = self.set_aside(length, bytes);
         self.release()?;
         given.map(|()| false)
     }
 
-    /// Gives back what was set aside behind the end of the file.
+    /// Gives back the blocks that were allocated behind the end of the file.
     pub(super) fn release(&self) -> io::Result<()> {
         self.file.set_len(self.bytes()?)
     }
@@ -244,7 +246,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Sets blocks aside for `bytes` from `offset` on; none where the file system says that it has fewer left.
+    /// Allocates blocks for `bytes` from `offset` on. Allocates none if the file system reports that fewer are free.
     fn set_aside(&self, offset: u64, bytes: u64) -> io::Result<()> {
         if bytes == 0 {
             return Ok(());
@@ -281,7 +283,7 @@ impl Disk {
         self.trial.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers what a write of `bytes` at `offset` will cover, while that may have to be taken back.
+    /// Saves the bytes that a write of `bytes` at `offset` will replace, as long as the opening may still be undone.
     fn remember(&self, offset: u64, bytes: u64) -> io::Result<()> {
         if let Some(trial) = &mut *self.trial() {
             let metadata = self.file.metadata()?;
@@ -298,13 +300,13 @@ impl Disk {
 
     fn set_len(&self, bytes: u64, inner: &FileBackend) -> io::Result<()> {
         self.check_ours()?;
-        // What is cut off is written over with nothing.
+        // A shorter length discards the bytes behind it, so they are saved as if they were overwritten.
         let length = self.bytes()?;
         self.remember(bytes, length.saturating_sub(bytes))?;
         self.before(Operation::Resize(bytes))?;
         if bytes > length {
             match self.reserve_to(bytes) {
-                // The writer has made room for its batch already. The rest of the new length stays a hole.
+                // The writer has already reserved room for its batch. The rest of the new length stays a hole.
                 Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
                 reserved => reserved?,
             }
@@ -316,7 +318,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Takes back what an opening did that was not trusted.
+    /// Undoes the changes of an opening that was not trusted.
     fn take_back(&self) -> io::Result<()> {
         let Some(trial) = self.trial().take() else {
             return Ok(());
@@ -334,7 +336,7 @@ impl Disk {
     }
 }
 
-/// What the file system has left for this user; `None` where it does not say.
+/// The free bytes of the file system for this user; `None` where it does not report them.
 fn free_bytes(file: &File) -> Option<u64> {
     let system = rustix::fs::fstatvfs(file).ok()?;
     (system.f_blocks > 0).then(|| system.f_bavail * system.f_frsize)
@@ -346,14 +348,14 @@ fn set_blocks_aside(file: &File, offset: u64, bytes: u64) -> rustix::io::Result<
     fallocate(file, FallocateFlags::KEEP_SIZE, offset, bytes)
 }
 
-/// Elsewhere a full disk is met by redb, whose database is then opened again.
+/// On other systems a full disk is detected by redb, and the database is then reopened.
 #[cfg(not(target_os = "linux"))]
 #[expect(clippy::unnecessary_wraps, reason = "as on Linux, where it may fail")]
 fn set_blocks_aside(_file: &File, _offset: u64, _bytes: u64) -> rustix::io::Result<()> {
     Ok(())
 }
 
-/// What redb is given.
+/// The storage backend that redb uses.
 #[derive(Debug)]
 pub(super) struct Backend {
     inner: FileBackend,
@@ -361,7 +363,7 @@ pub(super) struct Backend {
 }
 
 impl Backend {
-    /// The backend of `disk`; it shares the file, and locks it while the database is open.
+    /// The backend of `disk`. It shares the file, and locks it while the database is open.
     pub(super) fn new(disk: &Arc<Disk>) -> io::Result<Self> {
         let inner = FileBackend::new(disk.file.try_clone()?).map_err(io::Error::other)?;
         Ok(Self {
@@ -373,7 +375,7 @@ impl Backend {
 
 impl Drop for Backend {
     fn drop(&mut self) {
-        // Where redb panicked it did not close; the lock is still held here.
+        // If redb panicked it did not close the backend. The lock is still held here.
         if let Err(error) = self.disk.take_back() {
             tracing::error!(%error, "a damaged database could not be put back as it was");
         }

@@ -1,4 +1,4 @@
-//! One batch inside one write transaction: compare, and set.
+//! One batch inside one write transaction: a compare-and-set for each request.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -21,47 +21,47 @@ pub(super) const EXECUTIONS: TableDefinition<'_, &str, &[u8]> =
     TableDefinition::new("executions.v1");
 /// Key → row. Rows and refusals share one sequence of keys.
 pub(super) const JOURNAL: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("journal.v1");
-/// The ids of the executions that have not ended → when time moves them next, in milliseconds.
+/// The id of an execution that has not ended → its next deadline, in milliseconds.
 pub(super) const OPEN: TableDefinition<'_, &str, Option<i64>> = TableDefinition::new("open.v1");
 /// Digest → content.
 pub(super) const CONTENT: TableDefinition<'_, &[u8; 32], &[u8]> =
     TableDefinition::new("content.v1");
 /// Key → refusal.
 pub(super) const REFUSALS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("refusals.v1");
-/// Name → what there is to say of the whole file.
+/// Name → a property of the whole file.
 pub(super) const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta.v1");
 
-/// The entry of `meta.v1` that names a journal key below which snapshots cover every row, little-endian. Rows
-/// say the same of their own time; the larger one counts. It may be missing.
+/// The entry of `meta.v1` with a journal key below which snapshots cover every row, little-endian. Each row holds such
+/// a key as of its own time, and the larger one counts. The entry may be missing.
 pub(super) const REPLAY_FROM_KEY: &str = "replay_from";
 
-/// The entry of `meta.v1` that holds the name of the format. Until the first release each change of a record takes another
-/// name for this entry, and the one before joins those that an opening refuses.
+/// The entry of `meta.v1` that holds the name of the format. Until the first release, each change of a record renames
+/// this entry, and the old name joins those that an opening refuses.
 pub(super) const FORMAT_KEY: &str = "file_format";
 
 /// The format of the file as a whole.
 pub(super) const FORMAT: &str = "midex-1";
 
-/// What the writer knows of the file beyond its pages. Always rebuilt from the file alone.
+/// The writer's data about the file. Always rebuilt from the file alone.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     /// Executions that are ahead of their snapshots.
     pub(super) heads: DirtySet,
     /// The key of the next row or refusal.
     pub(super) next_key: u64,
-    /// Where the next opening would begin to look for rows that no snapshot covers.
+    /// The key from which the next opening would search for rows that no snapshot covers.
     pub(super) scan_from: u64,
-    /// The room that is lacking to make durable what an opening has read of the redo log: it lies in memory alone, and the log
-    /// beside it.
+    /// The disk space needed to make durable the records that an opening has read from the redo log, if there was not
+    /// enough. The records are then in memory only, and the log is kept.
     pub(super) unfolded: Option<u64>,
 }
 
-/// What a caller asks of the writer, encoded.
+/// An encoded request to the writer.
 #[derive(Debug)]
 pub(super) enum Write {
     /// Store a transition.
     Transition {
-        /// What happened; needed for the compare.
+        /// The row, needed for the comparison.
         row: Arc<Row>,
         /// The same row, encoded.
         row_bytes: Vec<u8>,
@@ -69,33 +69,33 @@ pub(super) enum Write {
         snapshot: Option<Vec<u8>>,
         /// Content to be stored by digest.
         contents: Vec<(Digest, Arc<[u8]>)>,
-        /// What becomes of its entry in the index of open executions.
+        /// The change of its entry in the index of open executions.
         open: OpenEntry,
     },
-    /// Store a snapshot of what is stored already.
+    /// Store a snapshot of an execution that is stored already.
     Checkpoint {
-        /// Of this execution.
+        /// The execution.
         id: ExecutionId,
-        /// At this revision.
+        /// Its revision.
         revision: u64,
-        /// Encoded.
+        /// The encoded snapshot.
         snapshot: Vec<u8>,
     },
 }
 
-/// What becomes of the entry that an execution has in the index of open ones.
+/// The change of an execution's entry in the index of open executions.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum OpenEntry {
-    /// It stays as it is.
+    /// No change.
     Stays,
-    /// It says from now on when time moves the execution.
+    /// Set the next deadline.
     Says(Option<Timestamp>),
-    /// It goes: the execution has ended.
+    /// Remove the entry, because the execution has ended.
     Goes,
 }
 
 impl Write {
-    /// How much is to be written besides [`Write::contents`].
+    /// The bytes to be written, without [`Write::contents`].
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Transition {
@@ -107,7 +107,7 @@ impl Write {
         }
     }
 
-    /// What is to be written where it is not stored yet.
+    /// Content to be written unless it is stored already.
     pub(super) fn contents(&self) -> &[(Digest, Arc<[u8]>)] {
         match self {
             Self::Transition { contents, .. } => contents,
@@ -116,12 +116,13 @@ impl Write {
     }
 }
 
-/// What came of a batch, once it is durable.
+/// The results of a batch, once it is durable.
 #[derive(Debug, Default)]
 pub(super) struct Effects {
     /// For each request its journal key, or why it was refused.
     pub(super) answers: Vec<Result<Sequence>>,
-    /// Executions whose last row has changed and has no snapshot: for readers.
+    /// The last row of each execution that became ahead of its snapshot, or `None` where a snapshot was written. For
+    /// readers.
     pub(super) heads: Vec<(ExecutionId, Option<u64>)>,
     /// Transitions stored.
     pub(super) transitions: u64,
@@ -131,7 +132,7 @@ pub(super) struct Effects {
     pub(super) changed: bool,
 }
 
-/// The sum of those `contents`, each with its length, that are stored.
+/// The total length of those `contents` that are stored already.
 pub(super) fn stored_bytes(
     transaction: &ReadTransaction,
     contents: &HashMap<Digest, usize>,
@@ -146,8 +147,8 @@ pub(super) fn stored_bytes(
     Ok(bytes)
 }
 
-/// Writes `refusals` and then `works`, each compared with what is stored, into `transaction`. After an error
-/// neither the transaction nor the ledger may be used again. What is written is noted in `changes` too.
+/// Writes `refusals` into `transaction`, and then `works`, each after comparing it with the stored revision. Every
+/// write is also recorded in `changes`. After an error neither the transaction nor the ledger may be used again.
 pub(super) fn apply<'a>(
     transaction: &WriteTransaction,
     ledger: &mut Ledger,
@@ -189,7 +190,7 @@ struct Batch<'a> {
     changes: &'a mut Changes,
 }
 
-/// Where an execution stands in the transaction.
+/// The last row of an execution, as the transaction sees it.
 struct Stands {
     revision: u64,
     last: Option<u64>,
@@ -215,7 +216,7 @@ impl Batch<'_> {
         })
     }
 
-    /// The outer error ends the batch, the inner one is this caller's alone.
+    /// An outer error fails the whole batch. An inner error is the answer to this request alone.
     fn write(&mut self, work: &mut Write) -> Result<Result<Sequence>> {
         match work {
             Write::Transition {

@@ -1,12 +1,12 @@
-//! What a batch puts into the tables, in order and as bytes: a record of the log. Putting it there twice, all of it and in
-//! order, is the same as once.
+//! The changes of a batch to the tables, in order and encoded: the body of a log record. Applying all of them twice, in
+//! order, has the effect of applying them once.
 //!
 //! A change is its kind `u8`, the length of its key and of its value, each `u32` little-endian, the key and the value.
 
 use super::record::damaged;
 use midex_domain::error::{Code, Error, Result};
 
-/// One put or removal.
+/// One insertion or removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change<'a> {
     /// A journal row at its key, sealed.
@@ -15,11 +15,11 @@ pub(super) enum Change<'a> {
     Snapshot(&'a str, &'a [u8]),
     /// Content at its digest.
     Content(&'a [u8; 32], &'a [u8]),
-    /// An execution is open, and time moves it then.
+    /// An execution is open, with its next deadline.
     Open(&'a str, Option<i64>),
-    /// An execution is not open any more.
+    /// An execution has ended.
     Ended(&'a str),
-    /// A refusal at its key; the oldest beyond the limit go.
+    /// A refusal at its key. The oldest refusals beyond the limit are removed.
     Refusal(u64, &'a [u8]),
 }
 
@@ -31,7 +31,7 @@ const OPEN_UNTIL: u8 = 5;
 const ENDED: u8 = 6;
 const REFUSAL: u8 = 7;
 
-/// What has been put so far, as long as it fits into the log.
+/// The encoded changes so far, as long as they fit into the log.
 #[derive(Debug)]
 pub(super) struct Changes {
     bytes: Option<Vec<u8>>,
@@ -39,7 +39,7 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    /// Nothing yet. Beyond `most` bytes, those of `before` included, none are kept.
+    /// No changes yet, after the bytes of `before`. Once all bytes exceed `most`, nothing is kept.
     pub(super) fn behind(before: Vec<u8>, most: usize) -> Self {
         Self {
             bytes: (most > before.len()).then_some(before),
@@ -47,12 +47,12 @@ impl Changes {
         }
     }
 
-    /// All that was put; `None` where it was too much.
+    /// The encoded changes; `None` if they were too large.
     pub(super) fn into_bytes(self) -> Option<Vec<u8>> {
         self.bytes
     }
 
-    /// Adds what was put last.
+    /// Appends a change.
     pub(super) fn push(&mut self, change: Change<'_>) {
         match change {
             Change::Row(key, value) => self.add(ROW, &key.to_le_bytes(), value),
@@ -83,7 +83,7 @@ impl Changes {
     }
 }
 
-/// The changes of a record.
+/// Decodes the changes of a record.
 ///
 /// # Errors
 /// `STORE_CORRUPT` where they cannot be read, `STORE_TOO_NEW` where one is of a kind that this midex does not know.

@@ -1,4 +1,4 @@
-//! Opening a database: its pages checked, its format refused where it is another, its snapshots brought up to date.
+//! Opens a database: checks its pages, refuses other formats, and brings its snapshots up to date.
 
 use std::{fs::File, path::Path, sync::Arc};
 
@@ -17,7 +17,7 @@ use super::{
 };
 use midex_domain::error::{Code, Error, Result};
 
-/// The entries that earlier builds wrote, before the first release.
+/// The keys under which builds before the first release stored their format.
 const UNRELEASED_KEYS: [&str; 7] = [
     "format",
     "release_format",
@@ -28,7 +28,7 @@ const UNRELEASED_KEYS: [&str; 7] = [
     "journal_format",
 ];
 
-/// Our tables, without the version that their names end with.
+/// The tables of midex, without the version at the end of their names.
 const TABLES: [&str; 6] = [
     "executions",
     "journal",
@@ -38,7 +38,7 @@ const TABLES: [&str; 6] = [
     "open",
 ];
 
-/// The same with a copy of the data file that is to take its place: every page of it is checked.
+/// Opens a copy of the data file that is to replace it. Every page of the copy is checked.
 pub(super) fn open_checked(
     path: &Path,
     copy: Arc<Disk>,
@@ -56,7 +56,7 @@ pub(super) fn open_disk(
     let opened = guarded(|| open_unguarded(path, disk()?, options, checked_below));
     opened.map_err(|error| {
         let error = error.with("path", path.display().to_string());
-        // Where the log is at fault the data file needs no copy.
+        // If the log is at fault, the data file needs no copy.
         if error.code() == Code::StoreCorrupt && error.context("redo").is_none() {
             return set_aside(path, error);
         }
@@ -77,14 +77,14 @@ fn open_unguarded(
     check_format(&opened.database, path)?;
     let pending = redo::read(&opened.database, path, options)?;
     let mut ledger = recovery::survey(&opened.database)?;
-    // What fresh snapshots overwrite need not be kept: each of its transactions leaves a whole database.
+    // From here on changes need not be undone: each transaction that writes fresh snapshots leaves a complete database.
     opened.disk.trust();
     if pending.is_awaited() {
         let has_room = make_room(&opened.disk, pending.room(), path)?;
         pending.fold(&opened.database, has_room)?;
         ledger = recovery::survey(&opened.database)?;
         if !has_room {
-            // The records can be read from memory. The writer makes them durable as soon as there is room.
+            // The records are in memory and can be read. The writer makes them durable as soon as there is room.
             ledger.unfolded = Some(pending.room());
             return Ok((opened, ledger));
         }
@@ -97,7 +97,7 @@ fn open_unguarded(
     Ok((opened, ledger))
 }
 
-/// Whether the file system has room for what the log holds.
+/// Reserves room for the content of the log. Returns false if the file system is full.
 fn make_room(disk: &Disk, bytes: u64, path: &Path) -> Result<bool> {
     let refused = match disk.reserve(bytes) {
         Ok(_) => return Ok(true),
@@ -120,7 +120,7 @@ fn open_database(
     let bytes = disk.bytes().map_err(|error| unusable(path, &error))?;
     let database = Database::builder()
         .set_cache_size(options.cache_bytes)
-        // redb trusts what it closed cleanly. A small file is cheap to read through, as after a crash.
+        // redb trusts a file that it closed cleanly. A small file is cheap to read through, as it is after a crash.
         .set_check_integrity_on_open(bytes < checked_below)
         .create_with_backend(backend)
         .map_err(|error| fault_at_opening(error, path))?;
@@ -145,7 +145,7 @@ pub(super) fn fill(file: File, draft: &Path, lock: &Arc<Lock>, options: &Options
     opened.disk.sync().map_err(|error| unusable(draft, &error))
 }
 
-/// Refuses what another version wrote, and what is no database of midex.
+/// Refuses a file that another version wrote, and a file that is no database of midex.
 fn check_format(database: &Database, path: &Path) -> Result<()> {
     let transaction = database.begin_read().map_err(fault)?;
     let tables: Vec<String> = transaction

@@ -1,10 +1,10 @@
-//! Which executions have journal rows that no snapshot covers yet.
+//! Tracks the executions with journal rows that no snapshot covers yet.
 
 use std::collections::{BTreeSet, HashMap};
 
 use midex_domain::ExecutionId;
 
-/// Where an execution stands that is ahead of its snapshot.
+/// The last row of an execution that is ahead of its snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     /// Its revision.
@@ -15,7 +15,7 @@ pub(super) struct Head {
     pub(super) first: u64,
 }
 
-/// The heads of all such executions; the others are where their snapshot says.
+/// The heads of all executions that are ahead of their snapshots.
 #[derive(Debug, Default)]
 pub(super) struct DirtySet {
     by_id: HashMap<ExecutionId, Head>,
@@ -28,7 +28,7 @@ impl DirtySet {
         self.by_id.get(id).copied()
     }
 
-    /// A row that no snapshot covers was written.
+    /// Records a new row that no snapshot covers.
     pub(super) fn advance(&mut self, id: &ExecutionId, revision: u64, key: u64) {
         if let Some(head) = self.by_id.get_mut(id) {
             (head.revision, head.last) = (revision, key);
@@ -43,7 +43,7 @@ impl DirtySet {
         self.firsts.insert(key);
     }
 
-    /// A current snapshot was written. Answers whether one was missing.
+    /// Records that a current snapshot was written. Returns whether the execution was ahead of its snapshot before.
     pub(super) fn cover(&mut self, id: &ExecutionId) -> bool {
         let head = self.by_id.remove(id);
         if let Some(head) = head {

@@ -1,5 +1,5 @@
-//! Reads a store through in slices, while it is in use: journal rows with their chains, content with its digests, executions,
-//! and the index of those that are open. The pages below are redb's to check, and only when it opens a file.
+//! Examines a store in slices while it is in use: journal rows with their chains, content with its digests, executions,
+//! and the index of open executions. The pages below are checked by redb, and only when it opens a file.
 
 use std::ops::Bound;
 
@@ -16,7 +16,7 @@ use super::{
 };
 use midex_domain::{Digest, ExecutionId, error::Result, limits};
 
-/// Examines the entries behind `from`, as many as [`limits::EXAMINED_BYTES_MAX`] allow, and at least one where there is one.
+/// Examines the entries after `from`, up to [`limits::EXAMINED_BYTES_MAX`], and at least one if there is one.
 pub(super) fn slice(shared: &Shared, from: Reached) -> Result<Examined> {
     let mut slice = Slice {
         room: limits::EXAMINED_BYTES_MAX,
@@ -41,8 +41,8 @@ struct Slice {
     examined: Examined,
 }
 
-/// Each examines a portion of its table, and says how far it came; nothing where that was the end just then. What is added
-/// meanwhile is not chased.
+/// Each function examines a portion of its table and returns how far it came, or `None` at the present end of the
+/// table. Entries that are added meanwhile may be missed.
 impl Slice {
     fn rows(&mut self, shared: &Shared, after: u64) -> Result<Option<Reached>> {
         shared.read(|transaction| {
@@ -85,7 +85,7 @@ impl Slice {
         let ids = shared.read(|transaction| {
             ids_behind(&transaction.open_table(EXECUTIONS).map_err(fault)?, after)
         })?;
-        // The heads are read before the transaction begins in which they are used.
+        // Read the heads before the transaction begins in which they are used.
         let heads = shared.heads_of(ids.iter());
         shared.read(|transaction| {
             for (id, head) in ids.iter().zip(heads) {
@@ -99,7 +99,7 @@ impl Slice {
         })
     }
 
-    /// Examines one execution; the bytes that were read for it.
+    /// Examines one execution, and returns how many bytes were read for it.
     fn execution(
         &mut self,
         transaction: &ReadTransaction,
@@ -141,7 +141,7 @@ impl Slice {
         })
     }
 
-    /// Counts an entry; true where it is the last that there is room for.
+    /// Counts an entry. Returns true if the slice has no room for another one.
     fn ends_with(&mut self, bytes: usize) -> bool {
         self.examined.entries += 1;
         let bytes = bytes.max(limits::EXAMINED_ENTRY_BYTES_MIN);
@@ -150,7 +150,7 @@ impl Slice {
     }
 }
 
-/// The next few ids of a table.
+/// The next ids of a table, at most [`limits::EXAMINED_IDS_MAX`].
 fn ids_behind<V: Value + 'static>(
     table: &ReadOnlyTable<&'static str, V>,
     after: Option<&ExecutionId>,
@@ -164,7 +164,7 @@ fn ids_behind<V: Value + 'static>(
         .collect()
 }
 
-/// The last of the ids, where more may follow it.
+/// The last of the ids, if more may follow.
 fn last_of(ids: &[ExecutionId]) -> Option<ExecutionId> {
     let more = ids.len() == limits::EXAMINED_IDS_MAX;
     ids.last().filter(|_| more).cloned()

@@ -1,4 +1,4 @@
-//! What redb's errors and panics mean to midex.
+//! Maps the errors and panics of redb to errors of midex.
 
 use std::{
     fmt, io,
@@ -11,7 +11,7 @@ use redb::{DatabaseError, StorageError};
 use super::{holder::holder, record::damaged};
 use midex_domain::error::{Code, Error, Result, plain};
 
-/// What is asked for where the system does not say how much is lacking.
+/// The free space that an error asks for where the system does not say how much is missing.
 const NEEDED_BYTES: u64 = 16 << 20;
 
 /// An error of redb while a database is in use.
@@ -59,7 +59,7 @@ pub(super) fn fault_at_opening(error: DatabaseError, path: &Path) -> Error {
     }
 }
 
-/// A file or directory that the system refuses.
+/// The error of a file or directory that the system refuses to use.
 pub(super) fn unusable(path: &Path, error: &io::Error) -> Error {
     let path = path.display().to_string();
     if is_full(error) {
@@ -69,7 +69,8 @@ pub(super) fn unusable(path: &Path, error: &io::Error) -> Error {
     Error::new(Code::FileUnusable, message).with("path", path)
 }
 
-/// No room, or another refusal of the disk that leaves the database at `path` as it is.
+/// The error of a write for which there is no room, or which the disk refuses otherwise. The database at `path` is
+/// unchanged.
 pub(super) fn unavailable(path: &Path, error: &io::Error) -> Error {
     let path = path.display().to_string();
     if is_full(error) {
@@ -79,7 +80,7 @@ pub(super) fn unavailable(path: &Path, error: &io::Error) -> Error {
     Error::new(Code::StoreUnavailable, message).with("path", path)
 }
 
-/// So many bytes are lacking on a full file system.
+/// The number of bytes missing on a full file system.
 #[derive(Debug)]
 pub(super) struct NoRoom(pub(super) u64);
 
@@ -91,7 +92,7 @@ impl fmt::Display for NoRoom {
 
 impl std::error::Error for NoRoom {}
 
-/// No room for the database, and how much is needed at least.
+/// The error of a full file system, with the space that is needed at least.
 fn full(error: &io::Error) -> Error {
     let lacking = error.get_ref().and_then(|error| error.downcast_ref());
     let bytes = lacking.map_or(NEEDED_BYTES, |NoRoom(bytes)| *bytes);
@@ -101,8 +102,8 @@ fn full(error: &io::Error) -> Error {
     Error::new(Code::StoreFull, message).with("needed_mib", needed)
 }
 
-/// What the callers of a batch are told that failed while it was written: what of it the disk has is not known, save
-/// where the file was lost.
+/// The error for the callers of a batch that failed while it was written. It is unknown what of the batch is on disk,
+/// except where the file was lost.
 pub(super) fn batch_failed(path: &Path, error: Error) -> Error {
     if error.code() == Code::StoreLost {
         return error;
@@ -118,7 +119,7 @@ pub(super) fn batch_failed(path: &Path, error: Error) -> Error {
     failed.because(error)
 }
 
-/// Somebody else did this to a file that is open.
+/// The error of an open file that another process removed, replaced or cut.
 pub(super) fn lost(path: &Path, what: &str) -> Error {
     let path = path.display().to_string();
     let message = format!(
@@ -128,13 +129,13 @@ pub(super) fn lost(path: &Path, what: &str) -> Error {
     Error::new(Code::StoreLost, message).with("path", path)
 }
 
-/// Runs what reads a file that may be damaged: redb panics on some damage.
+/// Runs work that reads a file which may be damaged, and turns a panic into an error: redb panics on some damage.
 pub(super) fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|_| Err(damaged("reading it caused a panic")))
 }
 
-/// Another process has the data directory.
+/// The error of a data directory that another process uses.
 pub fn busy(directory: &Path) -> Error {
     let data_dir = directory.display().to_string();
     let process = holder(directory).map(|pid| format!(" (process {pid})"));
@@ -143,7 +144,7 @@ pub fn busy(directory: &Path) -> Error {
     Error::new(Code::StoreBusy, message).with("data_dir", data_dir)
 }
 
-/// Trying again does not help, unlike after a failing read.
+/// Whether a retry is useless, unlike after a failed read.
 fn is_refusal(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -151,7 +152,7 @@ fn is_refusal(error: &io::Error) -> bool {
     )
 }
 
-/// Freeing room helps.
+/// Whether free space would help.
 fn is_full(error: &io::Error) -> bool {
     matches!(
         error.kind(),

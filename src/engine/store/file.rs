@@ -1,4 +1,4 @@
-//! Opening the data file: created whole or not at all, refused where it is damaged or of another format, and never
+//! Opens the data file. It is created whole or not at all, refused if it is damaged or has another format, and never
 //! replaced.
 
 use std::{
@@ -23,17 +23,17 @@ use super::{
 };
 use midex_domain::{error::Result, limits};
 
-/// Takes `directory`, which is created where it is missing, for as long as the lock it returns lives.
+/// Locks `directory`, and creates it if it is missing. The lock is held as long as the returned value lives.
 pub(super) fn lock(directory: &Path) -> Result<Arc<Lock>> {
     make_directory(directory).map_err(|error| match error.kind() {
-        // A file lies there, or a link to nothing.
+        // The path is a file, or a link to nothing.
         io::ErrorKind::AlreadyExists => unusable(directory, &io::ErrorKind::NotADirectory.into()),
         _ => unusable(directory, &error),
     })?;
     Lock::take(directory).map(Arc::new)
 }
 
-/// The data file in `directory`; it is created where it is missing.
+/// The data file in `directory`. It is created if it is missing.
 pub(super) fn prepare(directory: &Path, lock: &Arc<Lock>, options: &Options) -> Result<PathBuf> {
     let path = directory.join(FILE_NAME);
     match fs::symlink_metadata(&path) {
@@ -47,7 +47,7 @@ pub(super) fn prepare(directory: &Path, lock: &Arc<Lock>, options: &Options) -> 
         }
         Err(error) => return Err(unusable(&path, &error)),
     }
-    // Whoever created it may have crashed before its name was durable.
+    // The process that created the file may have crashed before its name was durable.
     let named = options.before(Operation::SyncDirectory);
     named
         .and_then(|()| sync_directory(directory))
@@ -55,12 +55,12 @@ pub(super) fn prepare(directory: &Path, lock: &Arc<Lock>, options: &Options) -> 
     Ok(path)
 }
 
-/// Opens the data file at `path`, and brings its snapshots up to date. Where a sync of it failed, its content is
-/// written anew first.
+/// Opens the data file at `path`, and brings its snapshots up to date. If a sync of it failed earlier, its content is
+/// rewritten first.
 ///
 /// # Errors
-/// `STORE_BUSY`, `STORE_TOO_NEW`, `STORE_FORMAT`, `STORE_CORRUPT` and `FILE_UNUSABLE` leave the file as it was, to the
-/// byte; save that fresh snapshots stay where the damage is met while they are made.
+/// `STORE_BUSY`, `STORE_TOO_NEW`, `STORE_FORMAT`, `STORE_CORRUPT` and `FILE_UNUSABLE` leave the file byte for byte as
+/// it was, except that fresh snapshots stay if the damage is found while they are written.
 pub(super) fn open(path: &Path, lock: &Arc<Lock>, options: &Options) -> Result<(Opened, Ledger)> {
     lock.check_names(path)?;
     let (opened, ledger) = if lock.is_unsynced() {
@@ -86,7 +86,7 @@ pub(super) fn open(path: &Path, lock: &Arc<Lock>, options: &Options) -> Result<(
     Ok((opened, ledger))
 }
 
-/// Makes an empty database under another name and moves it into its place: a crash leaves no half of one.
+/// Creates an empty database under another name and then gives it its name, so that a crash leaves no incomplete one.
 fn create(path: &Path, lock: &Arc<Lock>, options: &Options) -> Result<()> {
     let draft = draft(path);
     let refuse = |error: io::Error| unusable(path, &error);

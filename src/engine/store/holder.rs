@@ -1,11 +1,11 @@
-//! Which process holds the lock of a data directory: whoever finds it held is told whom to look for.
+//! Finds the process that holds the lock of a data directory, so that an error message can name it.
 
 use std::{fs, os::unix::fs::MetadataExt, path::Path};
 
 /// The lock file's name in its directory. It is never removed.
 pub(super) const LOCK_NAME: &str = "executions.lock";
 
-/// The process that holds the lock of a directory, where the system says so.
+/// The id of the process that holds the lock of a directory, where the system reports it.
 pub fn holder(directory: &Path) -> Option<u32> {
     let file = fs::metadata(directory.join(LOCK_NAME)).ok()?;
     let inode = format!(":{}", file.ino());
@@ -31,7 +31,7 @@ mod tests {
         let line = "7: FLOCK  ADVISORY  WRITE 4711 fe:00:52 0 EOF";
         assert_eq!(held(line, ":52"), Some(4711));
         assert_eq!(held(line, ":2"), None);
-        // Somebody waits for it; it is another kind of lock; its process is in another container; it is no line.
+        // A process that waits for the lock; another kind of lock; a process in another container; an incomplete line.
         for other in [
             "7: -> FLOCK  ADVISORY  WRITE 4711 fe:00:52 0 EOF",
             "7: POSIX  ADVISORY  WRITE 4711 fe:00:52 0 EOF",

@@ -1,6 +1,6 @@
-//! Which file a name stands for and how long it is, asked without its times: Linux keeps the time of the next write to a file
-//! exactly once somebody has asked for it (multigrain timestamps, from 6.13 on), and each sync of that file then writes
-//! its inode too, which makes a sync of one page half as dear again.
+//! The identity and length of a file, read without its times. From version 6.13 on (multigrain timestamps), Linux
+//! records an exact time at the next write after a file's times were read. Each sync of that file then writes its inode
+//! too, which makes a sync of one page half again as expensive.
 
 use std::{
     fmt,
@@ -10,7 +10,7 @@ use std::{
     path::Path,
 };
 
-/// Which file is meant, whatever its name.
+/// Identifies a file independently of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
     device: u64,
@@ -23,12 +23,12 @@ impl fmt::Display for Identity {
     }
 }
 
-/// The file at `path`, through links, and its length.
+/// The identity and length of the file at `path`. Links are followed.
 pub(super) fn at(path: &Path) -> io::Result<(Identity, u64)> {
     system::at(path).or_else(|_| fs::metadata(path).map(|there| told(&there)))
 }
 
-/// An open file, and its length.
+/// The identity and length of an open file.
 pub(super) fn of(file: &File) -> io::Result<(Identity, u64)> {
     system::of(file).or_else(|_| file.metadata().map(|there| told(&there)))
 }

@@ -1,10 +1,9 @@
-//! Pages of executions. Those that are open are found by their index, all others by a walk back through the
-//! journal; either way what is found first are places, and at each of them an execution is looked at as it
-//! stands by then.
+//! Pages of executions. Open executions are found by their index, all others by a walk back through the journal. Both
+//! ways yield places (keys of journal rows), and the execution of each place is then read in its latest state.
 //!
-//! Between two reads an execution may move, and stand in front of where the reading began. It is listed as it
-//! stands all the same, where no `before` forbids it, and once: its older rows are passed by. Where a `before`
-//! does, it is not on this page, and on none after it.
+//! Between two reads an execution may move to a place before the start of the walk. It is still listed, in its latest
+//! state and only once, because its older rows are skipped. If it moved past the `before` of the query, it is neither
+//! on this page nor on a later one.
 
 use std::{cmp::Reverse, collections::HashSet, vec};
 
@@ -24,11 +23,10 @@ use midex_domain::{
     error::{Error, Result},
 };
 
-/// Places looked at in one read transaction.
+/// Places read in one read transaction.
 const READ_TOGETHER: usize = 256;
 
-/// The page that `query` asks for. It reads in portions: between two of them the database may be shut and
-/// opened again.
+/// The page that `query` asks for. It is read in portions: between two portions the database may be shut and reopened.
 pub(super) fn page(shared: &Shared, query: &ListQuery) -> Result<Page> {
     if query.limit == 0 {
         return shared.read(|_| Ok(Page::default()));
@@ -43,7 +41,7 @@ pub(super) fn page(shared: &Shared, query: &ListQuery) -> Result<Page> {
         Some(index) => scan.run(index)?,
         None => scan.run(Journal::of(shared, query))?,
     };
-    // Who moved meanwhile was found at an older place.
+    // An execution that moved meanwhile was found at an older place.
     scan.found.sort_by_key(|(last, _)| Reverse(*last));
     Ok(Page {
         executions: scan.found,
@@ -51,7 +49,7 @@ pub(super) fn page(shared: &Shared, query: &ListQuery) -> Result<Page> {
     })
 }
 
-/// The open executions that time moves before an instant, earliest first.
+/// The open executions with a deadline before an instant, earliest first.
 pub(super) fn due(shared: &Shared, before: Timestamp, limit: usize) -> Result<Vec<Due>> {
     let mut found = Vec::new();
     shared.read(|transaction| {
@@ -70,37 +68,37 @@ pub(super) fn due(shared: &Shared, before: Timestamp, limit: usize) -> Result<Ve
     Ok(found)
 }
 
-/// An id of the index.
+/// Parses an execution id of the index.
 pub(super) fn indexed(id: &str) -> Result<ExecutionId> {
     ExecutionId::parse(id)
         .map_err(|error| damaged("an id of the index cannot be read").because(error))
 }
 
-/// Where an execution stood at some time: the key of one of its rows.
+/// A place of an execution: the key of one of its rows.
 struct Place {
     key: u64,
     id: ExecutionId,
 }
 
-/// Where places come from, newest first.
+/// A source of places, newest first.
 trait Source {
-    /// The next few; none at the end, or where enough were looked at.
+    /// The next places. Empty at the end, or once the limit of journal rows is reached.
     fn portion(&mut self) -> Result<Vec<Place>>;
 
-    /// Whether it is known that none follow.
+    /// Whether it is known that no more places follow.
     fn has_ended(&self) -> bool;
 }
 
 struct Scan<'a> {
     shared: &'a Shared,
     query: &'a ListQuery,
-    /// An execution stands at no place older than the first that it is seen at.
+    /// The executions found so far. Their older rows are skipped.
     seen: HashSet<ExecutionId>,
     found: Vec<(Sequence, Execution)>,
 }
 
 impl Scan<'_> {
-    /// Fills the page, and answers where the next one begins: nothing before that place is unseen.
+    /// Fills the page, and returns the key before which the next page begins. All newer places have been looked at.
     fn run(&mut self, mut source: impl Source) -> Result<Option<Sequence>> {
         let mut reached = None;
         loop {
@@ -118,7 +116,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Answers how many of `places` it took to fill the page.
+    /// Visits `places` until the page is full, and returns how many were visited.
     fn look(&mut self, places: &[Place]) -> Result<usize> {
         let shared = self.shared;
         let heads = shared.heads_of(places.iter().map(|place| &place.id));
@@ -144,7 +142,7 @@ impl Scan<'_> {
             return Ok(());
         }
         let last = last(transaction, &place.id, head)?;
-        // A row that is durable while its commit is not answered yet: the execution is met again further down.
+        // This row is durable, but its commit has not been answered yet. The execution is found again at an older row.
         if last < place.key {
             return Ok(());
         }
@@ -164,7 +162,7 @@ impl Scan<'_> {
     }
 }
 
-/// Every journal row before `before`, as many as may be looked at.
+/// All journal rows before `before`, up to the limit for one page.
 struct Journal<'a> {
     shared: &'a Shared,
     before: u64,
@@ -203,8 +201,8 @@ impl Source for Journal<'_> {
 struct Index(vec::IntoIter<Place>);
 
 impl Index {
-    /// `None` where the index cannot tell what `query` asks for, or has so many entries that a walk through
-    /// the journal is sooner done: to find the newest of them each has to be looked at.
+    /// `None` if the query is not limited to open executions, or if the index has so many entries that a walk through
+    /// the journal is faster: every entry must be read to find the newest ones.
     fn of(shared: &Shared, query: &ListQuery) -> Result<Option<Self>> {
         if !query.is_of_open() {
             return Ok(None);
@@ -314,7 +312,7 @@ mod tests {
         }))
     }
 
-    /// Stores what follows `before`: the start, or a change that changes little.
+    /// Stores the next transition after `before`: the start, or a change of little effect.
     async fn step(store: &RedbStore, name: &str, before: Option<Execution>) -> Execution {
         let changed = |_: &_| Event::StateChanged {
             from: State::Running,
@@ -361,8 +359,8 @@ mod tests {
         Shared::new(path, options, opened, &ledger)
     }
 
-    /// Between a commit and its answer its rows can be read, but are not the last known ones yet. Whoever is
-    /// listed by an older row then must not come again behind it.
+    /// Between a commit and its answer, the rows of the commit can be read but are not published yet. An execution that
+    /// is listed by an older row must then not be listed a second time.
     #[tokio::test]
     async fn a_transition_that_is_not_answered_yet_makes_no_second_entry() {
         let directory = tempfile::tempdir().expect("a directory");

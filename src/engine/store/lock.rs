@@ -1,8 +1,8 @@
-//! The lock file of a data directory: held by the process that owns the store. It says to the next owner which data
-//! file it stood for, and whether a sync of that file failed.
+//! The lock file of a data directory, held by the process that owns the store. It tells the next owner which data file
+//! it was for, and whether a sync of that file failed.
 //!
-//! A lock holds on to a file, not to its name: whoever removes the lock file and the data file can start a second
-//! server, with a store of its own. So each commit compares what both names stand for with what is open.
+//! A lock belongs to a file, not to a name. If the lock file and the data file are removed, a second server can start
+//! with another store. So each commit compares the files behind both names with the open files.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -23,12 +23,12 @@ use super::{
 };
 use midex_domain::error::Result;
 
-/// What it says is written at once and in place, with blanks behind it.
+/// The length of the text in the lock file. The text is written in place and in one write, padded with blanks.
 const SAID_BYTES: usize = 63;
-/// Said where a sync of the data file failed.
+/// The word in the lock file after a sync of the data file failed.
 const UNSYNCED: &str = "unsynced";
 
-/// What helps where the lock was lost: nothing is wrong with the data file then.
+/// The advice where the lock file was lost. The data file itself is not damaged then.
 const START_AGAIN: &str = "Ask your user to end every midex that uses the directory of {path} and to start one again: it goes on with what is stored there";
 
 /// The lock of a data directory, held while this lives.
@@ -37,24 +37,24 @@ pub(super) struct Lock {
     path: PathBuf,
     file: File,
     identity: Identity,
-    /// Whether there was a data file when this directory was owned last.
+    /// Whether the last owner of this directory had a data file.
     stood_for_one: bool,
-    /// Whether a sync of the data file failed since its content was last written anew, by whichever process.
+    /// Whether a sync of the data file failed since its content was last rewritten, in this process or an earlier one.
     unsynced: AtomicBool,
-    /// The data file that it stands for, once that is open.
+    /// The identity of the data file, once that is open.
     named: Mutex<Option<Identity>>,
 }
 
 impl Drop for Lock {
-    /// Lets go at once: a process that was just forked holds a copy of the file until it begins its own program.
+    /// Unlocks explicitly: a process that was just forked holds a copy of the file descriptor until it calls `exec`.
     fn drop(&mut self) {
         let _ = self.file.unlock();
     }
 }
 
 impl Lock {
-    /// Takes `directory`, which exists. redb's own lock is not enough: it is free while a database that failed is
-    /// opened again.
+    /// Takes the lock of `directory`, which must exist. redb's own lock is not enough: it is free while a failed
+    /// database is being reopened.
     pub(super) fn take(directory: &Path) -> Result<Self> {
         let path = directory.join(LOCK_NAME);
         check_regular(&path)?;
@@ -69,7 +69,7 @@ impl Lock {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(busy(directory)),
-            // Some file systems have no such locks: there redb's own has to do.
+            // Some file systems have no such locks. There, redb's own lock must do.
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
             Err(TryLockError::Error(error)) => return Err(unusable(&path, &error)),
         }
@@ -85,12 +85,12 @@ impl Lock {
         })
     }
 
-    /// Whether there was a data file when this directory was owned last.
+    /// Whether the last owner of this directory had a data file.
     pub(super) fn stood_for_one(&self) -> bool {
         self.stood_for_one
     }
 
-    /// Refuses to go on where the name of the lock or of the data file stands for another file than when it was opened.
+    /// Fails if the name of the lock file or of the data file refers to another file than the open one.
     pub(super) fn check_names(&self, data: &Path) -> Result<()> {
         if let Some(named) = *self.named()
             && let Some(what) = changed(data, named)?
@@ -103,24 +103,25 @@ impl Lock {
         }
     }
 
-    /// Whether what the system holds of the data file in memory may never have reached the disk.
+    /// Whether the system's cached pages of the data file may never have reached the disk.
     pub(super) fn is_unsynced(&self) -> bool {
         self.unsynced.load(Ordering::Acquire)
     }
 
-    /// A sync of the data file has failed. The next owner is told at once: should this process end, nothing else would
-    /// know. The word need not reach the disk, for a power cut clears the system's memory and the doubt with it.
+    /// Records a failed sync of the data file. It is written to the lock file at once, because nothing else would tell
+    /// the next owner if this process ended. The lock file need not be synced: a power cut clears the system's cache,
+    /// and the doubt with it.
     pub(super) fn sync_failed(&self) {
         self.unsynced.store(true, Ordering::Release);
         self.say(*self.named());
     }
 
-    /// The content was written anew, and has reached the disk under its name.
+    /// Records that the content was rewritten, and is durable under the name of the data file.
     pub(super) fn written_anew(&self) {
         self.unsynced.store(false, Ordering::Release);
     }
 
-    /// Says which data file this lock stands for.
+    /// Records in the lock file which data file this lock is for.
     pub(super) fn name(&self, data: Identity) {
         let mut named = self.named();
         *named = Some(data);
@@ -143,8 +144,8 @@ impl Lock {
     }
 }
 
-/// What became of the file that was opened at `path`. A file that is open keeps its identity, even where it has no name
-/// any more.
+/// What happened to the file that was opened at `path`; `None` if it is still there. An open file keeps its identity,
+/// even after it has lost its name.
 fn changed(path: &Path, opened: Identity) -> Result<Option<&'static str>> {
     match identity::at(path) {
         Ok((there, _)) if there == opened => Ok(None),
@@ -154,7 +155,7 @@ fn changed(path: &Path, opened: Identity) -> Result<Option<&'static str>> {
     }
 }
 
-/// What the last owner said; nothing in a new file.
+/// The text that the last owner wrote; empty in a new file.
 fn said(file: &File) -> io::Result<String> {
     let mut bytes = [0; SAID_BYTES];
     let length = file.read_at(&mut bytes, 0)?;

@@ -1,5 +1,5 @@
-//! A store in memory: the same contract, nothing durable. It commits inline and has no threads, so a
-//! test under a paused clock sees every step in its place.
+//! A store in memory, with the same contract but without durability. It commits inline and has no threads, so a test
+//! under a paused clock is deterministic.
 
 use std::{
     cmp::Reverse,
@@ -16,7 +16,7 @@ use midex_domain::{
     limits,
 };
 
-/// Executions in memory, gone with the process.
+/// A store in memory, lost when the process ends.
 #[derive(Debug, Default)]
 pub struct MemoryStore(Mutex<Inside>);
 
@@ -24,14 +24,14 @@ pub struct MemoryStore(Mutex<Inside>);
 struct Inside {
     executions: BTreeMap<ExecutionId, Kept>,
     journal: BTreeMap<u64, Arc<Row>>,
-    /// The places of rows in the journal, by their addresses.
+    /// The keys of rows in the journal, by execution and revision.
     places: BTreeMap<(ExecutionId, u64), u64>,
     contents: BTreeMap<Digest, Arc<[u8]>>,
     refusals: BTreeMap<u64, Refusal>,
-    /// The last number of the sequence of both.
+    /// The last key of the sequence that rows and refusals share.
     last: u64,
     closed: bool,
-    /// How many engines asked who they are: there is no opening to count.
+    /// How often an engine asked for its owner: a store in memory has no openings to count.
     owners: u64,
 }
 
@@ -39,7 +39,7 @@ struct Inside {
 #[derive(Debug)]
 struct Kept {
     execution: Arc<Execution>,
-    /// The place of its last row.
+    /// The key of its last row.
     last: u64,
     due: Option<Timestamp>,
 }
@@ -234,7 +234,7 @@ impl Inside {
     }
 }
 
-/// Every state in memory is its own snapshot.
+/// In memory, every state is its own snapshot.
 fn position(revision: u64) -> Position {
     Position {
         snapshot_revision: revision,

@@ -1,4 +1,4 @@
-//! Transitions and refusals in the one order of telemetry.
+//! Merges transitions and refusals into the sequence of telemetry.
 
 use std::iter::Peekable;
 
@@ -10,8 +10,8 @@ use midex_domain::{
     telemetry::{self, EventType},
 };
 
-/// The latest entries that `query` asks for, oldest first, out of two sequences that are newest first. Of a
-/// rare type there may be fewer than asked for: only so many entries are looked at.
+/// The latest entries that match `query`, oldest first, from two sequences that are newest first. There may be fewer
+/// than asked for, because the number of entries that are looked at is limited.
 pub(super) fn latest(
     transitions: impl Iterator<Item = Result<Placed>>,
     refusals: impl Iterator<Item = Result<Placed>>,
@@ -36,7 +36,7 @@ pub(super) fn latest(
     Ok(told)
 }
 
-/// Takes the later entry; a failure first, wherever it stands.
+/// Takes the later of the next two entries. A failure comes first, in either sequence.
 fn later(
     one: &mut Peekable<impl Iterator<Item = Result<Placed>>>,
     two: &mut Peekable<impl Iterator<Item = Result<Placed>>>,

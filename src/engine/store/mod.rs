@@ -1,8 +1,8 @@
-//! Where executions live. `redb` is named only here.
+//! The store of executions. `redb` is named only in this module.
 //!
-//! The store gives truth: it accepts a transition only if its revision follows the stored one, and it
-//! answers only when what it was given is durable. Nothing outside may assume that one process alone
-//! uses it.
+//! The store is the source of truth. It accepts a transition only if its revision directly follows the stored one, and
+//! it answers only after the transition is durable. Code outside of this module must not assume that a single process
+//! uses the store.
 
 mod backend;
 mod batch;
@@ -48,9 +48,10 @@ use midex_domain::{
     event::Owner,
 };
 
-/// Where executions live. Every store keeps this one contract, and one suite of tests checks it.
+/// A store of executions. Every implementation keeps this contract, and one test suite checks them all.
 pub trait Store: fmt::Debug + Send + Sync {
-    /// Whose work it is that an engine on this store begins: a later opening of the store answers a larger one.
+    /// Identifies this opening of the store. An engine marks the attempts that it begins with it. A later opening of
+    /// the store returns a larger value.
     fn owner(&self) -> Owner;
 
     /// Makes one transition durable, together with the content it refers to, and then answers.
@@ -58,8 +59,9 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// # Errors
     /// `REVISION_CONFLICT` where the stored revision is not the one before `commit.row.revision`
     /// (nothing is stored); `STORE_FULL` where there is no room for it (nothing is stored);
-    /// `STORE_LOST` where the file is not the one that was opened; `STORE_UNAVAILABLE` where the disk refuses (what the
-    /// disk holds is then unknown until the execution is loaded again). Dropping the future does not take a commit back.
+    /// `STORE_LOST` where the file is not the one that was opened; `STORE_UNAVAILABLE` where the disk refuses (it is
+    /// then unknown whether the transition was stored, until the execution is loaded again). Dropping the future does
+    /// not undo the commit.
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Committed>>;
 
     /// Writes a snapshot of an execution that is not moving, so that loading it needs no journal row.
@@ -86,41 +88,42 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Content stored by digest; `None` where there is none.
     fn content(&self, digest: Digest) -> BoxFuture<'_, Result<Option<Arc<[u8]>>>>;
 
-    /// Keeps a refused call for telemetry: soon, bounded, and without holding up any reply. Under a flood
-    /// the latest are dropped.
+    /// Queues a refused call for telemetry. It is written soon, the queue is bounded, and no reply waits for it. If too
+    /// many refusals arrive, the latest are dropped.
     fn note(&self, refusal: Refusal);
 
-    /// The latest things worth telling, oldest first, at most `limit` entries, among the latest
-    /// [`midex_domain::limits::TELEMETRY_SCANNED_MAX`]. A refusal that was noted before is among them.
+    /// The latest telemetry entries, oldest first, at most `limit`, among the latest
+    /// [`midex_domain::limits::TELEMETRY_SCANNED_MAX`]. A refusal that was noted before the call is among them.
     fn telemetry(&self, query: TelemetryQuery) -> BoxFuture<'_, Result<Vec<Placed>>>;
 
-    /// One page of executions, newest first. An execution stands at the place of its last transition alone,
-    /// and is shown as it was made durable last.
+    /// One page of executions, newest first. An execution is placed by its last transition only, and is shown as it was
+    /// last made durable.
     ///
-    /// One that does not move while pages are read is on exactly one of them. One that moves takes its place
-    /// in front of all others: it may be missing from the pages that follow, and it is on none of them a
-    /// second time. A page may be short, or empty, and have a next one: an answer takes a look at no more than
+    /// An execution that does not move while pages are read is on exactly one of them. An execution that moves goes in
+    /// front of all others: it may be missing from the pages that follow, and is never on a second page. A page may be
+    /// short or empty and still have a next one, because one call looks at no more than
     /// [`midex_domain::limits::LIST_SCANNED_MAX`] journal rows.
     fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<Page>>;
 
-    /// The open executions that time moves before this instant, as their commits said, earliest first, at most `limit`.
+    /// The open executions with a deadline before this instant, as given by their commits, earliest first, at most
+    /// `limit`.
     fn due(&self, before: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>>;
 
-    /// Examines a portion of what is stored behind `from`, small enough that nobody waits for it. Once an answer has no
-    /// `next`, everything was examined.
+    /// Examines a portion of the stored data after `from`, small enough not to delay other calls. If the answer has no
+    /// `next`, everything has been examined.
     ///
     /// # Errors
-    /// `STORE_CORRUPT` where something does not hold together.
+    /// `STORE_CORRUPT` where the data is inconsistent.
     fn examine(&self, _from: Reached) -> BoxFuture<'_, Result<Examined>> {
-        // In memory nothing decays.
+        // Data in memory does not decay.
         Box::pin(async { Ok(Examined::default()) })
     }
 
-    /// Waits for what was accepted, then closes. Calls after it answer `STORE_UNAVAILABLE`.
+    /// Waits until every accepted request has been stored, then closes. Later calls answer `STORE_UNAVAILABLE`.
     fn close(&self) -> BoxFuture<'_, Result<()>>;
 }
 
-/// An open execution, and when time moves it.
+/// An open execution and its next deadline.
 pub type Due = (ExecutionId, Timestamp);
 
 /// One transition to be made durable.
@@ -128,19 +131,18 @@ pub type Due = (ExecutionId, Timestamp);
 pub struct Commit {
     /// The execution after the transition; its revision is `row.revision`.
     pub next: Arc<Execution>,
-    /// What happened.
+    /// The journal row of the transition.
     pub row: Arc<Row>,
     /// Content the row refers to, stored once by digest.
     pub contents: Vec<(Digest, Arc<[u8]>)>,
-    /// When time moves the execution next; `None` where it does not.
+    /// The next deadline of the execution; `None` where it has none.
     pub due: Option<Timestamp>,
-    /// Where the execution stood in the store before; the default for a new one.
+    /// The position of the execution before the transition; the default for a new execution.
     pub position: Position,
 }
 
 impl Commit {
-    /// The bytes of its row and of a whole snapshot, as they are stored: for measuring another database on the same
-    /// records.
+    /// The encoded bytes of the row and of a full snapshot, for benchmarks of another database with the same records.
     ///
     /// # Errors
     /// `INTERNAL` where something cannot be encoded.
@@ -152,16 +154,16 @@ impl Commit {
     }
 }
 
-/// What a commit answers.
+/// The answer to a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {
     /// The place of the row in the store's sequence.
     pub row: Sequence,
-    /// Where the execution stands now.
+    /// The position of the execution after the transition.
     pub position: Position,
 }
 
-/// Where an execution stands in the store. Opaque to callers, who hand back the latest one they got.
+/// The state of an execution's records in the store. Opaque to callers, who pass the latest one to the next commit.
 #[derive(Clone, Copy, Debug, Default, Eq)]
 pub struct Position {
     /// The revision of its last snapshot; 0 where there is none.
@@ -170,10 +172,10 @@ pub struct Position {
     pub(crate) snapshot_bytes: u64,
     /// Bytes of journal rows since that snapshot.
     pub(crate) bytes_since_snapshot: u64,
-    /// When the index of open executions says that time moves it next.
+    /// The deadline in the execution's entry of the index of open executions.
     pub due: Option<Timestamp>,
-    /// The bytes of a snapshot that was made since and was too large to be worth writing; 0 where there is none. It
-    /// spares work and is no part of where the execution stands: the store does not know it.
+    /// The size in bytes of a snapshot that was encoded since and was too large to be worth writing; 0 where there is
+    /// none. It only saves work: the store does not keep it, and equality ignores it.
     pub(crate) oversized_snapshot_bytes: u64,
 }
 
@@ -196,11 +198,12 @@ impl PartialEq for Position {
 pub struct Stored {
     /// Its state after its last durable transition.
     pub execution: Execution,
-    /// Where it stands in the store.
+    /// The position of the execution in the store.
     pub position: Position,
 }
 
-/// How far a store was examined: each table behind the entry that is named, the first table at first.
+/// The progress of an examination. Each variant is a table, with the last entry of it that was examined. An examination
+/// visits the tables in this order.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reached {
@@ -220,21 +223,21 @@ impl Default for Reached {
     }
 }
 
-/// A portion of a store that was examined and holds together.
+/// A portion of a store that was examined and is consistent.
 #[derive(Debug, Default)]
 pub struct Examined {
-    /// How many entries.
+    /// How many entries were examined.
     pub entries: u64,
     /// The open executions among them.
     pub open: Vec<Execution>,
-    /// What to examine next.
+    /// Where to continue; `None` at the end.
     pub next: Option<Reached>,
 }
 
 /// A refused call, for telemetry. It has no revision and changes nothing.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Refusal {
-    /// When.
+    /// When the call was refused.
     pub at: Timestamp,
     /// The execution it was meant for, where that is known.
     pub execution_id: Option<ExecutionId>,
@@ -242,23 +245,23 @@ pub struct Refusal {
     pub step: Option<StepId>,
     /// The error code.
     pub code: String,
-    /// The error's words.
+    /// The error's message.
     pub message: String,
 }
 
 /// An entry of telemetry.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Entry {
-    /// A transition: all that it has to tell.
+    /// A transition, with its whole row.
     Transition(Row),
     /// A refused call.
     Refusal(Refusal),
 }
 
-/// An entry with its place in the one order of telemetry.
+/// An entry with its place in the sequence of rows and refusals.
 pub type Placed = (Sequence, Entry);
 
-/// Which telemetry is asked for.
+/// A query of telemetry.
 #[derive(Clone, Debug, Default)]
 pub struct TelemetryQuery {
     /// Only of this execution.
@@ -269,37 +272,37 @@ pub struct TelemetryQuery {
     pub limit: usize,
 }
 
-/// Which executions are asked for. All conditions must hold.
+/// A query of executions. All conditions must hold.
 #[derive(Clone, Debug, Default)]
 pub struct ListQuery {
     /// Only in this state.
     pub state: Option<State>,
     /// Only those that have not ended (idle, running, paused).
     pub open_only: bool,
-    /// Only those that are children of none.
+    /// Only executions without a parent.
     pub roots_only: bool,
     /// Only of this workflow.
     pub workflow: Option<WorkflowName>,
     /// Only those started for this project.
     pub project: Option<String>,
-    /// Only those whose last transition lies before this key: where the page before ended.
+    /// Only executions whose last transition lies before this key: the `next` of the previous page.
     pub before: Option<Sequence>,
     /// How many at most; 0 lists nothing, and has no next page.
     pub limit: usize,
 }
 
 impl ListQuery {
-    /// Whether none but open executions are meant.
+    /// Whether the query selects only open executions.
     fn is_of_open(&self) -> bool {
         self.open_only || self.state.is_some_and(|state| !state.is_final())
     }
 
-    /// Whether a last transition with this key is meant.
+    /// Whether the query admits an execution whose last transition has this key.
     fn reaches(&self, last: Sequence) -> bool {
         self.before.is_none_or(|before| last < before)
     }
 
-    /// Whether an execution that is like this one is meant, wherever its last transition lies.
+    /// Whether the query admits this execution, wherever its last transition lies.
     fn wants(&self, execution: &Execution) -> bool {
         let has = |project| execution.project() == Some(project);
         self.state.is_none_or(|state| execution.state() == state)
@@ -310,16 +313,16 @@ impl ListQuery {
     }
 }
 
-/// Executions by their last transition, newest first.
+/// A page of executions, ordered by their last transition, newest first.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
-    /// As they stand, each with the place of its last transition.
+    /// The executions as last made durable, each with the key of its last transition.
     pub executions: Vec<(Sequence, Execution)>,
     /// Where the next page begins, if more may follow; `None` at the end.
     pub next: Option<Sequence>,
 }
 
-/// A commit must be of one piece, whoever made it.
+/// Checks that the execution and the row of a commit belong to one transition.
 fn check(commit: &Commit) -> Result<()> {
     let (next, row) = (&commit.next, &commit.row);
     if *next.id() == row.execution_id && next.revision() == row.revision {
@@ -330,7 +333,7 @@ fn check(commit: &Commit) -> Result<()> {
     ))
 }
 
-/// The compare of compare-and-set: `row` must follow what is stored.
+/// The comparison of the compare-and-set: `row` must directly follow the stored revision.
 fn check_follows(row: &Row, revision: u64) -> Result<()> {
     if row.revision == revision.saturating_add(1) {
         return Ok(());

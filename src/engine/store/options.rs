@@ -1,4 +1,4 @@
-//! How a store in redb works.
+//! The options of a store in redb.
 
 use std::{io, time::Duration};
 
@@ -8,28 +8,30 @@ use midex_domain::{
     limits,
 };
 
-/// How a [`RedbStore`](super::RedbStore) works.
+/// The options of a [`RedbStore`](super::RedbStore).
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// A snapshot at least at every such transition: 1 to [`limits::SNAPSHOT_EVERY_MAX`].
+    /// After how many transitions a snapshot is due: 1 to [`limits::SNAPSHOT_EVERY_MAX`]. A large one is written later,
+    /// once the rows outweigh it.
     pub snapshot_every: u32,
-    /// Transitions committed together at most; 1 is for comparison.
+    /// The maximum number of transitions in one commit. 1 is for comparison.
     pub batch_max: usize,
-    /// Pages kept in memory.
+    /// The size of redb's page cache.
     pub cache_bytes: usize,
-    /// Journal rows looked at for one page of executions: from 1 on; fewer than
+    /// The maximum number of journal rows that are looked at for one page of executions, at least 1. Fewer than
     /// [`limits::LIST_SCANNED_MAX`] are for tests.
     pub list_scanned_max: usize,
-    /// Whether the whole file is read through when it is opened, not only one below
-    /// [`limits::CHECKED_FILE_BYTES_MAX`] or one of a process that crashed.
+    /// Whether an opening reads through the whole file even if it is larger than [`limits::CHECKED_FILE_BYTES_MAX`] and
+    /// its process closed it cleanly.
     pub check_all: bool,
-    /// How long the redo log may become; 0 for none at all.
+    /// The maximum size of the redo log; 0 for no log.
     pub redo_bytes: u64,
-    /// Commits to the data file before a redo log is begun; fewer than [`limits::REDO_AFTER_COMMITS`] are for tests.
+    /// How many commits go to the data file before a redo log is started. Fewer than [`limits::REDO_AFTER_COMMITS`] are
+    /// for tests.
     pub redo_after: u64,
-    /// How long after its last record a redo log is put into the data file.
+    /// How long the writer is idle before the redo log is folded into the data file.
     pub redo_idle: Duration,
-    /// Stands between the database and the disk.
+    /// Called before each operation on the files.
     pub hook: Option<Hook>,
 }
 
@@ -50,7 +52,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Asks the hook before `operation`.
+    /// Calls the hook before `operation`.
     pub(super) fn before(&self, operation: Operation<'_>) -> io::Result<()> {
         (self.hook.as_ref()).map_or(Ok(()), |hook| hook.before(operation))
     }

@@ -1,4 +1,5 @@
-//! The names of the data file and of what lies beside it: made durable, created new, moved into place, swept.
+//! The names of the data file and of the files beside it: creates files, makes names durable, renames, and removes
+//! leftovers.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -20,13 +21,13 @@ pub const FILE_NAME: &str = "executions.redb";
 /// The log's name beside the data file.
 const REDO_NAME: &str = "executions.redo";
 
-/// What a database is called, behind that name, until it is whole.
+/// Follows the data file's name in the name of a database that is not complete yet.
 const DRAFT: &str = ".new-";
 
-/// What a copy of a damaged one is called until it is whole.
+/// Follows the data file's name in the name of a copy of a damaged file, until the copy is complete.
 const COPY: &str = ".copy-";
 
-/// What follows the name of a damaged file in that of its copy.
+/// Follows the name of a damaged file in the name of its copy.
 pub const DAMAGED: &str = ".damaged-";
 
 /// Creates `directory` and what is missing above it, and makes their names durable.
@@ -45,13 +46,13 @@ pub(super) fn make_directory(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the names in `directory` durable, where the system lets us.
+/// Makes the names in `directory` durable, where the system supports it.
 pub(super) fn sync_directory(directory: &Path) -> io::Result<()> {
     let here = Path::new(".");
     let named = !directory.as_os_str().is_empty();
     let synced = File::open(if named { directory } else { here }).and_then(|file| file.sync_all());
     match synced {
-        // A directory that may be written but not read, and file systems that sync no directories.
+        // Some directories may be written but not read, and some file systems cannot sync directories.
         Err(error)
             if matches!(
                 error.kind(),
@@ -66,7 +67,7 @@ pub(super) fn sync_directory(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// Refuses a pipe, for which opening would wait, and a device.
+/// Refuses a path that exists and is no regular file, such as a device or a pipe (opening a pipe would block).
 pub(super) fn check_regular(path: &Path) -> Result<()> {
     match fs::metadata(path) {
         Ok(metadata) if !metadata.is_file() => {
@@ -76,18 +77,18 @@ pub(super) fn check_regular(path: &Path) -> Result<()> {
                 .with("path", path)
                 .with_action("Move {path} away, or choose another --data-dir"))
         }
-        // Whatever else is wrong with it is met when it is opened.
+        // Any other fault of the file is reported when it is opened.
         _ => Ok(()),
     }
 }
 
-/// The file at `path`, to be read and written.
+/// Opens the file at `path` for reading and writing.
 pub(super) fn at(path: &Path) -> Result<File> {
     let file = OpenOptions::new().read(true).write(true).open(path);
     file.map_err(|error| unusable(path, &error))
 }
 
-/// A new file at `path`.
+/// Creates a new file at `path`. Fails if it exists.
 pub(super) fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -97,11 +98,11 @@ pub(super) fn create_new(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Gives the draft its name, unless another process was first: a file in that place is never replaced.
+/// Gives the draft the name `path`, unless another process was first. A file at `path` is never replaced.
 pub(super) fn place(draft: &Path, path: &Path) -> io::Result<()> {
     let placed = fs::hard_link(draft, path).or_else(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => Err(error),
-        // Some file systems have no links.
+        // Some file systems have no hard links.
         _ => Ok(renameat_with(
             CWD,
             draft,
@@ -116,8 +117,8 @@ pub(super) fn place(draft: &Path, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes what crashed creations left behind. Only the owner of the store does so; who makes one just now
-/// finds that the store is there.
+/// Removes the leftovers of crashed creations. Only the owner of the store does so. A process that is creating the
+/// store at this moment finds that it exists already.
 pub(super) fn sweep(path: &Path) {
     let left = |name: &str| {
         [DRAFT, COPY]
@@ -136,13 +137,13 @@ pub(super) fn sweep(path: &Path) {
     }
 }
 
-/// The log of the data file at `path`: beside the file itself, also where `path` is a link to it.
+/// The path of the log of the data file at `path`. If `path` is a link, the log is beside the link's target.
 pub(super) fn redo_beside(path: &Path) -> PathBuf {
     let file = fs::canonicalize(path);
     file.as_deref().unwrap_or(path).with_file_name(REDO_NAME)
 }
 
-/// The name of a file that is to take the place of the one at `path`.
+/// The path of a draft that is to replace the file at `path`.
 pub(super) fn draft(path: &Path) -> PathBuf {
     beside(path, DRAFT, &unique())
 }
@@ -158,7 +159,7 @@ fn unique() -> String {
     format!("{}-{number}", std::process::id())
 }
 
-/// Removes what is at `path`, if anything is.
+/// Removes the file at `path`, if there is one.
 pub(super) fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -166,7 +167,7 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Keeps a copy of a damaged file beside it, and says in `error` where.
+/// Keeps a copy of a damaged file beside it, and adds the path of the copy to `error`.
 pub(super) fn set_aside(path: &Path, error: Error) -> Error {
     match copy_aside(path) {
         Ok(copy) => {
@@ -180,7 +181,8 @@ pub(super) fn set_aside(path: &Path, error: Error) -> Error {
     }
 }
 
-/// Copies the file at `path` beside it: once, however often its damage is met.
+/// Copies the file at `path` beside it. The name of the copy holds the file's modification time, so it is made once,
+/// however often the damage is found.
 fn copy_aside(path: &Path) -> io::Result<PathBuf> {
     let modified = fs::metadata(path)?.modified()?;
     let modified = modified.duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What can be read in one read transaction. None of it waits, and none of it outlives its transaction.
+//! Reads within one read transaction. No read waits, and no result outlives its transaction.
 
 use std::{collections::BTreeSet, sync::Arc, vec};
 
@@ -18,7 +18,7 @@ use midex_domain::{
     error::{Error, Result},
 };
 
-/// Journal rows read in one transaction in search of telemetry.
+/// Journal rows that a search for telemetry reads in one transaction.
 const ROWS_READ_TOGETHER: usize = 256;
 
 pub(super) type Journal = ReadOnlyTable<u64, &'static [u8]>;
@@ -64,11 +64,11 @@ pub(super) fn last(
     let executions = transaction.open_table(EXECUTIONS).map_err(fault)?;
     let snapshot = executions.get(id.as_str()).map_err(fault)?;
     let header = snapshot.map(|bytes| record::snapshot_header(bytes.value()));
-    // A head that was read before the transaction began may be behind the snapshot.
+    // A head that was read before the transaction began may be older than the snapshot.
     Ok(head.max(header.transpose()?.map(|header| header.last)))
 }
 
-/// When time moves an open execution next.
+/// The next deadline of an open execution.
 fn due(transaction: &ReadTransaction, id: &ExecutionId) -> Result<Option<Timestamp>> {
     let open = transaction.open_table(OPEN).map_err(fault)?;
     let entry = open.get(id.as_str()).map_err(fault)?;
@@ -76,7 +76,7 @@ fn due(transaction: &ReadTransaction, id: &ExecutionId) -> Result<Option<Timesta
     Ok(due.map(Timestamp::from_milliseconds))
 }
 
-/// The rows of one execution with these revisions, newest first. Those on the way to them are not decoded.
+/// The rows of one execution with these revisions, newest first. Rows in between are not decoded.
 pub(super) fn rows(
     transaction: &ReadTransaction,
     id: &ExecutionId,
@@ -126,7 +126,7 @@ pub(super) fn history(
     Ok(rows)
 }
 
-/// Content by digest; damage is seen.
+/// Content by its digest. Fails if the content is damaged.
 pub(super) fn content(transaction: &ReadTransaction, digest: Digest) -> Result<Option<Arc<[u8]>>> {
     let table = transaction.open_table(CONTENT).map_err(fault)?;
     let Some(bytes) = table.get(digest.as_bytes()).map_err(fault)? else {
@@ -136,7 +136,7 @@ pub(super) fn content(transaction: &ReadTransaction, digest: Digest) -> Result<O
     Ok(Some(bytes.value().into()))
 }
 
-/// The digest of content, which must be the one that it lies under.
+/// The digest of content. Fails if it is not the key of the content.
 pub(super) fn check_content(key: &[u8; 32], bytes: &[u8]) -> Result<Digest> {
     let digest = Digest::of(bytes);
     let is_right = digest.as_bytes() == key;
@@ -145,7 +145,7 @@ pub(super) fn check_content(key: &[u8; 32], bytes: &[u8]) -> Result<Digest> {
         .ok_or_else(|| damaged("content does not have the digest it lies under"))
 }
 
-/// A row must be readable and follow the row that it names.
+/// Checks that a row can be read and that it follows the row that it names.
 pub(super) fn check_row(journal: &Journal, key: u64, bytes: &[u8]) -> Result<()> {
     let Link { previous, row, .. } = Link::decode(key, bytes)?;
     let before = previous.map(|previous| get(journal, previous));
@@ -159,7 +159,7 @@ pub(super) fn check_row(journal: &Journal, key: u64, bytes: &[u8]) -> Result<()>
     follows.then_some(()).ok_or_else(astray)
 }
 
-/// The latest entries of one execution that `query` asks for, oldest first.
+/// The latest entries of one execution that match `query`, oldest first.
 pub(super) fn telemetry_of(
     transaction: &ReadTransaction,
     id: &ExecutionId,
@@ -171,8 +171,8 @@ pub(super) fn telemetry_of(
     merge::latest(rows, refusals, query)
 }
 
-/// The latest entries that `query` asks for, oldest first, of whatever execution. It may look at many rows, and
-/// reads them in portions: between two of them the database may be shut and opened again.
+/// The latest entries of all executions that match `query`, oldest first. May read many rows, and reads them in
+/// portions: between two portions the database may be shut and reopened.
 pub(super) fn telemetry(shared: &Shared, query: &TelemetryQuery) -> Result<Vec<Placed>> {
     let refusals = shared.read(refusals)?.into_iter().map(Ok);
     let rows = Rows {
@@ -183,7 +183,7 @@ pub(super) fn telemetry(shared: &Shared, query: &TelemetryQuery) -> Result<Vec<P
     merge::latest(rows, refusals, query)
 }
 
-/// Every refusal, newest first: they are few.
+/// All refusals, newest first. Their number is small.
 fn refusals(transaction: &ReadTransaction) -> Result<Vec<Placed>> {
     let refusals = transaction.open_table(REFUSALS).map_err(fault)?;
     refusals
@@ -202,7 +202,7 @@ fn refusals(transaction: &ReadTransaction) -> Result<Vec<Placed>> {
 struct Rows<'a> {
     shared: &'a Shared,
     portion: vec::IntoIter<Link>,
-    /// The key of the last row read; the next portion begins before it.
+    /// The key of the last row that was read. The next portion begins before it.
     before: u64,
 }
 
@@ -236,7 +236,7 @@ impl Iterator for Rows<'_> {
     }
 }
 
-/// A journal row in its chain.
+/// A journal row as a link in the chain of its execution's rows.
 struct Link {
     key: u64,
     previous: Option<u64>,
@@ -295,14 +295,14 @@ fn rows_after(
     Ok(links)
 }
 
-/// The rows of an execution, newest first; none where there is no such execution.
+/// The rows of an execution, newest first. Empty if there is no such execution.
 fn chain(transaction: &ReadTransaction, id: &ExecutionId, head: Option<u64>) -> Result<Chain> {
     let journal = transaction.open_table(JOURNAL).map_err(fault)?;
     let last = last(transaction, id, head)?;
     Ok(Chain::new(journal, id, last))
 }
 
-/// Walks back along `previous`, and checks that the rows are those of one execution without a gap.
+/// Walks back along `previous`, and checks that the rows belong to one execution and have no gap.
 struct Chain {
     journal: Journal,
     id: ExecutionId,

@@ -1,8 +1,8 @@
-//! The bytes of stored records, and back. Damaged bytes never panic: they are `STORE_CORRUPT`.
+//! Encodes and decodes the records of the store. Damaged bytes never cause a panic, but the error `STORE_CORRUPT`.
 //!
-//! A record is encoded by the caller, while the writer is busy with others; what only the writer knows
-//! (the keys of rows, and from where to replay) lies in a prefix of fixed width, which it seals. All
-//! numbers of a prefix are little-endian.
+//! A record is encoded by the caller, while the writer is busy with others. Values that only the writer knows (the keys
+//! of rows, and the start of replay) are in a prefix of fixed width, which the writer fills in ("seals"). All numbers
+//! of a prefix are little-endian.
 
 use postcard::{ser_flavors::Flavor, serialize_with_flavor};
 use serde::{Serialize, de::DeserializeOwned};
@@ -13,15 +13,15 @@ use midex_domain::{
     error::{Code, Error, Result},
 };
 
-/// The version of every record; it stands in its first byte.
+/// The version of every record, in its first byte.
 const VERSION: u8 = 1;
 
-/// Room for what a transition adds to a snapshot.
+/// The space reserved for what a transition adds to a snapshot.
 const SNAPSHOT_GROWTH_BYTES: usize = 256;
-/// Room for a row, as most are.
+/// The space reserved for a row. Most rows fit.
 const ROW_BYTES: usize = 512;
 
-/// What a snapshot says without being decoded.
+/// The fields of a snapshot that can be read without decoding it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SnapshotHeader {
     /// The revision of the execution.
@@ -30,22 +30,22 @@ pub(super) struct SnapshotHeader {
     pub(super) last: u64,
 }
 
-/// What a journal row says without being decoded.
+/// The fields of a journal row that can be read without decoding it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RowHeader {
-    /// The key of the execution's row before; the first has none.
+    /// The key of the execution's previous row; `None` for its first row.
     pub(super) previous: Option<u64>,
-    /// When the row was written, no key below this one was without a snapshot.
+    /// When the row was written, snapshots covered every row below this key.
     pub(super) replay_from: u64,
 }
 
-/// A snapshot whose journal key is not sealed yet. The one before had `bytes_before` bytes.
+/// Encodes a snapshot without its journal key, which is sealed later. The previous snapshot had `bytes_before` bytes.
 pub(super) fn encode_snapshot(execution: &Execution, bytes_before: u64) -> Result<Vec<u8>> {
     let room = usize::try_from(bytes_before).unwrap_or_default() + SNAPSHOT_GROWTH_BYTES;
     encode(prefix([execution.revision(), 0], room), execution)
 }
 
-/// Enters the journal key of the snapshot's revision.
+/// Writes the journal key of the snapshot's revision into its prefix.
 pub(super) fn seal_snapshot(bytes: &mut [u8], last: u64) {
     seal(bytes, 9, last);
 }
@@ -56,7 +56,7 @@ pub(super) fn snapshot_header(bytes: &[u8]) -> Result<SnapshotHeader> {
     Ok(SnapshotHeader { revision, last })
 }
 
-/// A stored snapshot.
+/// Decodes a stored snapshot.
 pub(super) fn decode_snapshot(bytes: &[u8]) -> Result<(SnapshotHeader, Execution)> {
     let ([revision, last], body) = split(bytes)?;
     let execution: Execution = decode(body)?;
@@ -68,23 +68,23 @@ pub(super) fn decode_snapshot(bytes: &[u8]) -> Result<(SnapshotHeader, Execution
     Ok((SnapshotHeader { revision, last }, execution))
 }
 
-/// A journal row whose prefix is not sealed yet.
+/// Encodes a journal row whose prefix is sealed later.
 pub(super) fn encode_row(row: &Row) -> Result<Vec<u8>> {
     encode(prefix([0, 0], ROW_BYTES), row)
 }
 
-/// Enters what the prefix says.
+/// Writes the header into the prefix of a row.
 pub(super) fn seal_row(bytes: &mut [u8], header: RowHeader) {
     seal(bytes, 1, header.previous.unwrap_or_default());
     seal(bytes, 9, header.replay_from);
 }
 
-/// What a stored journal row says without being decoded.
+/// The header of a stored journal row.
 pub(super) fn row_header(bytes: &[u8]) -> Result<RowHeader> {
     split_row(bytes).map(|(header, _)| header)
 }
 
-/// A stored journal row.
+/// Decodes a stored journal row.
 pub(super) fn decode_row(bytes: &[u8]) -> Result<(RowHeader, Row)> {
     let (header, body) = split_row(bytes)?;
     Ok((header, decode(body)?))
@@ -99,19 +99,19 @@ fn split_row(bytes: &[u8]) -> Result<(RowHeader, &[u8])> {
     Ok((header, body))
 }
 
-/// The execution of a stored journal row, without a look at what happened to it: the row begins with its id.
+/// The execution of a stored journal row, without decoding its events: the row begins with the id.
 pub(super) fn row_execution(bytes: &[u8]) -> Result<ExecutionId> {
     let (_, body) = split_row(bytes)?;
     let id = postcard::take_from_bytes(body).map(|(id, _)| id);
     id.map_err(unreadable)
 }
 
-/// A refusal as stored.
+/// Encodes a refusal.
 pub(super) fn encode_refusal(refusal: &Refusal) -> Result<Vec<u8>> {
     encode(vec![VERSION], refusal)
 }
 
-/// A stored refusal.
+/// Decodes a stored refusal.
 pub(super) fn decode_refusal(bytes: &[u8]) -> Result<Refusal> {
     let (version, body) = bytes
         .split_first()
@@ -120,7 +120,7 @@ pub(super) fn decode_refusal(bytes: &[u8]) -> Result<Refusal> {
     decode(body)
 }
 
-/// The database holds what no midex wrote.
+/// The error of a database with content that no version of midex wrote.
 pub(super) fn damaged(what: &str) -> Error {
     Error::new(
         Code::StoreCorrupt,
@@ -128,7 +128,7 @@ pub(super) fn damaged(what: &str) -> Error {
     )
 }
 
-/// `version u8`, then each number as `u64`, with room for `room` bytes in all.
+/// The version as `u8`, then each number as `u64`, in a buffer with a capacity of `room` bytes.
 fn prefix<const N: usize>(numbers: [u64; N], room: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(room);
     bytes.push(VERSION);
@@ -140,7 +140,7 @@ fn seal(bytes: &mut [u8], at: usize, number: u64) {
     bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
 }
 
-/// The numbers of a record's prefix, and what follows it.
+/// The numbers of a record's prefix, and the bytes after it.
 fn split<const N: usize>(bytes: &[u8]) -> Result<([u64; N], &[u8])> {
     let short = || damaged("a stored record is too short");
     let (version, mut rest) = bytes.split_first().ok_or_else(short)?;
@@ -169,7 +169,7 @@ fn encode(prefix: Vec<u8>, value: &impl Serialize) -> Result<Vec<u8>> {
         .map_err(|error| Error::internal("a record cannot be encoded").because(error))
 }
 
-/// Bytes that grow. postcard's own flavor that appends to a `Vec` takes long runs of bytes one by one.
+/// A growing buffer. postcard's flavor that appends to a `Vec` pushes long runs of bytes one by one.
 struct Buffer(Vec<u8>);
 
 impl Flavor for Buffer {

@@ -1,4 +1,5 @@
-//! What opening does with a file: which executions are ahead of their snapshots, and fresh snapshots for them.
+//! What an opening does after redb's checks: finds the executions that are ahead of their snapshots, and writes fresh
+//! snapshots for them.
 
 use std::collections::HashMap;
 
@@ -13,12 +14,12 @@ use super::{
 };
 use midex_domain::{ExecutionId, error::Result};
 
-/// Snapshots written in one transaction while all are brought up to date.
+/// The maximum number of snapshots in one transaction of [`checkpoint_all`].
 const CHECKPOINTED_TOGETHER_MAX: usize = 256;
-/// What one of them may add to the file: a guess on the safe side.
+/// A safe estimate of what one of these snapshots adds to the file.
 const CHECKPOINT_BYTES: u64 = 32 << 10;
 
-/// What the writer must know of the file. Reads only.
+/// Reads what the writer needs to know about the file. Changes nothing.
 pub(super) fn survey(database: &Database) -> Result<Ledger> {
     let transaction = database.begin_read().map_err(fault)?;
     let journal = transaction.open_table(JOURNAL).map_err(fault)?;
@@ -44,7 +45,7 @@ pub(super) fn survey(database: &Database) -> Result<Ledger> {
     Ok(ledger)
 }
 
-/// Where the last [`checkpoint_all`] said that replay begins.
+/// The key from which the last [`checkpoint_all`] lets replay begin; 0 where it never ran.
 fn replayed_to(transaction: &ReadTransaction) -> Result<u64> {
     let meta = transaction.open_table(META).map_err(fault)?;
     let Some(mark) = meta.get(REPLAY_FROM_KEY).map_err(fault)? else {
@@ -55,14 +56,14 @@ fn replayed_to(transaction: &ReadTransaction) -> Result<u64> {
         .map_err(|_| damaged("the place from which to replay cannot be read"))
 }
 
-/// Room that [`checkpoint_all`] may need.
+/// The disk space that [`checkpoint_all`] may need.
 pub(super) fn checkpoint_bytes(ledger: &Ledger) -> u64 {
     ledger.heads.iter().count() as u64 * CHECKPOINT_BYTES
 }
 
-/// Brings the snapshot of every execution up to date, and then lets replay begin behind the last row: that
-/// row still names an earlier place, and the next opening would scan from there. What one transaction of it wrote
-/// is right by itself.
+/// Brings the snapshot of every execution up to date, and then moves the start of replay behind the last row. That row
+/// still names an earlier start, from which the next opening would scan. Each transaction of this function leaves a
+/// consistent file.
 pub(super) fn checkpoint_all(database: &Database, ledger: &mut Ledger) -> Result<()> {
     let heads: Vec<_> = ledger
         .heads
@@ -110,7 +111,7 @@ fn checkpoint_together(database: &Database, heads: &[(ExecutionId, u64)]) -> Res
     writing.commit().map_err(fault)
 }
 
-/// The heads, out of the rows from `replay_from` on.
+/// The heads, computed from the rows from `replay_from` on.
 fn uncovered(transaction: &ReadTransaction, replay_from: u64) -> Result<DirtySet> {
     let journal = transaction.open_table(JOURNAL).map_err(fault)?;
     let executions = transaction.open_table(EXECUTIONS).map_err(fault)?;

@@ -1,4 +1,4 @@
-//! The store on disk: a handle on the writer's queue and on the database that readers share with it.
+//! The store on disk: a handle to the writer's queue, and to the database that readers share with the writer.
 
 use std::{
     collections::BTreeSet,
@@ -33,7 +33,7 @@ use midex_domain::{
     limits,
 };
 
-/// What a store has done since it was opened.
+/// Counters of a store since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Transactions made durable.
@@ -46,7 +46,7 @@ pub struct Counts {
     pub reopenings: u64,
 }
 
-/// A data directory that this process owns for as long as this lives. No other process opens its store meanwhile.
+/// A data directory that this process owns as long as this value lives. No other process can open its store meanwhile.
 #[derive(Debug)]
 pub struct OwnedDirectory {
     directory: PathBuf,
@@ -54,7 +54,7 @@ pub struct OwnedDirectory {
 }
 
 impl OwnedDirectory {
-    /// Takes the directory, and makes it where it is missing.
+    /// Takes ownership of the directory, and creates it if it is missing.
     ///
     /// # Errors
     /// `STORE_BUSY` where another process owns it, `FILE_UNUSABLE` where the system refuses.
@@ -65,7 +65,7 @@ impl OwnedDirectory {
         })
     }
 
-    /// Whether there was a data file when the directory was owned last, and there is none now.
+    /// Whether the last owner of the directory had a data file that is missing now.
     pub fn has_lost_its_store(&self) -> bool {
         self.lock.stood_for_one() && !self.directory.join(paths::FILE_NAME).exists()
     }
@@ -76,29 +76,31 @@ impl OwnedDirectory {
 pub struct RedbStore {
     shared: Arc<Shared>,
     queue: Option<Sender<Message>>,
-    /// Places in the queue; closed with the store.
+    /// Permits for the writer's queue. Closed with the store.
     room: Arc<Semaphore>,
     writer: Mutex<Option<JoinHandle<()>>>,
-    /// The first place of the sequence that this opening could give: one before wrote what lies below it, or began nothing.
+    /// The next key of the sequence at the time of opening. An earlier opening has a smaller one, unless it stored
+    /// nothing and so began no attempt.
     owner: Owner,
 }
 
 impl RedbStore {
-    /// Opens the store in `directory`, and makes both where they are missing. Blocks while it reads the
-    /// file, longest after a crash.
+    /// Opens the store in `directory`, and creates both if they are missing. Blocks while it reads the file, which
+    /// takes longest after a crash.
     ///
     /// # Errors
-    /// `STORE_BUSY` where another process has it, `STORE_CORRUPT` where it is damaged, `STORE_TOO_NEW` where
-    /// a later version wrote it, `STORE_FORMAT` where a build before the first release did, `FILE_UNUSABLE`
-    /// where the system refuses. None of them changes the file.
+    /// `STORE_BUSY` where another process has it, `STORE_CORRUPT` where it is damaged, `STORE_TOO_NEW` where a later
+    /// version wrote it, `STORE_FORMAT` where a build before the first release did, `FILE_UNUSABLE` where the system
+    /// refuses. None of them changes the file, except that fresh snapshots stay if damage is found while they are
+    /// written.
     pub fn open(directory: &Path, options: Options) -> Result<Self> {
         Self::open_owned(OwnedDirectory::take(directory)?, options)
     }
 
-    /// Opens the store in a directory that this process owns already. Where that fails it owns it no more.
+    /// Opens the store in a directory that this process owns already. If that fails, the directory is released.
     ///
     /// # Errors
-    /// As [`RedbStore::open`], but for `STORE_BUSY`.
+    /// As [`RedbStore::open`], without `STORE_BUSY`.
     pub fn open_owned(taken: OwnedDirectory, options: Options) -> Result<Self> {
         let options = options.checked()?;
         let (directory, lock) = (&taken.directory, taken.lock);
@@ -122,7 +124,7 @@ impl RedbStore {
         })
     }
 
-    /// What the store has done since it was opened.
+    /// The counters since the store was opened.
     pub fn counts(&self) -> Counts {
         Counts {
             commits: self.shared.commits.load(Ordering::Relaxed),
@@ -145,10 +147,10 @@ impl RedbStore {
         self.heed(self.shared.read(read))
     }
 
-    /// The writer opens the database again after a read that failed.
+    /// Passes a read's result on. If the read failed, tells the writer to reopen the database.
     fn heed<T>(&self, read: Result<T>) -> Result<T> {
         if read.is_err() && self.shared.must_tell_of_read() {
-            // After the close nobody reads.
+            // Fails only after the store was closed, when nothing more is read.
             let _ = self.send(Message::ReadFailed);
         }
         read
@@ -159,9 +161,10 @@ impl RedbStore {
         queue.send(message).map_err(|_| closed())
     }
 
-    /// Whether `commit` carries a snapshot: at creation and at the end; else where one is due, and small or
-    /// outweighed by the rows since the last one. Where it was made and is not, how many bytes it has: none is made again
-    /// before the rows outweigh that, else a long execution would make one in vain at every third transition.
+    /// Decides whether `commit` carries a snapshot: always at the creation and at the end of an execution, otherwise if
+    /// one is due and it is small or outweighed by the rows since the last one. If a snapshot was encoded but is too
+    /// large, its size is returned: none is encoded again before the rows outweigh that size. Otherwise a long
+    /// execution would encode one in vain at every third transition.
     fn snapshot(&self, commit: &Commit, row_bytes: u64) -> Result<Snapshot> {
         let Position {
             snapshot_revision,
@@ -175,7 +178,7 @@ impl RedbStore {
         let due = commit.row.revision.saturating_sub(snapshot_revision)
             >= u64::from(self.shared.options.snapshot_every);
         let must = snapshot_revision == 0 || commit.next.state().is_final();
-        // A snapshot hardly shrinks: where the last one is not outweighed, this one need not be encoded.
+        // A snapshot hardly shrinks. If the rows do not outweigh the last one, this one need not be encoded.
         if must || (due && outweighed(snapshot_bytes.max(oversized_snapshot_bytes))) {
             let bytes = record::encode_snapshot(&commit.next, snapshot_bytes)?;
             let length = bytes.len() as u64;
@@ -303,7 +306,7 @@ impl Store for RedbStore {
 
     fn note(&self, refusal: Refusal) {
         if self.shared.note(refusal) {
-            // After the close nobody reads telemetry.
+            // Fails only after the store was closed, when telemetry is no longer read.
             let _ = self.send(Message::Refused);
         }
     }
@@ -312,7 +315,8 @@ impl Store for RedbStore {
         Box::pin(async move {
             let (reading, written) = oneshot::channel();
             self.send(Message::Reading(reading))?;
-            // It is never sent: what could not be written is not shown, and the read says what is wrong.
+            // The sender is only ever dropped. Refusals that could not be written are not shown, and the read below
+            // reports the failure.
             let _ = written.await;
             let reading = self.read_blocking(move |shared| match &query.execution_id {
                 Some(id) => {
@@ -356,7 +360,7 @@ impl Store for RedbStore {
 }
 
 impl Drop for RedbStore {
-    /// Waits for what was accepted: afterwards the file is free for another.
+    /// Waits until every accepted request has been stored. Afterwards another process can open the file.
     fn drop(&mut self) {
         self.queue = None;
         if let Some(writer) = self.writer()
@@ -368,7 +372,7 @@ impl Drop for RedbStore {
 }
 
 impl Commit {
-    /// The index changes with the first transition of an execution and with its last, and where it is due otherwise.
+    /// The index changes with the first and the last transition of an execution, and when its deadline changes.
     fn open_entry(&self) -> OpenEntry {
         let begins = self.row.revision == 1;
         match self.next.is_over() {
@@ -381,7 +385,7 @@ impl Commit {
 }
 
 impl Position {
-    /// Right behind a snapshot.
+    /// The position right after a snapshot.
     fn at(self, revision: u64, snapshot: &[u8]) -> Self {
         Self {
             snapshot_revision: revision,
@@ -393,15 +397,15 @@ impl Position {
     }
 }
 
-/// What became of the thought that a transition could carry a snapshot.
+/// Whether a transition carries a snapshot.
 enum Snapshot {
     NotDue,
-    /// Made, and so large that it is not worth being written yet.
+    /// Encoded, but so large that it is not worth writing yet. Holds its size in bytes.
     TooLarge(u64),
     Made(Vec<u8>),
 }
 
-/// Counts a caller for as long as it waits.
+/// Counts a caller as long as it waits.
 struct Caller<'a>(&'a AtomicUsize);
 
 impl<'a> Caller<'a> {
@@ -437,7 +441,7 @@ mod tests {
                 lookup: None,
             }));
         }
-        // What comes stays, so the snapshot grows nearly as fast as the rows do.
+        // The signals accumulate, so the snapshot grows nearly as fast as the rows do.
         Event::SignalKept {
             name: format!("{revision:0100}"),
             payload: Payload {

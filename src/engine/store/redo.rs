@@ -1,24 +1,28 @@
-//! The log: what batches have written since the data file was made durable, in one file beside it.
+//! The redo log: the changes of batches since the data file was last made durable, in one file beside it.
 //!
-//! A commit of redb writes some ten scattered pages and syncs them, twice where the next opening after a crash is to be quick.
-//! So a batch is appended to the log, in one piece and with one sync of room that was made before, and then committed in
-//! memory alone (`Durability::None`), where readers see it. Once the log is full the next batch is committed to the data
-//! file itself, and all before it with it; the log then begins anew under another id, over its own past. The data file
-//! remains what redb makes of it, whole at each moment and as of the last such fold: the log is never needed to read it.
+//! A commit of redb writes some ten scattered pages and syncs them, twice if the next opening after a crash is to be
+//! quick. So a batch is appended to the log instead, in one write and with one sync of preallocated space, and then
+//! committed in memory only (`Durability::None`), where readers see it. Once the log is full, the next batch is
+//! committed to the data file, together with all batches before it: a fold. The log then starts from its beginning
+//! again, under another id, over its old records. The data file is a complete redb file at each moment, as of the last
+//! fold, and can be read without the log.
 //!
-//! The data file says which log follows it, by an id that is random and new at each fold. An opening puts what a log of that
-//! id holds into the data file, and then removes the log; so do an orderly close, and a writer that has had nothing to do for
-//! [`Options::redo_idle`]. What follows no data file of that moment is refused (`pending.rs`).
+//! The data file names the log that follows it by an id that is random and new at each fold. An opening applies the log
+//! with that id to the data file, and then removes the log. An orderly close does so too, and so does a writer that has
+//! been idle for [`Options::redo_idle`]. A log that does not follow the present content of the data file is refused
+//! (`pending.rs`).
 //!
-//! - A record is there whole or not at all: it has a checksum. It begins at a page, so that no page is written again that
-//!   holds something acknowledged; and it is durable before the next one is written, so that only the last can be torn.
-//! - A batch is appended before redb commits it: nobody sees what is not durable. One that is refused in between may be
-//!   found in the log by the next opening: its callers were told that nothing is known of it.
-//! - What an opening puts may be there already, for a database that is closed after a failure writes everything: putting
-//!   all of it again changes nothing.
-//! - A sync of the log that fails leaves only its last record in doubt, of a batch that is refused. Everything else is put
-//!   into the data file before anything more is acknowledged, and the log is removed.
-//! - A log that somebody removed, replaced or cut is found out before its record is acknowledged: the batch goes to the data file.
+//! - A record is complete or is ignored: it has a checksum. It starts at a page boundary, so that no page with
+//!   acknowledged data is written again. It is durable before the next one is written, so only the last record can be
+//!   torn.
+//! - A batch is appended before redb commits it, so nothing is visible before it is durable. The next opening may find
+//!   a batch in the log whose commit failed after that: its callers were told that its outcome is unknown.
+//! - An opening may apply changes that the data file already has, because a database that is closed after a failure
+//!   writes everything. Applying all of them again changes nothing.
+//! - If a sync of the log fails, only its last record is in doubt, and the batch of that record is refused. Everything
+//!   else is put into the data file before anything more is acknowledged, and the log is removed.
+//! - A log that was removed, replaced or cut is detected before its record is acknowledged. The batch then goes to the
+//!   data file.
 
 mod file;
 mod pending;
@@ -38,21 +42,22 @@ pub(super) use self::{
 use super::{changes::Changes, options::Options, paths};
 use midex_domain::limits;
 
-/// The log of an open store, as its writer has it.
+/// The log of an open store, as its writer uses it.
 #[derive(Debug)]
 pub(super) struct Log {
     path: PathBuf,
     options: Options,
-    /// Commits to the data file that are left until one is begun.
+    /// How many commits to the data file remain until a log is started.
     left: u64,
-    /// The one that follows the data file.
+    /// The log that follows the data file.
     open: Option<(LogFile, LogId)>,
-    /// The room that the log of an earlier process needs in the data file, where it could not be put there yet.
+    /// The disk space that the log of an earlier process needs in the data file, if it could not be applied yet.
     unfolded: Option<u64>,
 }
 
 impl Log {
-    /// None yet, for the data file at `path`, or that of an earlier process, which needs room for so many bytes.
+    /// No log yet for the data file at `path`. With `unfolded`, there is the log of an earlier process, which needs
+    /// this many bytes.
     pub(super) fn new(path: &Path, options: &Options, unfolded: Option<u64>) -> Self {
         Self {
             path: paths::redo_beside(path),
@@ -63,16 +68,16 @@ impl Log {
         }
     }
 
-    /// Where a batch puts what it changes, as far as that fits.
+    /// A buffer for the changes of a batch, limited to the space that is left in the log.
     pub(super) fn changes(&self) -> Changes {
         let room = self.open.as_ref().map_or(0, |(file, _)| file.left());
         Changes::behind(record::begin(), usize::try_from(room).unwrap_or(usize::MAX))
     }
 
-    /// Makes `changes` durable. Answers false where they are to be committed to the data file.
+    /// Makes `changes` durable. Returns false if they must be committed to the data file instead.
     ///
     /// # Errors
-    /// Of the system. What the log has of them is not known then.
+    /// Those of the system. It is then unknown what the log holds of `changes`.
     pub(super) fn append(&mut self, changes: Changes) -> io::Result<bool> {
         let (Some((file, id)), Some(body)) = (&mut self.open, changes.into_bytes()) else {
             return Ok(false);
@@ -81,8 +86,8 @@ impl Log {
         Ok(file.is_there())
     }
 
-    /// The log that is to follow the next commit to the data file: the same file under another id, a new one where it is time
-    /// for that, or none.
+    /// The log that will follow the next commit to the data file: the present file under another id, a new file if
+    /// enough commits have passed, or none.
     pub(super) fn next(&mut self) -> Option<Follows> {
         if self.unfolded.is_some() {
             return None;
@@ -101,7 +106,7 @@ impl Log {
         }
     }
 
-    /// Makes the file, or its room.
+    /// Creates the log file, or grows the present one.
     fn made(&mut self) -> io::Result<Follows> {
         let (most, id) = (self.options.redo_bytes, LogId::random());
         if let Some((file, _)) = &mut self.open {
@@ -115,7 +120,7 @@ impl Log {
         Ok(Follows { id, bytes })
     }
 
-    /// The data file was made durable, and says that it is followed by `next`.
+    /// Called once the data file is durable and names `next` as the log that follows it.
     pub(super) fn folded(&mut self, next: Option<Follows>) {
         if let (Some(next), Some((file, id))) = (next, &mut self.open) {
             file.rewind();
@@ -128,18 +133,18 @@ impl Log {
         }
     }
 
-    /// The room that the data file needs for what the log of an earlier process holds.
+    /// The disk space that the data file needs for the log of an earlier process.
     pub(super) fn unfolded(&self) -> u64 {
         self.unfolded.unwrap_or_default()
     }
 
-    /// Whether the data file is not whole without it.
+    /// Whether the data file is incomplete without the log.
     pub(super) fn is_open(&self) -> bool {
         self.open.is_some() || self.unfolded.is_some()
     }
 }
 
-/// Removes what an opening has put into the data file at `path`, or what never held anything.
+/// Removes the log beside the data file at `path`: its content is in the data file, or it never had any.
 pub(super) fn remove_leftover(path: &Path, options: &Options) {
     let log = paths::redo_beside(path);
     if fs::symlink_metadata(&log).is_ok() {

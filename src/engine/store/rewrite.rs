@@ -1,28 +1,28 @@
-//! The data file written anew after a failed sync: copy, sync, rename, sync of the directory.
+//! Rewrites the data file after a failed sync: copy, sync, rename, sync of the directory.
 //!
-//! A sync that fails leaves pages behind that the system takes for written and the disk never got. Reading shows what
-//! was written, further syncs succeed, and a power cut brings the old pages back beside new ones. Only another file
-//! whose sync succeeded is to be believed. Nothing is acknowledged from the old one any more: whether its content
-//! must be written anew first is kept in the [`Lock`], for this process and for the next.
+//! After a failed sync, the system may treat pages as written that never reached the disk. Reads show what was written,
+//! and further syncs succeed, but a power cut brings back old pages beside new ones. Only another file whose sync
+//! succeeded can be trusted. So nothing more is acknowledged from the old file. The [`Lock`] records that its content
+//! must be rewritten first, for this process and for the next.
 //!
-//! Why a copy of what reading shows holds everything that was acknowledged:
+//! Why a copy of what reads show holds everything that was acknowledged:
 //! - A page is in doubt only if it was written after the last sync that succeeded. Each acknowledged commit ended with
-//!   one, and redb syncs each opening too. So only the pages of the transaction that failed are in doubt; those of
-//!   acknowledged ones are the same in memory and on the disk, and redb does not write to them before the next commit
-//!   is durable.
-//! - Of the pages in doubt the copy has what was written, or what was there before, page by page: file systems differ,
-//!   and memory may be needed for something else meanwhile. That is what a crash in the middle of the commit leaves
-//!   too. Opening the copy checks every page of it against its checksum, as after a crash: redb falls back to the last
-//!   commit whose pages are whole, which is the failed one or the one before.
-//! - So the pages held in memory are neither trusted nor thrown away, and it does not matter which of them are left.
+//!   such a sync, and redb also syncs at each opening. So only the pages of the failed transaction are in doubt. The
+//!   pages of acknowledged commits are the same in memory and on disk, and redb does not overwrite them before the next
+//!   commit is durable.
+//! - For each page in doubt, the copy has either the new or the old content: file systems differ, and the system may
+//!   evict pages from memory meanwhile. A crash in the middle of the commit leaves the same mixture. Opening the copy
+//!   checks every page against its checksum, as after a crash. redb then falls back to the last commit whose pages are
+//!   intact, which is the failed one or the one before.
+//! - So it does not matter which of the pages in memory are left.
 //!
-//! The copy goes through this process, byte by byte: `copy_file_range` may share blocks between two files, and what is
-//! in doubt with them. It is opened before it is renamed, so that the file of that name is always a whole one, the
-//! old or the new: a process that ends between two steps leaves the old one, the word in the lock, and a draft that
-//! the next owner removes. One that ends after the rename leaves the new one, and at worst the word in the lock,
-//! which costs another copy.
+//! The copy is made by reading and writing bytes: `copy_file_range` may share blocks between the two files, and with
+//! them the pages in doubt. The copy is opened before it is renamed, so the name always refers to a complete file, the
+//! old or the new one. A process that ends between two steps leaves the old file, the mark in the lock file, and a
+//! draft that the next owner removes. A process that ends after the rename leaves the new file, and at worst the mark
+//! in the lock file, which costs another copy.
 //!
-//! What remains: a process that is killed inside the very sync that fails leaves no word.
+//! Remaining gap: a process that is killed inside the failing sync leaves no mark in the lock file.
 
 use std::{
     fs::{self, File},
@@ -46,13 +46,13 @@ use midex_domain::error::{Code, Error, NextCall, Result, again};
 /// Bytes copied at once.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// Opens what is written anew out of the data file at `path`, in its place.
+/// Rewrites the data file at `path`, and opens the new file in its place.
 ///
 /// # Errors
 /// `STORE_CORRUPT` and `STORE_TOO_NEW` where the content is not sound; `STORE_UNAVAILABLE` where it could not be
-/// written. The file of that name is then a whole one, and must be written anew as before.
+/// written. The data file is then complete, old or new, and must still be rewritten.
 pub(super) fn open(path: &Path, lock: &Arc<Lock>, options: &Options) -> Result<(Opened, Ledger)> {
-    // Through a link the file itself is replaced, where it lies.
+    // If `path` is a link, its target is replaced.
     let place = fs::canonicalize(path).map_err(|error| unusable(path, &error))?;
     paths::sweep(&place);
     let draft = paths::draft(&place);
@@ -84,7 +84,7 @@ fn write_anew(
     Ok((opened, ledger))
 }
 
-/// An empty file with the permissions of the one that it is to replace.
+/// Creates an empty file with the permissions of the file that it will replace.
 fn begin(path: &Path, draft: &Path, options: &Options) -> io::Result<File> {
     options.before(Operation::Create)?;
     let copy = paths::create_new(draft)?;
@@ -122,12 +122,12 @@ fn put_in_place(
     paths::sync_directory(path.parent().unwrap_or(path))
 }
 
-/// The next call of whoever meets a disk that forgets.
+/// The advice to callers while the disk loses writes.
 const AGAIN: NextCall = again(
     "in a second; if it stays so, your user is to mend or replace the disk of {path}, on which room for a second copy of the file is needed: midex goes on by itself, and nothing that was acknowledged is lost",
 );
 
-/// Why the content was not written anew, and what then. Damage is told as such.
+/// The error of a failed rewrite. An error about damage is returned unchanged.
 fn refused(path: &Path, error: Error) -> Error {
     if !matches!(error.code(), Code::StoreUnavailable | Code::FileUnusable) {
         return error;

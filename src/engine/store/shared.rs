@@ -1,4 +1,4 @@
-//! What the writer and its readers share.
+//! The state that the writer shares with the readers.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -24,7 +24,7 @@ use midex_domain::{
     limits,
 };
 
-/// What the writer and its readers share.
+/// The state that the writer shares with the readers.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) path: PathBuf,
@@ -33,13 +33,13 @@ pub(super) struct Shared {
     /// The last row of each execution that is ahead of its snapshot, as of the last commit.
     heads: Mutex<HashMap<ExecutionId, u64>>,
     refusals: Mutex<VecDeque<Refusal>>,
-    /// Whether the writer has been told of them.
+    /// Whether the writer has been notified of the queued refusals.
     told: AtomicBool,
-    /// Whether a read of the open database has failed. redb refuses everything from then on.
+    /// Whether a read of the open database has failed. redb refuses every operation from then on.
     read_failed: AtomicBool,
-    /// Whether the writer has been told of it.
+    /// Whether the writer has been notified of the failed read.
     read_told: AtomicBool,
-    /// Callers whose transition is being encoded, waits or is being written.
+    /// Callers whose transition is being encoded, is queued, or is being written.
     pub(super) callers: AtomicUsize,
     pub(super) commits: AtomicU64,
     pub(super) transitions: AtomicU64,
@@ -54,17 +54,17 @@ pub(super) struct Opened {
     pub(super) disk: Arc<Disk>,
 }
 
-/// The database, while it is open.
+/// The database, or the error of every call while it is shut.
 #[derive(Debug)]
 pub(super) enum Slot {
-    /// Open.
+    /// The database is open.
     Open(Opened),
-    /// Closed by a failure, or for good.
+    /// The database was shut by a failure, or is closed for good.
     Shut(Error),
 }
 
 impl Shared {
-    /// What there is to share once the file is open.
+    /// The shared state of a database that was just opened.
     pub(super) fn new(path: PathBuf, options: Options, opened: Opened, ledger: &Ledger) -> Self {
         let shared = Self {
             path,
@@ -85,7 +85,7 @@ impl Shared {
         shared
     }
 
-    /// Reads in one transaction, which ends with `read`.
+    /// Calls `read` with a read transaction, which ends when `read` returns.
     pub(super) fn read<T>(&self, read: impl FnOnce(&ReadTransaction) -> Result<T>) -> Result<T> {
         let slot = self.slot();
         let opened = slot.opened()?;
@@ -100,12 +100,13 @@ impl Shared {
         })
     }
 
-    /// Whether a read has failed and the writer is still to be told: once, however many fail.
+    /// Whether a read has failed and the caller must notify the writer. True once, however many reads fail.
     pub(super) fn must_tell_of_read(&self) -> bool {
         self.read_failed.load(Ordering::Acquire) && !self.read_told.swap(true, Ordering::AcqRel)
     }
 
-    /// Shuts the database, which must be opened again; what it was is returned. No read is under way then.
+    /// Shuts the database, which must then be reopened, and returns the previous slot. No read is running at that
+    /// moment.
     pub(super) fn shut(&self, error: Error) -> Slot {
         let mut slot = self.slot_mut();
         self.read_failed.store(false, Ordering::Release);
@@ -113,18 +114,18 @@ impl Shared {
         std::mem::replace(&mut *slot, Slot::Shut(error))
     }
 
-    /// Whether the database is open, and of no use any more.
+    /// Whether a read of the open database has failed, so that it is of no further use.
     pub(super) fn read_failed(&self) -> bool {
         self.read_failed.load(Ordering::Acquire)
     }
 
-    /// The last row of an execution that is ahead of its snapshot. Ask before a read begins: a
-    /// transaction that begins later shows at least this row.
+    /// The last row of an execution that is ahead of its snapshot. Must be called before a read transaction begins: a
+    /// transaction that begins later sees at least this row.
     pub(super) fn head(&self, id: &ExecutionId) -> Option<u64> {
         self.heads().get(id).copied()
     }
 
-    /// The same for several executions, in their order, all as of one moment.
+    /// The heads of several executions, in their order and all as of one moment.
     pub(super) fn heads_of<'a>(
         &self,
         ids: impl Iterator<Item = &'a ExecutionId>,
@@ -133,7 +134,7 @@ impl Shared {
         ids.map(|id| heads.get(id).copied()).collect()
     }
 
-    /// Takes a refusal in, where there is room; answers whether the writer must be told.
+    /// Queues a refusal, if there is room. Returns whether the writer must be notified.
     pub(super) fn note(&self, refusal: Refusal) -> bool {
         let mut refusals = self.refusals();
         if refusals.len() < limits::REFUSALS_QUEUED_MAX {
@@ -152,7 +153,8 @@ impl Shared {
         error.with("path", self.path.display().to_string())
     }
 
-    /// Readers see the new heads before any caller has its answer.
+    /// Updates the heads after a commit. Runs before the callers get their answers, so readers see the new rows by
+    /// then.
     pub(super) fn publish(&self, effects: &Effects) {
         let mut heads = self.heads();
         for (id, head) in &effects.heads {
@@ -167,7 +169,7 @@ impl Shared {
             .fetch_add(effects.snapshots, Ordering::Relaxed);
     }
 
-    /// Refusals whose batch was not stored wait for the next.
+    /// Queues the refusals of a batch that was not stored again, for the next batch.
     pub(super) fn put_back(&self, refusals: Vec<Refusal>) {
         let mut waiting = self.refusals();
         for refusal in refusals.into_iter().rev() {
@@ -200,7 +202,8 @@ impl Shared {
 }
 
 impl Slot {
-    /// Whether it is shut, and trying again may help: damage does not go away.
+    /// Whether the database is shut and reopening may help. Reopening does not help against damage, another format, or
+    /// a lost file.
     pub(super) fn may_open(&self) -> bool {
         match self {
             Self::Open(_) => false,

@@ -1,5 +1,5 @@
-//! Group commit: one thread owns the write side. It takes what has gathered, writes it in one
-//! transaction, and then answers all of it.
+//! Group commit: one thread owns the write side. It takes all requests that have gathered, writes them in one
+//! transaction, and then answers all of them.
 
 use std::{
     collections::HashMap,
@@ -30,59 +30,60 @@ use midex_domain::{
     limits,
 };
 
-/// Room kept ahead for each byte: a large value takes a run of pages that is a power of two, and redb grows
-/// its file by two of them.
+/// Disk space reserved for each byte: redb stores a large value in a run of pages whose number is a power of two, and
+/// grows its file by two such runs.
 const ROOM_PER_BYTE: u64 = 4;
-/// Room kept ahead for each request: the pages that it dirties, and their copies.
+/// Disk space reserved for each request: the pages that it changes, and their copies.
 const ROOM_PER_REQUEST_BYTES: u64 = 16 << 10;
-/// Room kept ahead for the pages that every commit writes.
+/// Disk space reserved for the pages that every commit writes.
 const ROOM_PER_COMMIT_BYTES: u64 = 256 << 10;
 
-/// What reaches the writer.
+/// A message to the writer.
 #[derive(Debug)]
 pub(super) enum Message {
-    /// Something to be stored and answered.
+    /// Store something, and answer.
     Request(Request),
-    /// A refusal waits to be written.
+    /// Refusals are queued, and are to be written.
     Refused,
-    /// Somebody will read what was refused so far: the sender is dropped once that is written, or could not be.
+    /// A reader needs the refusals noted so far. The writer drops the sender once they are written, or could not be.
     Reading(oneshot::Sender<()>),
-    /// A read has failed.
+    /// A read has failed, so the database must be reopened.
     ReadFailed,
-    /// Store what has come, close, and answer.
+    /// Store the requests accepted so far, close the database, and answer.
     Close(oneshot::Sender<Result<()>>),
 }
 
-/// Something to be stored and answered.
+/// A request to store something.
 #[derive(Debug)]
 pub(super) struct Request {
-    /// What.
+    /// What to store.
     pub(super) work: Write,
-    /// Where the answer goes.
+    /// Receives the answer.
     pub(super) answer: oneshot::Sender<Result<Sequence>>,
-    /// Its place in the queue, free again once the writer has taken it.
+    /// The permit of the bounded queue, released once the writer has taken the request.
     pub(super) room: OwnedSemaphorePermit,
 }
 
-/// The write side. It lives on its thread.
+/// The write side of the store. It runs on the writer thread.
 #[derive(Debug)]
 pub(super) struct Writer {
     shared: Arc<Shared>,
-    /// Held while the database is open, and while it is shut by a failure: nobody else may take it meanwhile.
+    /// Held while the database is open, and while it is shut by a failure, so that no other process takes the
+    /// directory.
     lock: Arc<Lock>,
     queue: Receiver<Message>,
     ledger: Ledger,
     log: Log,
     pace: Pace,
     closing: Option<oneshot::Sender<Result<()>>>,
-    /// When the database was last opened again, or could not be.
+    /// When the database was last reopened, or the attempt to reopen it last failed.
     reopened: Option<Instant>,
-    /// Refusals of a batch that may or may not have been stored.
+    /// Refusals of a batch of which it is unknown whether it was stored.
     indeterminate: Option<IndeterminateBatch>,
 }
 
-/// Refusals of a batch that failed. A batch is stored whole or not at all: the next key tells which,
-/// once the file has been read again.
+/// Refusals of a batch that failed. A batch is stored whole or not at all. Once the file has been read again, its next
+/// key shows which.
 #[derive(Debug)]
 struct IndeterminateBatch {
     refusals: Vec<Refusal>,
@@ -90,21 +91,21 @@ struct IndeterminateBatch {
     next_key: u64,
 }
 
-/// What came from the queue together.
+/// The messages of one batch.
 #[derive(Debug, Default)]
 struct Gathered {
     works: Vec<Write>,
     answers: Vec<oneshot::Sender<Result<Sequence>>>,
-    /// Those who wait until the refusals are written.
+    /// Readers that wait until the refusals are written.
     readers: Vec<oneshot::Sender<()>>,
-    /// The content that comes with them, and its length.
+    /// The digests of the requests' content, each with its length.
     contents: HashMap<Digest, usize>,
-    /// All of it.
+    /// The total bytes of the requests, with each content counted once.
     bytes: usize,
 }
 
 impl Writer {
-    /// A writer that takes its work from `queue`, and lets go of `lock` when it has closed the database.
+    /// A writer that takes requests from `queue`, and releases `lock` once it has closed the database.
     pub(super) fn new(
         shared: Arc<Shared>,
         lock: Arc<Lock>,
@@ -124,7 +125,7 @@ impl Writer {
         }
     }
 
-    /// Works until it is told to close, or nobody is left to tell it anything; then closes the database.
+    /// Runs until it receives [`Message::Close`] or all senders are gone, and then closes the database.
     pub(super) fn run(mut self) {
         while let Some(first) = self.wait() {
             let mut gathered = Gathered::default();
@@ -138,7 +139,8 @@ impl Writer {
         self.finish();
     }
 
-    /// The next message. Meanwhile opens a database that was shut by a failure, or makes a data file whole.
+    /// The next message. While it waits, it reopens a database that was shut by a failure, or folds an idle redo log
+    /// into the data file.
     fn wait(&mut self) -> Option<Message> {
         if self.closing.is_some() {
             return self.queue.try_recv().ok();
@@ -159,7 +161,8 @@ impl Writer {
         }
     }
 
-    /// Puts what the log holds into the data file, which is whole without it then: what redb kept in memory for it is free.
+    /// Folds the redo log into the data file, which is then complete without the log. This also frees the memory that
+    /// redb needed for the unfolded commits.
     fn settle(&mut self) {
         if let Err(error) = self.make_room(0, 0) {
             tracing::debug!(%error, "the redo log stays");
@@ -198,7 +201,7 @@ impl Writer {
         }
     }
 
-    /// Takes what waits in the queue, and, where commits are slow, what is known to be on its way.
+    /// Takes the queued messages. If commits are slow, also waits for callers that are expected to send soon.
     fn gather(&mut self, gathered: &mut Gathered) {
         self.drain(gathered);
         let Some(patience) = self.pace.patience().filter(|_| !gathered.works.is_empty()) else {
@@ -228,7 +231,7 @@ impl Writer {
             && gathered.bytes < limits::BATCH_BYTES_MAX
     }
 
-    /// Makes everything durable, or nothing, and answers.
+    /// Stores the whole batch or nothing of it, and answers its callers.
     fn store(&mut self, mut gathered: Gathered) {
         let refusals = self.shared.take_refusals();
         if gathered.works.is_empty() && refusals.is_empty() {
@@ -243,7 +246,7 @@ impl Writer {
         match done {
             Ok(effects) => {
                 for (to, answer) in gathered.answers.into_iter().zip(effects.answers) {
-                    // A caller that has gone away wants no answer.
+                    // Fails if the caller has gone away. It then needs no answer.
                     let _ = to.send(answer);
                 }
             }
@@ -276,7 +279,8 @@ impl Writer {
                 Ok(effects)
             }
             Err(error) => {
-                // What the disk holds now is known only after it is opened again, if it is the same one.
+                // The durable state is known only after the database has been reopened, provided that it is still the
+                // same file.
                 let error = batch_failed(&self.shared.path, error);
                 self.indeterminate = Some(IndeterminateBatch { refusals, next_key });
                 self.shut(error.clone());
@@ -286,7 +290,7 @@ impl Writer {
         }
     }
 
-    /// How much of `contents` is stored already and will not be written; nothing where that cannot be read.
+    /// How many bytes of `contents` are stored already and need not be written; 0 if that cannot be read.
     fn stored_bytes(&self, contents: &HashMap<Digest, usize>) -> usize {
         if contents.is_empty() {
             return 0;
@@ -295,7 +299,7 @@ impl Writer {
         stored.unwrap_or_default()
     }
 
-    /// Makes room in the data file; false where there is hardly any left.
+    /// Reserves disk space for the data file. Returns false if hardly any is left.
     fn make_room(&self, requests: usize, bytes: u64) -> Result<bool> {
         let slot = self.shared.slot();
         let pages = requests as u64 * ROOM_PER_REQUEST_BYTES + ROOM_PER_COMMIT_BYTES;
@@ -328,14 +332,15 @@ impl Writer {
             &mut changes,
         )?;
         if effects.changed {
-            // While room is scarce, the room of a log is better used by the data file.
+            // While disk space is scarce, the data file makes better use of it than a log.
             let logged = if is_ample {
                 self.log.append(changes)
             } else {
                 Ok(false)
             };
             if logged.map_err(|error| unavailable(&self.shared.path, &error))? {
-                // The log has it, and the data file gets it with all else that the log has by then.
+                // The batch is durable in the log. The data file gets it at the next fold, with everything else in the
+                // log.
                 transaction
                     .set_durability(Durability::None)
                     .map_err(fault)?;
@@ -344,7 +349,8 @@ impl Writer {
                 let next = if is_ample { self.log.next() } else { None };
                 fold(transaction, &mut self.log, opened, next)?;
             }
-            // Removed meanwhile it was stored nowhere.
+            // If the file was removed during the commit, the batch was not stored: check before the callers are
+            // answered.
             opened.disk.check_names_and_length(&self.shared.path)?;
             self.shared.commits.fetch_add(1, Ordering::Relaxed);
         } else {
@@ -353,7 +359,7 @@ impl Writer {
         Ok(effects)
     }
 
-    /// Opens the database again where it has failed, unless that was tried just now.
+    /// Reopens the database after a failure, unless that was tried just now.
     fn heal(&mut self) {
         if self.shared.read_failed() {
             let message = "a read failed, and the database has to be opened again";
@@ -364,17 +370,18 @@ impl Writer {
         }
     }
 
-    /// How long until the database may be opened again: an opening may have to read all of it.
+    /// How long to wait until the database may be reopened. The rate is limited because reopening may read the whole
+    /// file.
     fn reopening_in(&self) -> Duration {
         self.reopened.map_or(Duration::ZERO, |at| {
             limits::STORE_RETRY_EVERY.saturating_sub(now() - at)
         })
     }
 
-    /// Lets go of the database: redb refuses everything after a failed write or read.
+    /// Closes the database after a failed write or read, because redb refuses every further operation.
     fn shut(&self, error: Error) {
         let shut = self.shared.shut(error);
-        // Closing a database that failed fails as well; the next opening repairs it.
+        // Closing a database that failed fails as well. The next opening repairs it.
         let _ = guarded(|| {
             drop(shut);
             Ok(())
@@ -433,7 +440,8 @@ impl Writer {
     }
 }
 
-/// Commits to the data file itself, and with this everything before it. The log `next` follows, or none.
+/// Commits to the data file, together with all earlier commits that are only in the log. `next` is the log that follows
+/// this commit, if any.
 fn fold(
     mut transaction: WriteTransaction,
     log: &mut Log,
@@ -445,24 +453,25 @@ fn fold(
     if log.is_open() || next.is_some() {
         redo::say(&transaction, next)?;
     }
-    // What stays as it is while the log grows is opened at once after a crash.
+    // With quick repair, the file opens at once after a crash. This pays off for a large file, and for one that stays
+    // unchanged while a log grows.
     transaction.set_quick_repair(next.is_some() || bytes >= limits::QUICK_REPAIR_FILE_BYTES);
     transaction.commit().map_err(fault)?;
     log.folded(next);
     Ok(())
 }
 
-/// How long commits take and how many callers there are: what an adaptive wait needs.
+/// The duration of commits and the number of callers. They decide how long to wait for further requests.
 #[derive(Debug, Default)]
 struct Pace {
-    /// Smoothed over about eight commits.
+    /// The duration of a commit, smoothed over about eight commits.
     commit: Duration,
-    /// The callers that waited when the last commit ended. A caller that was answered comes back soon.
+    /// The callers that waited when the last commit ended. A caller that was answered often calls again soon.
     callers: usize,
 }
 
 impl Pace {
-    /// How long to wait for callers on their way; nothing where commits are fast or nobody else calls.
+    /// How long to wait for further callers; `None` if commits are fast or there is only one caller.
     fn patience(&self) -> Option<Duration> {
         let slow = self.commit >= limits::ADAPTIVE_WAIT_COMMIT_MIN && self.callers > 1;
         slow.then(|| (self.commit / 4).min(limits::ADAPTIVE_WAIT_MAX))

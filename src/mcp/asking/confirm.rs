@@ -1,4 +1,4 @@
-//! Asking the user whether something may be done that cannot be undone, or that the caller has not looked at.
+//! Asks the user to confirm an action that cannot be undone, or that affects something the caller has not read.
 
 use rmcp::model::CallToolResponse;
 use serde_json::{Map, Value, json};
@@ -10,51 +10,51 @@ use midex_domain::{
     error::{Code, Error, Result},
 };
 
-/// What the user is asked before a call does its work.
+/// A question that the user must answer before a call does its work.
 #[derive(Debug)]
 pub(crate) struct Confirmation {
-    /// Which question it is: once something else would be done, it has another key.
+    /// Identifies the question. If the action would be a different one, the key differs.
     pub(crate) key: String,
-    /// What would be done.
+    /// The action, as a question to the user.
     pub(crate) message: String,
-    /// What it would be done to, by the names that the context of an error has.
+    /// The objects of the action, as context of the error if it is refused.
     pub(crate) about: Vec<(&'static str, String)>,
-    /// What follows where the user cannot be asked.
+    /// The fallback if the user cannot be asked.
     pub(crate) unasked: Unasked,
-    /// Who asks for it once the user has agreed.
+    /// On whose behalf the action runs after the user has agreed.
     pub(crate) by: By,
-    /// The arguments that do just this, and nothing else.
+    /// The arguments for exactly this action.
     pub(crate) confirmed: Map<String, Value>,
 }
 
-/// What follows where the user cannot be asked.
+/// The fallback if the user cannot be asked.
 #[derive(Debug)]
 pub(crate) enum Unasked {
-    /// It is done all the same.
+    /// The action runs anyway.
     Done,
-    /// Nothing is done until the call says that the user wants it.
+    /// The action is refused until the call itself states that the user wants it.
     Refused,
-    /// Nothing is done, whatever the call says.
+    /// The action is refused with this error.
     Error(Box<Error>),
 }
 
-/// What came of the question.
+/// The outcome of the question.
 pub(crate) enum Agreement {
-    /// The work may be done, with these arguments, and counts as asked for by this one.
+    /// The action may run, with these arguments and on behalf of this party.
     Agreed(Map<String, Value>, By),
-    /// The question is on its way.
+    /// The question was returned to the client, which repeats the call with the answer.
     Pending(Box<CallToolResponse>),
 }
 
-/// The first part of the key of a question whether a project is trusted: nothing was begun before it.
+/// The key prefix of questions about trust in a project. They are asked before the call has changed anything.
 const TRUST: &str = "trust:";
 
-/// Whether the key is that of such a question.
+/// Whether the key is that of a trust question.
 pub(super) fn is_of_trust(key: &str) -> bool {
     key.starts_with(TRUST)
 }
 
-/// The question whether a project is trusted, for a start that was refused because it is not.
+/// The question whether to trust a project, for a start that was refused because the project is not trusted.
 pub(crate) fn trust(refused: &Error) -> Confirmation {
     let question = refused.context("question").and_then(Value::as_str);
     let message = question.unwrap_or_default().to_owned();
@@ -69,10 +69,10 @@ pub(crate) fn trust(refused: &Error) -> Confirmation {
 }
 
 impl Call<'_> {
-    /// Asks the user, where the client can.
+    /// Asks the user, if the client can.
     ///
     /// # Errors
-    /// `CONFIRMATION_REQUIRED`.
+    /// `CONFIRMATION_REQUIRED` if the user did not agree, or could not be asked and the fallback refuses.
     pub(crate) async fn agreement(
         mut self,
         Confirmation {

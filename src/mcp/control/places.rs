@@ -1,5 +1,5 @@
-//! The places at the control socket. A caller that has been silent since it came makes room for others; relays, which stay,
-//! have places of their own.
+//! Connection slots of the control socket. A client that has sent no preamble can be disconnected to make room for
+//! others. Relays stay connected for long, so they have separate slots.
 
 use std::{
     collections::BTreeMap,
@@ -21,18 +21,18 @@ use midex_domain::{
     limits,
 };
 
-/// What the words of one client take in a list, its names apart.
+/// The size of one client in the greeting, without its project path and version.
 const CLIENT_BYTES: usize = 128;
 
-/// [`limits::CONTROL_CLIENTS_MAX`] places for commands and for callers that have not said who they are, and
-/// [`limits::RELAYS_MAX`] for relays.
+/// [`limits::CONTROL_CLIENTS_MAX`] slots for commands and for clients that have not sent their preamble, and
+/// [`limits::RELAYS_MAX`] slots for relays.
 #[derive(Debug)]
 pub(super) struct Places {
     room: Arc<Semaphore>,
     relays: Arc<Semaphore>,
-    /// By number, and so in the order in which they came.
+    /// The clients that have not sent their preamble, by number, so in the order of connection.
     silent: Mutex<BTreeMap<u64, Silent>>,
-    /// The callers that have said who they are.
+    /// The clients that have sent their preamble.
     clients: Mutex<BTreeMap<u64, ClientInfo>>,
     next: AtomicU64,
 }
@@ -43,13 +43,13 @@ struct Silent {
     turned_away: CancellationToken,
 }
 
-/// A caller on its place.
+/// A client that occupies a slot.
 #[derive(Debug)]
 pub(super) struct Caller {
     places: Arc<Places>,
     number: u64,
     turned_away: CancellationToken,
-    /// The semaphore is closed by nobody.
+    /// The permit of its slot. Acquiring cannot fail, since the semaphores are never closed.
     place: Option<OwnedSemaphorePermit>,
 }
 
@@ -74,7 +74,7 @@ impl Places {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The callers that have said who they are, in the order in which they came; so many as fit into a first line.
+    /// The clients that have sent their preamble, in the order of connection, as many as fit into a greeting.
     pub(super) fn known(&self) -> Vec<ClientInfo> {
         let mut bytes = 0;
         let clients = self.clients();
@@ -85,7 +85,7 @@ impl Places {
         fit.cloned().collect()
     }
 
-    /// Gives the next caller a place as soon as there is one. Only one enters at a time.
+    /// Waits for a slot for the next client. Called for one client at a time.
     #[expect(
         clippy::disallowed_methods,
         reason = "how long a caller is silent is no time of an execution"
@@ -94,7 +94,7 @@ impl Places {
         let place = tokio::select! {
             biased;
             place = self.room.clone().acquire_owned() => place,
-            // Its place is free as soon as its connection is closed.
+            // The slot becomes free once the disconnected client's connection is closed.
             () = self.turn_away() => self.room.clone().acquire_owned().await,
         };
         let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -112,8 +112,8 @@ impl Places {
         }
     }
 
-    /// Turns away the caller that has been silent longest, once that has had its time; where all have spoken, nobody
-    /// ever.
+    /// Disconnects the client that has been silent longest, after at least [`limits::CONTROL_SILENT_MIN`]. Waits
+    /// forever if no client is silent.
     async fn turn_away(&self) {
         loop {
             let first = self
@@ -125,7 +125,7 @@ impl Places {
             };
             sleep_until(since + limits::CONTROL_SILENT_MIN).await;
             let mut silent = self.silent();
-            // Who was first may have spoken meanwhile.
+            // The oldest client may have sent its preamble in the meantime.
             if let Some(entry) = silent
                 .first_entry()
                 .filter(|entry| entry.get().since == since)
@@ -138,16 +138,16 @@ impl Places {
 }
 
 impl Caller {
-    /// What it says, unless it is turned away before.
+    /// Waits for the preamble. `None` if the client is disconnected first.
     pub(super) async fn hear<T>(&self, said: impl Future<Output = T>) -> Option<T> {
         let heard = self.turned_away.run_until_cancelled(said).await;
         heard.filter(|_| self.speaks())
     }
 
-    /// It has said who it is; a relay changes its place for one of the relays.
+    /// Records that the client has sent its preamble. A relay moves to a relay slot.
     ///
     /// # Errors
-    /// `LIMIT_EXCEEDED` where there are [`limits::RELAYS_MAX`] relays.
+    /// `LIMIT_EXCEEDED` if there are [`limits::RELAYS_MAX`] relays already.
     pub(super) fn settle(&mut self, client: ClientInfo) -> Result<()> {
         if client.role == Role::Relay {
             let place = self.places.relays.clone().try_acquire_owned();
@@ -157,7 +157,7 @@ impl Caller {
         Ok(())
     }
 
-    /// From now on it keeps its place; false where that was given away.
+    /// Marks the client as not silent, so that it keeps its slot. False if the slot was already given away.
     fn speaks(&self) -> bool {
         self.places.silent().remove(&self.number).is_some()
     }

@@ -1,5 +1,5 @@
-//! The first lines at the control socket: a client says who it is and what it wants, the owner of the directory says who
-//! it is or why it refuses.
+//! The first lines on the control socket. The client's preamble says who it is and what it wants. The owner's greeting
+//! says who the owner is, or why it refuses.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,20 +23,20 @@ use midex_server::{
     config::{AuthorTo, Config, RegistryDir},
 };
 
-/// What both sides must agree on: builds of one number work together, whatever their version. Fields may be added under
-/// one number, for either side passes over those it does not know.
+/// The version of the control protocol. Builds with the same number work together, whatever their midex version. Fields
+/// may be added without changing it, since both sides ignore unknown fields.
 pub const PROTOCOL: u32 = 1;
 
-/// What is shown of a path or a version: Linux opens no longer path.
+/// How many characters of a path or version are shown. Linux does not open longer paths.
 const NAME_CHARS_MAX: usize = 1024;
 
-/// What a client of the socket is.
+/// The kind of client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// A command that a person gave: it may do what only people may.
+    /// A command of the user, which may do what only people may do.
     Command,
-    /// A process that relays its own client to the owner: it is offered what that client may be.
+    /// A process that relays its own client. It is offered the tools that its client may use.
     Relay,
 }
 
@@ -48,22 +48,22 @@ pub struct Preamble {
     midex: String,
     #[serde(default)]
     pid: u32,
-    /// What the client is.
+    /// The kind of client.
     pub role: Role,
     project_dir: String,
     workflows_dir: Option<String>,
     agents_dir: Option<String>,
-    /// The directory of workflows that the client's environment names.
+    /// The workflow directory that the client's environment names.
     #[serde(default)]
     registry_dir: Option<RegistryDir>,
     #[serde(default)]
     named_by_project: NamedByProject,
     #[serde(default)]
     author_to: AuthorTo,
-    /// The values of the environment variables that the client's user allows expressions to see.
+    /// The environment variables that the client's user allows expressions to read, with their values.
     #[serde(default)]
     env: BTreeMap<String, String>,
-    /// The activities of the client's own program, which the owner must have too.
+    /// The activities of the client's program, all of which the owner must have.
     #[serde(default)]
     activities: BTreeSet<String>,
     /// The names of the toolsets that a relay offers its client.
@@ -71,7 +71,7 @@ pub struct Preamble {
     toolsets: Vec<String>,
     #[serde(default)]
     tool_names: ToolNames,
-    /// Where the client is about to serve HTTP: it asks to own the directory.
+    /// The address at which the client is about to serve HTTP, if it asks to own the directory.
     pub http: Option<String>,
     #[serde(default)]
     token_ttl_ms: u64,
@@ -79,7 +79,7 @@ pub struct Preamble {
     snapshot_every: u32,
 }
 
-/// What of a first line every protocol has.
+/// The fields that preambles of every protocol version have.
 #[derive(Deserialize)]
 struct Version {
     #[serde(default)]
@@ -88,10 +88,10 @@ struct Version {
 }
 
 impl Preamble {
-    /// What this process says of itself: its options, and what it offers its client.
+    /// The preamble of this process, from its options and the profile of its client.
     pub fn of(options: &app::Options, role: Role, profile: ToolProfile) -> Self {
         let config = &options.config;
-        // JSON holds Unicode alone, as the name of a project does wherever it is shown.
+        // Non-Unicode paths are converted lossily, since JSON is Unicode. Project names are shown in the same form.
         let absolute = |path: &PathBuf| {
             let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
             path.display().to_string()
@@ -124,10 +124,10 @@ impl Preamble {
         }
     }
 
-    /// Reads the line of a client.
+    /// Parses the first line of a client.
     ///
     /// # Errors
-    /// `USAGE_INVALID` where it is no such line, or one of another protocol.
+    /// `USAGE_INVALID` if the line is not a preamble, or has another protocol version.
     pub(super) fn parse(line: &str) -> Result<Self> {
         let version: Version = serde_json::from_str(line)
             .map_err(|_| refused("the first line at the control socket is none of midex"))?;
@@ -139,7 +139,7 @@ impl Preamble {
         })
     }
 
-    /// What the client offers: nothing that only people may do, unless it is a command.
+    /// The tool profile of the client. Only a command gets the tools that are reserved for people.
     pub(super) fn profile(&self) -> ToolProfile {
         match self.role {
             Role::Command => ToolProfile::COMMANDS,
@@ -150,14 +150,14 @@ impl Preamble {
         }
     }
 
-    /// The configuration of the owner for this client, and its environment.
+    /// The owner's configuration with the directories of this client, and the client's environment.
     pub(super) fn config(&self, owner: &Config) -> (Config, BTreeMap<String, String>) {
         let directory = |path: &Option<String>| path.as_ref().map(PathBuf::from);
         let config = Config {
             project_dir: PathBuf::from(&self.project_dir),
             workflows_dir: directory(&self.workflows_dir),
             agents_dir: directory(&self.agents_dir),
-            // The owner's environment is none of this client's.
+            // Replace it even with `None`: the owner's environment does not apply to this client.
             registry_dir: self.registry_dir.clone(),
             named_by_project: self.named_by_project.clone(),
             author_to: self.author_to,
@@ -166,13 +166,13 @@ impl Preamble {
         (config, self.env.clone())
     }
 
-    /// The activities of the client's program that are not among these.
+    /// The activities of the client's program that are missing in `owned`.
     pub(super) fn activities_beyond<'a>(&'a self, owned: &'a BTreeSet<String>) -> Vec<&'a str> {
         let beyond = self.activities.difference(owned);
         beyond.map(String::as_str).collect()
     }
 
-    /// What the owner's list shows of the client.
+    /// The client, as the owner lists it to others.
     pub(super) fn client(&self) -> ClientInfo {
         ClientInfo {
             pid: self.pid,
@@ -182,7 +182,7 @@ impl Preamble {
         }
     }
 
-    /// What the client asked for and does not get: the owner's flags count.
+    /// The settings that the client requested and that the owner has with other values. The owner's values apply.
     pub fn unheeded(&self, owner: &Greeting) -> Vec<String> {
         let ttl = (self.token_ttl_ms != owner.token_ttl_ms)
             .then(|| format!("--token-ttl is {} there", shown(owner.token_ttl_ms)));
@@ -192,47 +192,47 @@ impl Preamble {
     }
 }
 
-/// A client of the owner, as others are told of it.
+/// A client of the owner, as it is listed to others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientInfo {
-    /// Its process.
+    /// Its process id.
     pub pid: u32,
-    /// What it is.
+    /// The kind of client.
     pub role: Role,
-    /// Its version of midex.
+    /// Its midex version.
     pub midex: String,
-    /// Its project.
+    /// Its project directory.
     pub project_dir: String,
 }
 
-/// What the owner of a directory answers a first line with.
+/// The owner's answer to a preamble.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Greeting {
     pub(super) protocol: u32,
-    /// Its version of midex.
+    /// The owner's midex version.
     pub midex: String,
-    /// Its process.
+    /// The owner's process id.
     pub pid: u32,
-    /// Since when it owns the directory, in milliseconds since 1970.
+    /// When it became the owner, in milliseconds since 1970.
     pub since_ms: i64,
-    /// Where it serves HTTP.
+    /// The address at which it serves HTTP.
     pub http: Option<String>,
-    /// How long tokens live, in milliseconds.
+    /// The lifetime of tokens, in milliseconds.
     pub token_ttl_ms: u64,
-    /// How many transitions a snapshot is written for.
+    /// A snapshot is written every this many transitions.
     pub snapshot_every: u32,
-    /// Its clients but for this one.
+    /// The other clients.
     pub clients: Vec<ClientInfo>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<Map<String, Value>>,
 }
 
 impl Greeting {
-    /// Reads the answer of an owner.
+    /// Parses the answer of an owner.
     ///
     /// # Errors
-    /// What the owner refused with; `USAGE_INVALID` where it speaks another protocol.
+    /// The error with which the owner refused; `USAGE_INVALID` if it speaks another protocol version.
     pub(super) fn parse(line: &str) -> Result<Self> {
         let greeting: Self = serde_json::from_str(line)
             .map_err(|error| refused("the owner's first line cannot be read").because(error))?;
@@ -247,7 +247,7 @@ impl Greeting {
     }
 }
 
-/// A duration as its flag takes it: `24h`.
+/// A duration in the syntax of its flag: `24h`.
 fn shown(milliseconds: u64) -> String {
     let duration = jiff::SignedDuration::try_from(Duration::from_millis(milliseconds));
     duration.map_or_else(|_| format!("{milliseconds}ms"), |it| format!("{it:#}"))
@@ -268,7 +268,7 @@ fn of_another_protocol(other: &Version) -> Error {
         .with_action("Ask your user to restart the older one with the newer build, or to give one of them a data directory of its own with --data-dir")
 }
 
-/// Reads a first line, of [`limits::CONTROL_PREAMBLE_BYTES_MAX`] at most.
+/// Reads a first line of at most [`limits::CONTROL_PREAMBLE_BYTES_MAX`].
 pub(super) async fn read_line(input: &mut (impl AsyncBufReadExt + Unpin)) -> Result<String> {
     let mut line = String::new();
     let read = input

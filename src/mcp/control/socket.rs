@@ -1,4 +1,4 @@
-//! The control socket in the data directory, and who may be at its other end: this user alone.
+//! The control socket in the data directory. Both ends must belong to the same user.
 
 use std::{
     fs, io,
@@ -12,17 +12,17 @@ use midex_domain::error::{Code, Error, Result};
 
 /// The name of the socket in the data directory.
 pub const SOCKET: &str = "control.sock";
-/// The longest path that a socket's address holds on every system.
+/// The longest socket path that every system supports.
 const PATH_BYTES_MAX: usize = 100;
 
-/// Where the socket of a data directory is. A path that no address can hold goes through the open directory,
-/// which must be kept open meanwhile.
+/// The path of the control socket of a data directory. A path that is too long for a socket address goes through
+/// `/proc/self/fd` of the opened directory, which must stay open meanwhile.
 pub(super) struct SocketPath {
     path: PathBuf,
     _directory: Option<fs::File>,
 }
 
-/// Which file a socket is.
+/// The identity of a socket file: its device and inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity(u64, u64);
 
@@ -51,8 +51,8 @@ impl SocketPath {
         })
     }
 
-    /// Listens there. The address is nobody else's: the store's lock says so. No other user can come in even before the
-    /// permissions are set, for the identity of each caller is checked.
+    /// Binds the socket. Removing an existing one is safe, since the store's lock proves that no other process owns it.
+    /// Other users cannot use it even before the permissions are set, since the user of each client is checked.
     pub(super) fn bind(&self) -> io::Result<(UnixListener, Identity)> {
         match fs::remove_file(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -63,25 +63,26 @@ impl SocketPath {
         Ok((listener, Identity::of(&self.path)?))
     }
 
-    /// Whether the socket that was bound lies there.
+    /// Whether the path still leads to the socket that was bound.
     pub(super) fn is_bound(&self, bound: Identity) -> bool {
         Identity::of(&self.path).is_ok_and(|there| there == bound)
     }
 
-    /// Takes the socket away that was bound: where the directory was replaced, another one lies there by now.
+    /// Removes the socket that was bound. If the directory was replaced, the path leads to another socket, which is
+    /// left alone.
     pub(super) fn remove(&self, bound: Identity) {
         if self.is_bound(bound) {
             let _ = fs::remove_file(&self.path);
         }
     }
 
-    /// A connection to the process that listens there; `None` where none does.
+    /// Connects to the process that listens on the socket. `None` if none does.
     pub(super) async fn connect(&self) -> Option<UnixStream> {
         UnixStream::connect(&self.path).await.ok()
     }
 }
 
-/// Executions are the business of their user alone, and so is what a client says of itself.
+/// Checks that the other end belongs to the same user. Executions and preambles are private to their user.
 pub(super) fn check_user(stream: &UnixStream) -> Result<()> {
     let other = stream.peer_cred().map_err(|error| {
         refused("it is not known who is at the other end of the control socket").because(error)
@@ -94,7 +95,7 @@ pub(super) fn check_user(stream: &UnixStream) -> Result<()> {
     ))
 }
 
-/// The refusal of a first line, or of whoever sends it.
+/// The refusal of a preamble, or of its sender.
 pub(super) fn refused(why: &str) -> Error {
     Error::new(Code::UsageInvalid, why)
 }

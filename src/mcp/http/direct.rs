@@ -1,7 +1,7 @@
-//! Calls of tools by clients without a session, which is what most requests are: answered by the handler itself. rmcp
-//! would make a service with channels and tasks for each, and copy the request to compare it with its headers.
+//! The fast path for tool calls of clients without a session, which are most requests: the handler is called directly.
+//! rmcp would create a service with channels and tasks for each, and copy the request to compare it with its headers.
 //!
-//! Only a call in which nothing is out of the ordinary is answered here. All others are rmcp's, and so is every refusal.
+//! Only calls without special features are answered here. rmcp handles all others, including every refusal.
 
 use http::{HeaderMap, Response, StatusCode, header, request::Parts};
 use rmcp::{
@@ -18,14 +18,14 @@ use crate::{LineTransport, frame, splice::Splices};
 use midex_domain::error::Error;
 use midex_http::{access::text, refusal::Reply};
 
-/// A call that is answered here.
+/// A call that the fast path answers.
 pub(super) type Call = JsonRpcRequest<ClientRequest>;
 
-/// Headers that a call with more to it has: a session, and parameters of tools that are repeated as headers.
+/// Prefixes of headers that need rmcp: a session, or tool parameters that are repeated as headers.
 const OUT_OF_THE_ORDINARY: [&str; 2] = ["mcp-session-id", "mcp-param-"];
 
-/// What handlers are told of a client: what stands in its request, and nothing else. There is nobody that they could
-/// send anything to but the answer.
+/// The peer for handlers. It contains nothing about the client except the protocol version, and messages sent to it are
+/// discarded.
 pub(super) fn peer(handler: impl ServerHandler) -> Peer<RoleServer> {
     let client =
         InitializeRequestParams::new(ClientCapabilities::default(), Implementation::default())
@@ -34,7 +34,7 @@ pub(super) fn peer(handler: impl ServerHandler) -> Peer<RoleServer> {
     serve_directly(handler, nobody, Some(client)).peer().clone()
 }
 
-/// The call in `body`, where it is one that is answered here.
+/// The call in `body`, if the fast path can answer it.
 pub(super) fn call(headers: &HeaderMap, body: &[u8]) -> Option<Call> {
     if !is_ordinary(headers) {
         return None;
@@ -70,7 +70,8 @@ fn is_ordinary(headers: &HeaderMap) -> bool {
         && !headers.keys().any(is_strange)
 }
 
-/// Answers a call. Where the client goes meanwhile its handler learns so, and ends when it likes.
+/// Answers a call. If the client disconnects, the handler's cancellation token is cancelled, and it ends in its own
+/// time.
 pub(super) async fn answer(
     handler: impl ServerHandler,
     peer: Peer<RoleServer>,

@@ -1,4 +1,4 @@
-//! The endpoint: one request, from its head to its reply.
+//! The HTTP endpoint: handles one request from its headers to its reply.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -41,7 +41,7 @@ use midex_http::{
 const SESSION_ID: &str = "mcp-session-id";
 const LAST_EVENT_ID: &str = "last-event-id";
 const PROTOCOL_VERSION: &str = "mcp-protocol-version";
-/// Headers of the protocol of which a request has one.
+/// Protocol headers that may occur only once per request.
 const SINGLE: &[&str] = &[
     SESSION_ID,
     LAST_EVENT_ID,
@@ -50,11 +50,11 @@ const SINGLE: &[&str] = &[
     "mcp-name",
 ];
 
-/// What answers every request.
+/// The service that answers every request.
 pub(super) struct Endpoint<H> {
     service: StreamableHttpService<H, LocalSessionManager>,
     handler: Arc<dyn Fn() -> H + Send + Sync>,
-    /// Whom handlers see where they are called without rmcp; `None` where they never are.
+    /// The peer for handlers on the fast path. `None` if the fast path is disabled.
     peer: Option<Peer<RoleServer>>,
     sessions: Arc<Sessions>,
     room: Room,
@@ -63,14 +63,14 @@ pub(super) struct Endpoint<H> {
     streams: CancellationToken,
 }
 
-/// What is known of a message before rmcp reads it.
+/// The fields of a message that are needed before rmcp parses it.
 #[derive(Debug, Default, Deserialize)]
 struct Envelope {
     id: Option<RequestId>,
     method: Option<String>,
 }
 
-/// What a call holds until its handler is done with it and its reply is told to the end.
+/// Resources that a call holds until its handler has finished and its reply is sent completely.
 #[derive(Debug)]
 struct Admission {
     _call: Share,
@@ -78,12 +78,12 @@ struct Admission {
     _id: Option<CallId>,
 }
 
-/// A request on its way to rmcp.
+/// A request that passed admission, on its way to rmcp.
 struct Admitted {
     request: Request<Full<Bytes>>,
     body: Bytes,
     id: Option<RequestId>,
-    /// The session that it may begin.
+    /// The slot for the session that the request may start.
     slot: Option<SessionSlot>,
     admission: Arc<Admission>,
     work: Work,
@@ -99,7 +99,8 @@ impl<H: ServerHandler> Endpoint<H> {
         let streams = CancellationToken::new();
         let config = StreamableHttpServerConfig::default()
             .with_json_response(true)
-            // The endpoint has looked at both before it reads a body, and has read the body by then.
+            // Disable these checks of rmcp: the endpoint checks the host before it reads the body, and limits the body
+            // itself.
             .disable_allowed_hosts()
             .with_max_request_body_bytes(usize::MAX)
             .with_cancellation_token(streams.clone());
@@ -123,7 +124,7 @@ impl<H: ServerHandler> Endpoint<H> {
         }
     }
 
-    /// What is looked at before anything is read, whatever is asked for.
+    /// The checks before the body is read, which apply to every request.
     fn check(&self, request: &Request<Incoming>) -> Result<(), Error> {
         if request.uri().path().trim_end_matches('/') != PATH {
             let message = format!("there is nothing here but {PATH}");
@@ -155,7 +156,7 @@ impl<H: ServerHandler> Endpoint<H> {
             answered.map_err(|refusal| refusal.of(id.clone()))?
         };
         let response = match response.status() {
-            // rmcp's word for a body it cannot read.
+            // rmcp uses this status for a body that it cannot parse.
             StatusCode::UNSUPPORTED_MEDIA_TYPE if is_json => unreadable(&body, &*self.ids),
             _ => response,
         };
@@ -166,7 +167,7 @@ impl<H: ServerHandler> Endpoint<H> {
         Ok(response.map(|reply| body::holding(reply, admission, work, &self.room)))
     }
 
-    /// Answers a request that begins no session.
+    /// Answers a request that does not start a session.
     async fn handle(
         &self,
         request: Request<Full<Bytes>>,
@@ -181,7 +182,7 @@ impl<H: ServerHandler> Endpoint<H> {
         Ok(Box::pin(self.service.handle(request)).await)
     }
 
-    /// On its own: a session that rmcp has begun is counted although its client may have gone meanwhile.
+    /// Runs in a separate task, so that a session that rmcp has started is registered even if its client disconnects.
     async fn begin_session(
         &self,
         request: Request<Full<Bytes>>,
@@ -216,9 +217,9 @@ impl<H: ServerHandler> Endpoint<H> {
             Sent::Whole(body, bytes) => (frame::mended(&body).map_or(body, Bytes::from), bytes),
             Sent::Oversized(beginning) => return Err(oversized(&beginning)),
         };
-        // From here on the client waits for the server.
+        // From here on the client waits for the server, so the connection counts as busy.
         let work = connection.work();
-        // What has none is refused by rmcp, and its refusal worded anew.
+        // A body without these fields is refused by rmcp. The refusal then gets a midex payload.
         let envelope: Envelope = serde_json::from_slice(&body).unwrap_or_default();
         let id = envelope.id.clone();
         let refused = |error: Error| Refused::from(error).of(id.clone());
@@ -251,7 +252,7 @@ impl<H: ServerHandler> Endpoint<H> {
         if let Some(session) = session.as_ref().or(slot.as_ref().map(SessionSlot::session)) {
             parts.extensions.insert(session.channel());
         }
-        // It goes with the call into its handler, which may outlive the connection.
+        // The handler keeps the admission, since it may outlive the connection.
         parts.extensions.insert(admission.clone());
         Ok(Admitted {
             request: Request::from_parts(parts, Full::new(body.clone())),
@@ -270,7 +271,7 @@ impl<H: ServerHandler> Endpoint<H> {
     ) -> Result<Response<Reply>, Refused> {
         let work = connection.work();
         let session = text(request.headers(), SESSION_ID).and_then(|id| self.sessions.find(id));
-        // One that is taken up again while its call is in work brings the answer of that call and nothing else.
+        // A stream that resumes a pending call delivers only the answer of that call.
         let is_of_call = text(request.headers(), LAST_EVENT_ID).is_some_and(|id| id.contains('/'));
         let share = self.room.budget.take(Kind::Streams, 1)?;
         let open = session
@@ -304,12 +305,12 @@ impl<H: ServerHandler> Endpoint<H> {
         if let Some(id) = id {
             self.sessions.forget(&id);
         }
-        // Some clients take the 202 of a request that was merely taken for a failure.
+        // Some clients treat 202 as a failure, so use 204.
         *response.status_mut() = StatusCode::NO_CONTENT;
         Ok(response)
     }
 
-    /// rmcp refuses in plain text, or without the payload that every error of midex has.
+    /// Adds the midex payload to refusals of rmcp, which are plain text or lack it.
     async fn mended(&self, response: Response<Reply>) -> Result<Response<Reply>, Refused> {
         if response.status().is_success() {
             return Ok(response);
@@ -363,13 +364,13 @@ fn unserved() -> Refused {
     Refusal::new(StatusCode::METHOD_NOT_ALLOWED, error).into()
 }
 
-/// Whether the request is of the era without handshakes: it has no method `initialize`.
+/// Whether the request uses a protocol version without handshakes, which has no method `initialize`.
 fn is_stateless(headers: &HeaderMap) -> bool {
     let version = text(headers, PROTOCOL_VERSION);
     version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28.as_str())
 }
 
-/// The id of a request of a session begins its work.
+/// Registers the request id in its session, if there is one.
 fn begin(session: Option<&Arc<HttpSession>>, envelope: &Envelope) -> Result<Option<CallId>, Error> {
     let (Some(session), Some(id), Some(_)) = (session, &envelope.id, &envelope.method) else {
         return Ok(None);
@@ -377,8 +378,8 @@ fn begin(session: Option<&Arc<HttpSession>>, envelope: &Envelope) -> Result<Opti
     session.begin(id.clone()).map(Some)
 }
 
-/// The request with `Accept` in the words that rmcp looks for, where by the rules of HTTP it accepts what is answered: a
-/// request without that header accepts anything, and a range all that it matches.
+/// Rewrites `Accept` to the exact values that rmcp requires, if the request accepts them by the rules of HTTP: a
+/// missing header accepts anything, and a media range accepts everything that it matches.
 fn with_accept(mut request: Request<Incoming>) -> Request<Incoming> {
     let given = request.headers().get_all(header::ACCEPT).iter();
     let given: Vec<_> = given.filter_map(|value| value.to_str().ok()).collect();
@@ -409,7 +410,7 @@ fn with_accept(mut request: Request<Incoming>) -> Request<Incoming> {
     request
 }
 
-/// Refuses a body that is packed: it would be taken for no JSON.
+/// Refuses a compressed body, which would be reported as invalid JSON.
 fn check_encoding(headers: &HeaderMap) -> Result<(), Refusal> {
     let given = text(headers, header::CONTENT_ENCODING.as_str()).unwrap_or("identity");
     if given.trim().eq_ignore_ascii_case("identity") || given.trim().is_empty() {
@@ -436,11 +437,11 @@ fn oversized(beginning: &[u8]) -> Refused {
     Refused::from(Error::limit(limit).with_message(message)).of(frame::early_id(beginning))
 }
 
-/// The answer to a body that is no message: the same as over any other transport.
+/// The answer to a body that is not a message, the same as over other transports.
 fn unreadable(body: &[u8], ids: &dyn IdSource) -> Response<Reply> {
     let refused = match frame::parse(body) {
         Err(answer) => *answer,
-        // rmcp read the same bytes in the same way, so this does not happen.
+        // Unreachable: rmcp parsed the same bytes in the same way.
         Ok(_) => unknown(),
     };
     match refused {
@@ -459,12 +460,12 @@ async fn collected(response: Response<Reply>) -> Bytes {
     }
 }
 
-/// rmcp's refusal in plain text.
+/// Converts a plain-text refusal of rmcp.
 async fn refused(response: Response<Reply>) -> Refusal {
     let mut status = response.status();
     let said = collected(response).await;
     let said = String::from_utf8_lossy(&said);
-    // A session that ends while a call of it is on its way.
+    // The session ended while a call of it was being sent.
     if said.ends_with("Session service terminated") || said.contains("Session not found") {
         status = StatusCode::NOT_FOUND;
     }
@@ -475,7 +476,7 @@ async fn refused(response: Response<Reply>) -> Refusal {
         status if status.is_server_error() => Code::Internal,
         _ => Code::RequestInvalid,
     };
-    // It begins with the name of the status.
+    // The text begins with the name of the status.
     let words = said.split_once(": ").map_or(&*said, |(_, words)| words);
     let error = Error::new(code, words.to_owned());
     let both = "Send the header `Accept: application/json, text/event-stream`; a GET, `Accept: text/event-stream`";

@@ -1,5 +1,5 @@
-//! Streamable HTTP at `/mcp`, for both eras of the protocol, over `midex_http`. rmcp speaks it; here stands what
-//! rmcp leaves open: sessions and their limits, and answers that are errors of ours throughout.
+//! Streamable HTTP at `/mcp`, for protocol versions with and without handshakes, over `midex_http`. rmcp implements the
+//! protocol. This module adds limits on sessions, and makes all errors midex errors.
 
 mod direct;
 mod endpoint;
@@ -15,14 +15,13 @@ use midex_domain::error::{Error, Result};
 use midex_http as http;
 pub use midex_http::{BearerToken, Host, Options};
 
-/// The one path that is served.
+/// The only path that is served.
 pub const PATH: &str = "/mcp";
 
-/// Serves whoever connects until `stop` is cancelled. Each session, and each request of the stateless era, has a
-/// handler of its own.
+/// Serves clients until `stop` is cancelled. Each session, and each request outside a session, gets its own handler.
 ///
 /// # Errors
-/// `INTERNAL` where the listener has no address, or looking after the clients panicked.
+/// `INTERNAL` if the listener has no address, or the task that serves the clients panicked.
 pub async fn serve<H: ServerHandler>(
     listener: TcpListener,
     handler: impl Fn() -> H + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! Refusals of requests: a status of HTTP, and a JSON-RPC error as every other surface has it.
+//! Refused requests: an HTTP status, with the same JSON-RPC error that other transports send.
 
 use http::{Response, StatusCode};
 use rmcp::{
@@ -11,7 +11,7 @@ use crate::{answer, splice};
 use midex_domain::clock::IdSource;
 use midex_http::refusal::{Refusal, Reply, json};
 
-/// A request that is not passed on, and the id of the call that it holds.
+/// A refused request, with the id of its call if it is known.
 #[derive(Debug)]
 pub(super) struct Refused {
     refusal: Refusal,
@@ -26,14 +26,14 @@ impl<T: Into<Refusal>> From<T> for Refused {
 }
 
 impl Refused {
-    /// For the call with this id.
+    /// Sets the id of the call.
     #[must_use]
     pub(super) fn of(mut self, id: Option<RequestId>) -> Self {
         self.id = id;
         self
     }
 
-    /// What the client is answered.
+    /// The HTTP response.
     pub(super) fn answer(self, ids: &dyn IdSource) -> Response<Reply> {
         let fault = answer::fault(&self.refusal.error, "http", ids);
         let message = JsonRpcMessage::error(fault, self.id);
@@ -41,7 +41,7 @@ impl Refused {
     }
 }
 
-/// An error in JSON-RPC that came without the payload that every error of midex has.
+/// Adds the midex error payload to a JSON-RPC error that lacks it.
 pub(super) fn completed(status: StatusCode, said: &[u8], ids: &dyn IdSource) -> Response<Reply> {
     match serde_json::from_slice(said) {
         Ok(TxJsonRpcMessage::<RoleServer>::Error(JsonRpcError { error, id, .. })) => {
@@ -52,7 +52,7 @@ pub(super) fn completed(status: StatusCode, said: &[u8], ids: &dyn IdSource) -> 
     }
 }
 
-/// A message as the whole of a response.
+/// A response that consists of one message.
 pub(super) fn message(
     status: StatusCode,
     message: &TxJsonRpcMessage<RoleServer>,
@@ -61,6 +61,6 @@ pub(super) fn message(
 }
 
 fn written(message: &TxJsonRpcMessage<RoleServer>) -> Vec<u8> {
-    // A message of ours has no keys that are no text: it can always be written.
+    // Serializing cannot fail, since messages contain no maps with keys other than strings.
     splice::encoded(message).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! The sessions of the initialize era. rmcp holds them; here stands what it does not: how many there may be,
-//! which ids each has in work, whether a stream is open for it, and when it was used last.
+//! Sessions of protocol versions with a handshake. rmcp manages them. This module adds a limit on their number, the
+//! request ids in progress per session, whether a notification stream is open, and when each was last used.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -32,9 +32,9 @@ pub(super) struct Sessions {
 #[derive(Debug, Default)]
 struct Inner {
     open: HashMap<String, Arc<HttpSession>>,
-    /// Sessions that are just being made.
+    /// The number of sessions that are being created.
     coming: usize,
-    /// Orders the uses.
+    /// A counter of uses, for ordering sessions by last use.
     uses: u64,
     sweeps: u64,
 }
@@ -43,11 +43,11 @@ struct Inner {
 #[derive(Debug)]
 pub(super) struct HttpSession {
     calls: Mutex<HashSet<RequestId>>,
-    /// Streams that bring what the client did not ask for: there is one at most.
+    /// The number of streams that deliver notifications: 0 or 1.
     streams: watch::Sender<usize>,
-    /// Streams that are open, whether they bring it or not, and when those end that do not.
+    /// The number of open streams, and a token that is cancelled to end those that deliver nothing.
     open: Mutex<(usize, CancellationToken)>,
-    /// When it was used last: in the order of uses, and in sweeps.
+    /// The last use, as a use count and as a sweep count.
     used: Mutex<(u64, u64)>,
 }
 
@@ -55,9 +55,10 @@ impl Sessions {
     pub(super) fn new() -> Self {
         let mut manager = LocalSessionManager::default();
         let mut config = SessionConfig::default();
-        // Its timer ends sessions whose calls still run; ours looks at that.
+        // Disable rmcp's timer, which ends sessions even if their calls are still running. [`Sessions::sweep`] checks
+        // for that.
         config.keep_alive = None;
-        // What was answered is not answered again: a lost reply is asked for by the same call.
+        // Keep replies only briefly: a client that lost one repeats its call.
         config.completed_cache_ttl = limits::HTTP_EVENTS_KEPT_MAX;
         manager.session_config = config;
         Self {
@@ -66,7 +67,7 @@ impl Sessions {
         }
     }
 
-    /// What rmcp keeps them in.
+    /// rmcp's session manager.
     pub(super) fn manager(&self) -> Arc<LocalSessionManager> {
         self.manager.clone()
     }
@@ -75,7 +76,7 @@ impl Sessions {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The session with this id, used now.
+    /// The session with this id. Counts as a use.
     pub(super) fn find(&self, id: &str) -> Option<Arc<HttpSession>> {
         let mut inner = self.inner();
         inner.uses += 1;
@@ -85,11 +86,11 @@ impl Sessions {
         Some(session)
     }
 
-    /// A slot for another session. Where there is none, the session that was used least lately and waits for
-    /// nothing ends: its client begins another one, and executions do not depend on sessions.
+    /// Reserves a slot for a new session. At the limit, ends the least recently used session that is not busy. Its
+    /// client can start another one, since executions do not depend on sessions.
     ///
     /// # Errors
-    /// `SERVER_BUSY` where all of them wait for something.
+    /// `SERVER_BUSY` if all sessions are busy.
     pub(super) async fn slot(self: &Arc<Self>) -> Result<SessionSlot> {
         let mut given_up = None;
         {
@@ -101,20 +102,21 @@ impl Sessions {
             }
             inner.coming += 1;
         }
-        // The slot is held from here on, whatever becomes of this call.
+        // The slot is released on drop, even if this future is cancelled.
         let slot = SessionSlot {
             sessions: self.clone(),
             session: Arc::new(HttpSession::new()),
         };
         if let Some(id) = given_up {
-            // On its own: it is forgotten here already, so it must end although the client of this call may go.
+            // Close it in a separate task: it is already removed from the list, so it must be closed even if this
+            // future is cancelled.
             let sessions = self.clone();
             let _ = tokio::spawn(async move { sessions.close(&id).await }).await;
         }
         Ok(slot)
     }
 
-    /// The session has ended.
+    /// Removes a session that has ended.
     pub(super) fn forget(&self, id: &str) {
         self.inner().open.remove(id);
     }
@@ -122,13 +124,13 @@ impl Sessions {
     async fn close(&self, id: &str) {
         let id = id.into();
         let closing = self.manager.close_session(&id);
-        // A session whose client takes nothing cannot hold up another one.
+        // A client that reads nothing must not block others.
         let _ = tokio::time::timeout(limits::HTTP_ROOM_MAX, closing).await;
     }
 
-    /// Ends those that nobody uses, and forgets those that ended by themselves. To be called once a second.
+    /// Ends unused sessions, and removes those that rmcp has ended. To be called once a second.
     pub(super) async fn sweep(self: &Arc<Self>) {
-        // First ours, then rmcp's: one that begins meanwhile is in neither, or in both.
+        // Read our list first, then rmcp's: a session that is created in between is then not taken for ended.
         let before: Vec<_> = self.inner().open.keys().cloned().collect();
         let ended: Vec<_> = {
             let sessions = self.manager.sessions.read().await;
@@ -181,7 +183,7 @@ impl Inner {
     }
 }
 
-/// A slot for a session that is being made.
+/// A reserved slot for a session that is being created.
 #[derive(Debug)]
 pub(super) struct SessionSlot {
     sessions: Arc<Sessions>,
@@ -193,7 +195,7 @@ impl SessionSlot {
         &self.session
     }
 
-    /// The session has been made, and has this id.
+    /// Registers the created session under this id.
     pub(super) fn fill(self, id: &str) {
         let mut inner = self.sessions.inner();
         inner.uses += 1;
@@ -238,15 +240,16 @@ impl HttpSession {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a notification reaches its client.
+    /// The notification channel of its client.
     pub(super) fn channel(&self) -> NotificationChannel {
         NotificationChannel::through(self.streams.subscribe())
     }
 
-    /// A call with this id begins.
+    /// Registers a call with this id.
     ///
     /// # Errors
-    /// `REQUEST_INVALID` where one with it is still in work; `SERVER_BUSY` where as many are as one session may have.
+    /// `REQUEST_INVALID` if a call with this id is still in progress; `SERVER_BUSY` if the session has the maximum
+    /// number of calls in progress.
     pub(super) fn begin(self: &Arc<Self>, id: RequestId) -> Result<CallId> {
         let mut calls = self.calls();
         if calls.contains(&id) {
@@ -267,7 +270,8 @@ impl HttpSession {
         })
     }
 
-    /// A stream opens. While another is open it brings nothing: rmcp keeps it for later, but never turns to it.
+    /// Registers a stream. Only the first open stream delivers notifications: rmcp accepts further ones, but never
+    /// sends on them.
     pub(super) fn stream(self: &Arc<Self>) -> OpenStream {
         let mut open = self.open();
         open.0 += 1;
@@ -287,7 +291,7 @@ impl HttpSession {
     }
 }
 
-/// An id in work.
+/// The id of a call in progress, released on drop.
 #[derive(Debug)]
 pub(super) struct CallId {
     session: Arc<HttpSession>,
@@ -300,7 +304,7 @@ impl Drop for CallId {
     }
 }
 
-/// A stream that is open for a session.
+/// An open stream of a session, released on drop.
 #[derive(Debug)]
 pub(super) struct OpenStream {
     session: Arc<HttpSession>,
@@ -309,7 +313,8 @@ pub(super) struct OpenStream {
 }
 
 impl OpenStream {
-    /// Cancelled once the stream is to end: the one that brought something has, and the client shall open another.
+    /// Cancelled when the stream should end, because the stream that delivered notifications has ended. The client then
+    /// opens a new one.
     pub(super) fn turn(&self) -> CancellationToken {
         self.turn.clone()
     }

@@ -1,4 +1,4 @@
-//! The prompts that lead to a manifest.
+//! The prompts that help to write a manifest.
 
 use std::fmt::Write as _;
 
@@ -31,7 +31,7 @@ const SEQUENCE: &str = "Then check and keep it, in this order: workflow.validate
     workflow.save once your user agrees.\n\
     Answer with one YAML manifest and nothing beside it.";
 
-/// A new workflow.
+/// The prompt for writing a new workflow.
 pub(super) async fn author(app: &App, mut page: Page, given: &Given) -> Result<String> {
     page.say("Write a workflow of midex: a manifest in YAML that leads an agent, step by step, to this goal.");
     page.quote("The goal:", "text", given.get("goal").unwrap_or_default());
@@ -54,7 +54,7 @@ pub(super) async fn author(app: &App, mut page: Page, given: &Given) -> Result<S
     Ok(page.done())
 }
 
-/// Each kind of step that is built, with the example of the manual.
+/// Each available kind of step, with its example from the manual.
 fn examples() -> impl Iterator<Item = (&'static str, &'static str)> {
     grammar::kinds().filter_map(|kind| {
         let heading = format!("\n### {}\n", kind.name);
@@ -65,7 +65,7 @@ fn examples() -> impl Iterator<Item = (&'static str, &'static str)> {
     })
 }
 
-/// The names that a step may use here.
+/// The agents, activities and catalogs that a step may use here.
 fn at_hand(app: &App, registry: &Registry) -> String {
     let agents = registry.agents().filter(|entry| entry.value.is_some());
     let agents: Vec<_> = agents.map(|entry| &*entry.name).collect();
@@ -104,7 +104,7 @@ fn at_hand(app: &App, registry: &Registry) -> String {
     text
 }
 
-/// A workflow that is to be another.
+/// The prompt for changing a workflow.
 pub(super) async fn extend(app: &App, mut page: Page, given: &Given) -> Result<String> {
     let (manifest, examined) = looked_at(app, given).await?;
     page.say("Change this workflow of midex, and nothing that the change does not ask for.");
@@ -128,7 +128,7 @@ pub(super) async fn extend(app: &App, mut page: Page, given: &Given) -> Result<S
     Ok(page.done())
 }
 
-/// A workflow that is not sound.
+/// The prompt for fixing an invalid workflow.
 pub(super) async fn fix(app: &App, mut page: Page, given: &Given) -> Result<String> {
     let (manifest, examined) = looked_at(app, given).await?;
     page.say("Correct every violation of this workflow of midex, so that it means what its author meant.");
@@ -152,7 +152,7 @@ pub(super) async fn fix(app: &App, mut page: Page, given: &Given) -> Result<Stri
     Ok(page.done())
 }
 
-/// The definition that a prompt is about, by its text or by its id, with what its check found.
+/// The definition that a prompt is about, given as text or id, with the result of its check.
 async fn looked_at(app: &App, given: &Given) -> Result<(Manifest, Examined)> {
     let text = given.get("manifest").unwrap_or_default().to_owned();
     app.look_into_registry(move |registry| {
@@ -166,7 +166,7 @@ async fn looked_at(app: &App, given: &Given) -> Result<(Manifest, Examined)> {
     .await
 }
 
-/// The findings, each with the line that it is about.
+/// Adds the findings, each with the line that it refers to.
 fn findings(page: &mut Page, manifest: &Manifest, findings: &[Finding], heading: &str) {
     if findings.is_empty() {
         return;

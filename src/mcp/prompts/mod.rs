@@ -1,5 +1,4 @@
-//! Prompts: four for authors, and one for each workflow that starts it. None of them names a tool that takes
-//! anything away.
+//! Prompts: four for authors, and one per workflow that starts it. None of them names a destructive tool.
 
 mod author;
 mod page;
@@ -23,7 +22,7 @@ use midex_domain::{
 use midex_registry::Registry;
 use midex_server::app::App;
 
-/// The first part of the name of the prompt that starts a workflow. It hides none of the others.
+/// The name prefix of the prompts that start workflows, so that they cannot hide other prompts.
 const RUN: &str = "run.";
 
 /// A prompt for authors.
@@ -31,11 +30,11 @@ struct Spec {
     name: &'static str,
     title: &'static str,
     description: &'static str,
-    /// Each with its words, and whether it must be given.
+    /// Each with its name, its description, and whether it is required.
     arguments: &'static [(&'static str, &'static str, bool)],
 }
 
-/// A definition as prompts take it.
+/// The argument that takes a definition.
 const MANIFEST: (&str, &str, bool) = (
     "manifest",
     "The text of a manifest, or the id of a workflow",
@@ -86,7 +85,7 @@ const AUTHORS: &[Spec] = &[
     },
 ];
 
-/// What one client is offered.
+/// The prompts that one client is offered.
 #[derive(Clone, Copy)]
 pub(super) struct Offer {
     authors: bool,
@@ -107,7 +106,7 @@ impl Offer {
         AUTHORS.iter().filter(move |_| self.authors)
     }
 
-    /// The prompts as they are listed.
+    /// The prompts, as they are listed.
     pub(super) fn list(self, registry: &Registry) -> Vec<Prompt> {
         let prompt = |spec: &Spec| {
             let arguments = spec.arguments.iter().map(|(name, words, required)| {
@@ -124,7 +123,7 @@ impl Offer {
             let name = self.spelling.name(&format!("{RUN}{}", entry.name));
             Some(run::listed(name, &entry.value.as_ref()?.workflow))
         }));
-        // Two ids may be one name where dots become underscores: the first of them has it.
+        // Two workflow ids may map to the same name when dots become underscores. The first one keeps it.
         let mut seen = std::collections::HashSet::new();
         prompts.retain(|prompt| seen.insert(prompt.name.clone()));
         prompts
@@ -157,7 +156,7 @@ impl Offer {
         run::start(app, page, id, arguments).await
     }
 
-    /// Values for an argument of a prompt.
+    /// Completions for an argument of a prompt.
     ///
     /// # Errors
     /// `PROMPT_NOT_FOUND`.
@@ -182,7 +181,7 @@ impl Offer {
         Ok(run::values(&registry, &id, argument))
     }
 
-    /// The workflow that a prompt of this name starts.
+    /// The workflow that the prompt of this name starts.
     fn workflow(self, registry: &Registry, name: &str) -> Option<String> {
         let mut usable = registry
             .workflows()
@@ -201,12 +200,12 @@ impl Offer {
     }
 }
 
-/// Whether a client means this prompt, in either spelling.
+/// Whether the name is that of this prompt, in either spelling.
 fn is_named(dotted: &str, name: &str) -> bool {
     dotted == name || Spelling::Underscored.name(dotted) == name
 }
 
-/// The arguments of a prompt for authors, each a text.
+/// The arguments of an author prompt, by name.
 struct Given(HashMap<String, String>);
 
 impl Given {

@@ -1,14 +1,14 @@
-//! The text of a prompt: our words, and data in blocks that it cannot close.
+//! The text of a prompt: instructions from midex, and data in code blocks that it cannot close.
 
 use serde_json::Value;
 
 use crate::tools::{self, Spelling, Toolsets};
 
-/// A prompt that is being written.
+/// A prompt text under construction.
 pub(super) struct Page {
     text: String,
     spelling: Spelling,
-    /// The tools that our words may name.
+    /// The tools that the instructions may name.
     tools: Vec<&'static str>,
 }
 
@@ -21,13 +21,13 @@ impl Page {
         }
     }
 
-    /// Our own words, which may name tools.
+    /// Adds instructions from midex, which may name tools.
     pub(super) fn say(&mut self, words: &str) {
         let words = self.spelling.text(words, &self.tools);
         self.text.extend([words.trim_end(), "\n\n"]);
     }
 
-    /// What somebody else wrote, under a heading of ours.
+    /// Adds data from another author as a code block, under a heading.
     pub(super) fn quote(&mut self, heading: &str, language: &str, text: &str) {
         let longest = text
             .split(|c| c != '`')
@@ -46,7 +46,7 @@ impl Page {
     }
 }
 
-/// An argument, which the protocol has as a text, though some clients send it as what it is.
+/// An argument as text. The protocol requires texts, but some clients send other JSON values.
 pub(super) fn text(value: Value) -> String {
     match value {
         Value::String(text) => text,

@@ -1,4 +1,4 @@
-//! The prompts that lead to a start.
+//! The prompts that help to start a workflow.
 
 use rmcp::model::{Prompt, PromptArgument};
 use serde_json::{Map, Value, json};
@@ -13,7 +13,7 @@ use midex_domain::{
 use midex_registry::{Manifest, Registry};
 use midex_server::app::{App, Subject};
 
-/// The prompt that starts a workflow, whose inputs are its arguments.
+/// The prompt that starts a workflow, with the workflow's inputs as arguments.
 pub(super) fn listed(name: String, workflow: &Workflow) -> Prompt {
     let inputs = workflow.inputs.iter().flat_map(Inputs::iter);
     let arguments = inputs.map(|input| {
@@ -32,7 +32,7 @@ pub(super) fn listed(name: String, workflow: &Workflow) -> Prompt {
     prompt.with_title(title)
 }
 
-/// The values that an input of a workflow may have.
+/// The allowed values of an input of a workflow.
 pub(super) fn values(registry: &Registry, id: &str, input: &str) -> Vec<String> {
     let entry = registry.workflow(id).and_then(|entry| entry.value.as_ref());
     let inputs = entry.and_then(|known| known.workflow.inputs.as_ref());
@@ -41,7 +41,7 @@ pub(super) fn values(registry: &Registry, id: &str, input: &str) -> Vec<String> 
     options.iter().cloned().map(page::text).collect()
 }
 
-/// The start of a workflow with these inputs.
+/// The prompt for starting a workflow with these inputs.
 pub(super) async fn start(
     app: &App,
     mut page: Page,
@@ -78,7 +78,7 @@ pub(super) async fn start(
     Ok(page.done())
 }
 
-/// The inputs of a definition that somebody brings.
+/// The prompt for collecting the inputs of a definition that the caller provides.
 pub(super) async fn with_inputs(app: &App, mut page: Page, given: &Given) -> Result<String> {
     let text = given.get("manifest").unwrap_or_default().to_owned();
     let is_known = app.registry().await?.workflow(&text).is_some();
@@ -113,7 +113,7 @@ pub(super) async fn with_inputs(app: &App, mut page: Page, given: &Given) -> Res
     Ok(page.done())
 }
 
-/// The inputs that are missing or do not do, each as a line of JSON.
+/// The inputs that are missing or invalid, one JSON line each.
 async fn asked(
     app: &App,
     definition: &Definition,
@@ -130,7 +130,7 @@ async fn asked(
     Ok(open.map(line).collect())
 }
 
-/// Arguments come as texts: an input that is none is read as JSON.
+/// Arguments are texts. If an input has another type, its argument is parsed as JSON.
 fn as_meant(workflow: &Workflow, arguments: Map<String, Value>) -> Map<String, Value> {
     let is_text = |name: &str| {
         let mut inputs = workflow.inputs.iter().flat_map(Inputs::iter);

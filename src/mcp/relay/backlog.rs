@@ -1,15 +1,15 @@
-//! Bytes that wait to be written, in order.
+//! An output queue of bytes.
 
 use std::io;
 
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
-/// An output, and the lines that it has not taken yet.
+/// An output stream, and the lines that are not written to it yet.
 #[derive(Debug)]
 pub(super) struct Backlog<W> {
     output: W,
     bytes: Vec<u8>,
-    /// How many of the bytes were taken.
+    /// How many of the bytes are written.
     taken: usize,
     is_flushed: bool,
 }
@@ -24,7 +24,7 @@ impl<W: AsyncWrite + Unpin> Backlog<W> {
         }
     }
 
-    /// Adds a line, whose end is added here.
+    /// Queues a line, and adds the line end.
     pub(super) fn push(&mut self, line: &[u8]) {
         if self.taken > self.bytes.len() / 2 {
             self.bytes.drain(..self.taken);
@@ -34,30 +34,30 @@ impl<W: AsyncWrite + Unpin> Backlog<W> {
         self.bytes.push(b'\n');
     }
 
-    /// Adds these lines.
+    /// Queues these lines.
     pub(super) fn push_all(&mut self, lines: &[Vec<u8>]) {
         for line in lines {
             self.push(line);
         }
     }
 
-    /// How many bytes wait.
+    /// How many bytes are queued.
     pub(super) fn len(&self) -> usize {
         self.bytes.len() - self.taken
     }
 
-    /// Forgets what was not taken.
+    /// Discards everything that is queued.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
         (self.taken, self.is_flushed) = (0, true);
     }
 
-    /// Whether everything was taken and has left.
+    /// Whether everything is written and flushed.
     pub(super) fn is_empty(&self) -> bool {
         self.len() == 0 && self.is_flushed
     }
 
-    /// Writes as much as is taken at once. Where the future is dropped nothing is lost, nor written twice.
+    /// Writes as much as the output accepts at once. Cancel-safe: nothing is lost or written twice.
     pub(super) async fn write(&mut self) -> io::Result<()> {
         if self.taken < self.bytes.len() {
             let written = self.output.write(&self.bytes[self.taken..]).await?;

@@ -1,4 +1,4 @@
-//! The parts of a JSON-RPC message that a relay acts on. The rest is copied as it came.
+//! The parts of a JSON-RPC message that a relay needs. Everything else is copied unchanged.
 
 use std::borrow::Cow;
 
@@ -11,10 +11,10 @@ use crate::{
     tools::{self, Toolsets},
 };
 
-/// Where a request says which version of the protocol it speaks, since 2026-07-28.
+/// The metadata key for the protocol version of a request, since 2026-07-28.
 const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 
-/// The envelope of a message. A line that has none is copied too: its receiver answers it.
+/// The envelope of a message. A line without one is parsed to an empty envelope.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Message<'a> {
     #[serde(borrow, default)]
@@ -29,7 +29,7 @@ pub(super) struct Message<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// The parameters of a tool's call that say whether it may be made twice.
+/// The parameters of a tool call that decide whether it may be repeated.
 #[derive(Deserialize)]
 pub(super) struct ToolCall {
     #[serde(default)]
@@ -38,13 +38,13 @@ pub(super) struct ToolCall {
     arguments: Map<String, Value>,
 }
 
-/// The parameters of a listen.
+/// The parameters of `subscriptions/listen`.
 #[derive(Deserialize)]
 struct Listen {
     notifications: SubscriptionFilter,
 }
 
-/// The parameters that name a resource.
+/// The parameters of requests that name a resource.
 #[derive(Deserialize)]
 struct Resource {
     uri: String,
@@ -56,18 +56,18 @@ impl Resource {
     }
 }
 
-/// What a call asks for, as far as its repetition goes.
+/// The kind of a request, as far as repeating it after a takeover is concerned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Asks {
-    /// What may be asked twice: a read, a call that carries a token, a start under an id of the caller's own.
+    /// May be repeated: a read, a call with a token, or a start with an execution id chosen by the caller.
     Repeatable,
     /// The handshake.
     Handshake,
-    /// To be told of an address from now on, or no more.
+    /// Starts or ends a subscription to a resource.
     Subscription { uri: String, begins: bool },
-    /// To be told of what the filter names until it is cancelled.
+    /// Notifies the client of everything that matches the filter, until it is cancelled.
     Listen(SubscriptionFilter),
-    /// What is done once.
+    /// Must not be repeated, since it may have been done.
     Once,
 }
 
@@ -80,12 +80,12 @@ impl<'a> Message<'a> {
         serde_json::from_str(self.id?.get()).ok()
     }
 
-    /// The parameters, if they are such.
+    /// The parameters, if they have this type.
     pub(super) fn params<T: Deserialize<'a>>(&self) -> Option<T> {
         serde_json::from_str(self.params?.get()).ok()
     }
 
-    /// Whether it is answered without a store: by any midex of the same definitions.
+    /// Whether any server with the same definitions can answer the request without a store.
     pub(super) fn needs_no_store(&self) -> bool {
         match self.method.as_deref() {
             Some(
@@ -112,13 +112,13 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Whether it is neither a request, nor a notification, nor an answer.
+    /// Whether the line is not a valid request, notification or response.
     pub(super) fn is_none(&self) -> bool {
         let is_answer = self.id().is_some() && (self.result.is_some() || self.error.is_some());
         (self.method.is_none() && !is_answer) || (self.id.is_some() && self.id().is_none())
     }
 
-    /// The request that it says needs no answer any more.
+    /// The request that this notification cancels.
     pub(super) fn cancels(&self) -> Option<RequestId> {
         #[derive(Deserialize)]
         struct Cancelled {
@@ -130,7 +130,7 @@ impl<'a> Message<'a> {
         params.map(|cancelled| cancelled.request_id)
     }
 
-    /// What a request asks for.
+    /// The kind of the request.
     pub(super) fn asks(&self) -> Asks {
         match self.method.as_deref() {
             Some("initialize") => Asks::Handshake,
@@ -149,13 +149,13 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// The call of a tool, if it is one.
+    /// The tool call, if the request is one.
     pub(super) fn tool_call(&self) -> Option<ToolCall> {
         let is_it = self.method.as_deref() == Some("tools/call");
         is_it.then(|| self.params()).flatten()
     }
 
-    /// Whether it is a request of the era whose requests name their version themselves.
+    /// Whether the request names its own protocol version, as requests without a handshake do.
     pub(super) fn is_modern(&self) -> bool {
         #[derive(Deserialize)]
         struct Params {
@@ -178,7 +178,7 @@ impl<'a> Message<'a> {
 }
 
 impl ToolCall {
-    /// The tool's own name; what it was called where there is none.
+    /// The dotted name of the tool. For an unknown tool, the name that was used.
     pub(super) fn tool(&self) -> &str {
         tools::find(Toolsets::ALL, &self.name).map_or(&*self.name, |tool| tool.name())
     }
@@ -188,7 +188,7 @@ impl ToolCall {
         tools::execution_named(&self.arguments)
     }
 
-    /// Whether it changes files of definitions.
+    /// Whether the call changes definition files.
     pub(super) fn writes_definitions(&self) -> bool {
         matches!(
             self.tool(),
@@ -197,14 +197,14 @@ impl ToolCall {
     }
 
     fn asks(&self) -> Asks {
-        // A tool that there is not is refused twice.
+        // Repeating a call of an unknown tool is safe: it is refused again.
         let Ok(tool) = tools::find(Toolsets::ALL, &self.name) else {
             return Asks::Repeatable;
         };
         let has = |name| self.arguments.get(name).is_some_and(Value::is_string);
         let is_repeatable = match tool.name() {
             "workflow.start" => has("execution_id"),
-            // Without an id it says what is open, and changes nothing.
+            // Without an id, `execution.resume` only lists open executions.
             "execution.resume" => !has("execution_id"),
             _ => tool.is_read_only() || has("token"),
         };
@@ -216,20 +216,20 @@ impl ToolCall {
     }
 }
 
-/// The same message under another id; `None` where it is no JSON object.
+/// The message with another id. `None` if it is not a JSON object.
 pub(super) fn with_id(line: &[u8], id: &RequestId) -> Option<Vec<u8>> {
     let mut message: Map<String, Value> = serde_json::from_slice(line).ok()?;
     message.insert("id".to_owned(), id.clone().into_json_value());
     serde_json::to_vec(&message).ok()
 }
 
-/// A request of the relay's own.
+/// A request that the relay itself sends.
 pub(super) fn request(id: &str, method: &str, params: &Value) -> Vec<u8> {
     let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
     request.to_string().into_bytes()
 }
 
-/// A notification of the relay's own.
+/// A notification that the relay itself sends.
 pub(super) fn notification(method: &str, params: &Value) -> Vec<u8> {
     let notification = json!({ "jsonrpc": "2.0", "method": method, "params": params });
     notification.to_string().into_bytes()

@@ -1,4 +1,4 @@
-//! What of a client's lines a takeover needs: its handshake, its subscriptions, and the calls that are not answered.
+//! The client state that a takeover needs: the handshake, the subscriptions, and the unanswered calls.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,52 +13,52 @@ use midex_domain::{
     limits,
 };
 
-/// Where a listen's notifications say which listen they belong to.
+/// The metadata key that names the listen of a notification.
 const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
-/// No refusal of a server that ends is longer.
+/// The maximum size of a refusal from a server that is shutting down. Larger lines are not parsed.
 const REFUSAL_BYTES_MAX: usize = 8 << 10;
-/// The words for a call whose owner went away before the answer.
+/// The message for a call whose owner exited before it answered.
 const NOT_KNOWN: &str = "it is not known whether the call was done";
-/// How the ids of requests begin that a relay makes itself.
+/// The id prefix of requests that the relay itself sends.
 const OWN_ID: &str = "midex-relay-";
 
-/// The state of one client that its next server must be told.
+/// The state of one client that must be replayed to its next server.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
-    /// The handshake, once it was asked for: the line, and whether it was answered.
+    /// The line of the handshake, and whether it was answered.
     handshake: Option<(Vec<u8>, bool)>,
-    /// The line in which the client said that it is ready.
+    /// The line of the client's `notifications/initialized`.
     initialized: Option<Vec<u8>>,
     subscriptions: BTreeSet<String>,
     calls: HashMap<RequestId, Call>,
-    /// Bytes of the calls.
+    /// The total size of the pending calls in bytes.
     bytes: usize,
-    /// Numbers the calls, and the relay's own requests.
+    /// A counter that orders calls and numbers the relay's own requests.
     next: u64,
-    /// The relay's own requests that are not answered, and the address that each subscribes to anew.
+    /// The relay's own unanswered requests, each with the resource that it resubscribes to.
     own: HashMap<String, Option<String>>,
 }
 
-/// A call without an answer.
+/// A call that is not answered yet.
 #[derive(Debug)]
 struct Call {
     line: Vec<u8>,
     order: u64,
     asks: Asks,
-    /// Whether a server may have read it.
+    /// Whether the call was sent, so that a server may have read it.
     sent: bool,
-    /// Of a call that was not sent: whether its answer needs a store.
+    /// For a call that was not sent: whether answering it needs a store.
     needs_store: bool,
-    /// Of a listen: whether the client was told that it has begun.
+    /// For a listen: whether the client got an acknowledgement.
     acknowledged: bool,
 }
 
-/// What becomes of a line of the owner.
+/// What to do with a line of the owner.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Passed {
-    /// The client gets it as it is.
+    /// Pass the line on to the client.
     On,
-    /// The client gets these lines instead, or nothing.
+    /// Send these lines to the client instead; none to drop the line.
     Instead(Vec<Vec<u8>>),
 }
 
@@ -68,23 +68,23 @@ impl Pending {
         self.calls.len() < limits::CLIENT_CALLS_MAX && self.bytes < limits::CLIENT_UNSENT_BYTES_MAX
     }
 
-    /// Whether every call that has an end is answered.
+    /// Whether every call is answered, except for listens, which do not end.
     pub(super) fn is_settled(&self) -> bool {
         self.calls
             .values()
             .all(|call| matches!(call.asks, Asks::Listen(_)))
     }
 
-    /// Whether a call waits that needs no store, and that nobody was sent.
+    /// Whether an unsent call is pending that needs no store.
     pub(super) fn waits_without_store(&self) -> bool {
         let mut calls = self.calls.values();
         calls.any(|call| !call.sent && !call.needs_store)
     }
 
-    /// Takes note of a line of the client that is sent now, or with the next link.
+    /// Records a line of the client. `sent` tells whether it is sent now, or to the next owner.
     ///
     /// # Errors
-    /// The id of the call, where one with this id waits for its answer already.
+    /// The id of the call, if a call with this id is pending already.
     pub(super) fn hear(
         &mut self,
         line: &[u8],
@@ -134,7 +134,8 @@ impl Pending {
         Some(call)
     }
 
-    /// What becomes of an answer or a notification of the owner; `ends` where no other owner is asked any more.
+    /// Handles a response or a notification of the owner. `ends` tells that the relay is ending, so that there is no
+    /// next owner.
     pub(super) fn answered(&mut self, line: &[u8], message: &Message<'_>, ends: bool) -> Passed {
         match (message.method.as_deref(), message.id()) {
             (Some("notifications/subscriptions/acknowledged"), None) => self.acknowledged(message),
@@ -154,7 +155,7 @@ impl Pending {
         };
         let may_ask_again = call.asks != Asks::Once;
         let is_listen = matches!(call.asks, Asks::Listen(_));
-        // The owner ends: what it did not do, and what it told of, its successor does.
+        // The owner is shutting down: the next owner repeats the call or the listen, so drop this response.
         let is_put_off = (is_listen && is_result(line)) || (may_ask_again && is_stopping(line));
         if is_put_off && !ends {
             return Passed::Instead(Vec::new());
@@ -178,7 +179,8 @@ impl Pending {
         Passed::On
     }
 
-    /// The first acknowledgement of a listen is the client's; after a takeover it is told what may have changed instead.
+    /// Passes on the first acknowledgement of a listen. After a takeover, reports instead everything that may have
+    /// changed in between.
     fn acknowledged(&mut self, message: &Message<'_>) -> Passed {
         let params: Option<serde_json::Map<String, Value>> = message.params();
         let id = params
@@ -200,14 +202,14 @@ impl Pending {
         Passed::Instead(news(&id, filter))
     }
 
-    /// The calls that a server in this process can answer without a store.
+    /// The handshake, and the calls that a server without a store can answer.
     pub(super) fn without_store(&mut self) -> Vec<Vec<u8>> {
         let mut lines = self.greeting();
         lines.extend(self.send(|call| !call.sent && !call.needs_store));
         lines
     }
 
-    /// The handshake, which comes before all else.
+    /// The handshake lines, which precede everything else.
     fn greeting(&mut self) -> Vec<Vec<u8>> {
         let mut lines = self.send(|call| call.asks == Asks::Handshake);
         if let Some((line, true)) = self.handshake.clone() {
@@ -218,8 +220,8 @@ impl Pending {
         lines
     }
 
-    /// The subscriptions but for those that a call ends, as requests of the relay's own: a server may work on two requests
-    /// at once.
+    /// Requests to restore the subscriptions, except those that a pending call ends: the server may process two
+    /// requests concurrently.
     fn resubscribe(&mut self) -> Vec<Vec<u8>> {
         let ends = self.calls.values().filter_map(|call| match &call.asks {
             Asks::Subscription { uri, begins: false } => Some(uri.clone()),
@@ -234,7 +236,7 @@ impl Pending {
         lines.collect()
     }
 
-    /// The calls of which this is true in the order in which the client made them; from now on they count as sent.
+    /// The calls that match, in the order of the client. They count as sent from now on.
     fn send(&mut self, which: impl Fn(&Call) -> bool) -> Vec<Vec<u8>> {
         let calls = self.calls.values_mut().filter(|call| which(call));
         let mut calls: Vec<_> = calls.collect();
@@ -246,8 +248,8 @@ impl Pending {
         lines.collect()
     }
 
-    /// What is said to the next owner: the handshake, the subscriptions, and every call that may be asked of it. The
-    /// others are answered: the second part.
+    /// The lines to replay to the next owner: the handshake, the subscriptions, and every call that may be repeated.
+    /// The second value holds error responses for the calls that may not.
     pub(super) fn replay(&mut self, ids: &dyn IdSource) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
         self.own.clear();
         let is_lost = |call: &Call| call.sent && call.asks == Asks::Once;
@@ -265,7 +267,7 @@ impl Pending {
         id
     }
 
-    /// The answers to the calls that need a store and that nobody was sent, where nobody can be.
+    /// Error responses for unsent calls that need a store, if no owner can be reached.
     pub(super) fn refuse_unsent(&mut self, error: &Error, ids: &dyn IdSource) -> Vec<Vec<u8>> {
         self.refuse(
             |call| !call.sent && call.needs_store,
@@ -274,7 +276,8 @@ impl Pending {
         )
     }
 
-    /// Leaves an owner that is stopped: what needs no store is asked of a server in this process, the rest is answered.
+    /// Abandons a suspended owner. Calls that need no store will be sent to a server in this process. Returns error
+    /// responses for the others.
     pub(super) fn leave(&mut self, busy: &Error, ids: &dyn IdSource) -> Vec<Vec<u8>> {
         for call in self.calls.values_mut() {
             call.needs_store = !Message::of(&call.line).needs_no_store();
@@ -311,7 +314,7 @@ impl Pending {
     }
 }
 
-/// The answer to a call that is refused here: as a server writes it to a client of the same era.
+/// The error response of a call, as a server with the client's protocol version writes it.
 fn refusal(id: &RequestId, message: &Message<'_>, error: &Error, ids: &dyn IdSource) -> Vec<u8> {
     let id = id.clone().into_json_value();
     let Some(call) = message.tool_call() else {
@@ -331,14 +334,14 @@ fn refusal(id: &RequestId, message: &Message<'_>, error: &Error, ids: &dyn IdSou
     answer.to_string().into_bytes()
 }
 
-/// Nobody knows whether the owner that went away did this.
+/// The error for a call whose owner exited: it is unknown whether the call was done.
 fn unknown_outcome(message: &Message<'_>) -> Error {
     let what =
         format!("the midex that owned the data directory ended before it answered: {NOT_KNOWN}");
     may_be_done(Error::new(Code::ServerStopping, what), message)
 }
 
-/// The error of a call that may have been done, with the read that tells.
+/// The error for a call that may have been done, with the call that shows whether it was.
 fn may_be_done(error: Error, message: &Message<'_>) -> Error {
     const TELLS: &str = "it tells whether the call was done; if not, send the call again";
     match message.tool_call().and_then(|call| call.execution()) {
@@ -355,7 +358,7 @@ fn may_be_done(error: Error, message: &Message<'_>) -> Error {
     }
 }
 
-/// What may have changed while nobody told a listen of it.
+/// Notifications of everything that may have changed while a listen had no server.
 fn news(id: &RequestId, filter: &SubscriptionFilter) -> Vec<Vec<u8>> {
     let uris = filter.resource_subscriptions.iter().flatten();
     let mut lines: Vec<_> = uris.map(|uri| updated(uri, Some(id))).collect();
@@ -385,7 +388,7 @@ fn updated(uri: &str, listen: Option<&RequestId>) -> Vec<u8> {
     message::notification("notifications/resources/updated", &params)
 }
 
-/// An answer, of which only its kind matters.
+/// A response, of which only the kind matters.
 #[derive(serde::Deserialize)]
 struct Answer {
     #[serde(default)]
@@ -399,11 +402,11 @@ fn is_result(line: &[u8]) -> bool {
     answer.is_some_and(|answer| answer.result.is_some())
 }
 
-/// Whether it is the refusal of a server that ends.
+/// Whether the response is a refusal from a server that is shutting down.
 fn is_stopping(line: &[u8]) -> bool {
     let code = Code::ServerStopping.as_str();
     let has_word = |line: &[u8]| line.windows(code.len()).any(|part| part == code.as_bytes());
-    // Few lines hold the word at all.
+    // Search for the code first, since few lines contain it.
     if line.len() > REFUSAL_BYTES_MAX || !has_word(line) {
         return false;
     }

@@ -1,4 +1,4 @@
-//! What an owner asked of the client, and the client has not answered.
+//! Requests from the owner to the client (such as elicitations) that the client has not answered.
 
 use std::collections::VecDeque;
 
@@ -8,19 +8,19 @@ use serde_json::json;
 use super::message;
 use midex_domain::limits;
 
-/// Questions of the owner of the moment. Owners number them alike, so the client sees other ids of each owner after the
-/// first one that asked.
+/// The open requests of the current owner. Different owners use the same ids, so the relay gives requests of later
+/// owners distinct ids towards the client.
 #[derive(Debug, Default)]
 pub(super) struct Questions {
-    /// The oldest first: the id that the client sees, and the owner's own.
+    /// Oldest first: the id towards the client, and the owner's id.
     open: VecDeque<(RequestId, RequestId)>,
-    /// How many owners went.
+    /// How many owners were lost.
     gone: u64,
 }
 
 impl Questions {
-    /// The line in which the client is asked. A call asks one question at a time, so the oldest of more than
-    /// [`limits::CLIENT_CALLS_MAX`] is one that nobody waits for.
+    /// The line to send to the client. A call has one open request at a time, so if there are more than
+    /// [`limits::CLIENT_CALLS_MAX`], the oldest one is obsolete.
     pub(super) fn ask(&mut self, own: RequestId, line: &[u8]) -> Option<Vec<u8>> {
         let id = match self.gone {
             0 => own.clone(),
@@ -34,21 +34,21 @@ impl Questions {
         Some(line)
     }
 
-    /// The line in which the owner is answered; `None` where it did not ask, or needs no answer any more.
+    /// The line to send to the owner for the client's answer. `None` if there is no such open request.
     pub(super) fn answer(&mut self, id: &RequestId, line: &[u8]) -> Option<Vec<u8>> {
         let at = self.open.iter().position(|(shown, _)| shown == id)?;
         let (_, own) = self.open.remove(at)?;
         message::with_id(line, &own)
     }
 
-    /// Tells the client that the owner needs no answer any more to what it asked under this id of its own.
+    /// The notification that tells the client that the owner cancelled the request with this id.
     pub(super) fn withdraw(&mut self, own: &RequestId) -> Option<Vec<u8>> {
         let at = self.open.iter().position(|(_, asked)| asked == own)?;
         let (id, _) = self.open.remove(at)?;
         Some(withdrawn(id, "the question was withdrawn"))
     }
 
-    /// The same of all, for the owner has gone.
+    /// Like [`Self::withdraw`], for all requests of an owner that was lost.
     pub(super) fn withdraw_all(&mut self) -> Vec<Vec<u8>> {
         self.gone += 1;
         let open = self.open.drain(..);
@@ -56,7 +56,7 @@ impl Questions {
             .collect()
     }
 
-    /// No call waits any more, so no question does.
+    /// Discards all open requests, since no call is pending.
     pub(super) fn forget(&mut self) {
         self.open.clear();
     }

@@ -1,11 +1,11 @@
-//! Whether an owner that says nothing still lives. A call may take minutes, so its silence alone tells nothing: the owner is
-//! asked, and what does not answer that is stopped.
+//! Detects an owner that no longer responds. A call may take minutes, so silence alone proves nothing: the owner is
+//! pinged, and counts as suspended if it does not answer.
 
 use tokio::time::Instant;
 
 use midex_domain::limits;
 
-/// How long an owner that is waited for has been silent.
+/// How long an owner with pending calls has been silent.
 #[derive(Debug, Default)]
 pub(super) struct Silence {
     since: Option<Instant>,
@@ -13,23 +13,24 @@ pub(super) struct Silence {
 }
 
 impl Silence {
-    /// The owner said something, or nothing is waited for.
+    /// Stops the timer: the owner sent something, or no call is pending.
     pub(super) fn end(&mut self) {
         *self = Self::default();
     }
 
-    /// Something is waited for, from `now` on at the latest.
+    /// Starts the timer at `now`, unless it is running.
     pub(super) fn begin(&mut self, now: Instant) {
         self.since.get_or_insert(now);
     }
 
-    /// When the silence has lasted too long.
+    /// The time at which the silence is too long.
     pub(super) fn due(&self) -> Option<Instant> {
         let asked = self.is_asked.then_some(limits::OWNER_ALIVE_MAX);
         Some(self.since? + limits::OWNER_SILENT_MAX + asked.unwrap_or_default())
     }
 
-    /// Once it is due: true where the owner was asked before, and so counts as stopped.
+    /// Called when the silence is too long. Returns false for the first time, after which the owner is pinged. Returns
+    /// true if the owner did not answer the ping, so that it counts as suspended.
     pub(super) fn ask_or_end(&mut self) -> bool {
         let is_stopped = std::mem::replace(&mut self.is_asked, true);
         if is_stopped {

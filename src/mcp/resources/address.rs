@@ -1,4 +1,4 @@
-//! Addresses of resources, parsed. A variable in a path is percent-encoded; a query is `name=value` pairs.
+//! Parses resource URIs. Path variables are percent-encoded; a query consists of `name=value` pairs.
 
 use std::{collections::HashMap, fmt, ops::RangeInclusive, str::FromStr};
 
@@ -13,18 +13,18 @@ use midex_domain::{
 };
 use midex_server::app::ListRequest;
 
-/// What an address names.
+/// The resource that a URI names.
 #[derive(Debug)]
 pub(super) enum Address {
     AvailableWorkflows(Page),
     Limits,
     WorkflowDetails(String),
-    /// An agent as the files have it now, or as an execution keeps it.
+    /// An agent: from the current files, or as it is stored with an execution.
     Agent(String, Option<ExecutionId>),
     Executions(ListRequest),
     CurrentStep(ExecutionId, Reader),
     WorkflowStatus(ExecutionId),
-    /// The steps with where each stands.
+    /// The steps with their states.
     Graph(ExecutionId),
     StepHistory(ExecutionId, Option<StepId>),
     WorkflowArtifacts(ExecutionId, Option<StepId>),
@@ -43,7 +43,7 @@ pub(super) enum Address {
     Skill(SkillName),
 }
 
-/// What authors read.
+/// Resources for authors.
 #[derive(Debug)]
 pub(super) enum ForAuthors {
     Spec,
@@ -56,7 +56,7 @@ pub(super) enum ForAuthors {
     ProviderCatalog,
 }
 
-/// What is served as a skill.
+/// A definition that is served as a skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SkillName {
     Workflow(String),
@@ -64,7 +64,7 @@ pub(crate) enum SkillName {
 }
 
 impl SkillName {
-    /// `workflow/NAME/SKILL.md` or `agent/NAME/SKILL.md`. Names that may be skills have nothing in them to encode.
+    /// Parses `workflow/NAME/SKILL.md` or `agent/NAME/SKILL.md`. Valid skill names need no decoding.
     fn parse(path: &str) -> Option<Self> {
         let (kind, name) = path.strip_suffix("/SKILL.md")?.split_once('/')?;
         match kind {
@@ -74,7 +74,7 @@ impl SkillName {
         }
     }
 
-    /// Its address.
+    /// The URI of the skill.
     pub(super) fn uri(&self) -> String {
         match self {
             Self::Workflow(name) => format!("{SKILL}workflow/{name}/SKILL.md"),
@@ -83,14 +83,14 @@ impl SkillName {
     }
 }
 
-/// Which of the workflows are listed.
+/// The filters of a page of workflows.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Page {
-    /// At most so many.
+    /// The maximum number of workflows.
     pub(super) limit: usize,
-    /// Those that follow the one of this name.
+    /// Only workflows after the one of this name.
     pub(super) after: Option<String>,
-    /// Those that speak of all of these words.
+    /// Only workflows that contain all of these words.
     pub(super) query: Option<String>,
 }
 
@@ -105,7 +105,7 @@ impl Default for Page {
 }
 
 impl Page {
-    /// The address of what follows the workflow of the name `last` in the list at this address.
+    /// The URI of the page after the workflow `last`, for the list at this address.
     pub(super) fn next(&self, address: &str, last: &str) -> String {
         let mut next = format!("{address}?limit={}&after={}", self.limit, uri::encode(last));
         if let Some(query) = &self.query {
@@ -115,14 +115,14 @@ impl Page {
     }
 }
 
-/// Reads the path and the query below the beginning of an address.
+/// Parses the path and the query after a URI prefix.
 type Of = fn(&str, Option<&str>, &mut Query) -> Option<Result<Address>>;
 
 impl Address {
-    /// Parses an address.
+    /// Parses a URI.
     ///
     /// # Errors
-    /// `RESOURCE_NOT_FOUND` where it names nothing; `ARGUMENTS_INVALID` where its query is wrong.
+    /// `RESOURCE_NOT_FOUND` if it names no resource; `ARGUMENTS_INVALID` if its query is invalid.
     pub(super) fn parse(address: &str) -> Result<Self> {
         if let Some(path) = address.strip_prefix(SKILL) {
             let skill = SkillName::parse(path).map(Self::Skill);
@@ -133,7 +133,7 @@ impl Address {
         let (rest, of) = found.ok_or_else(|| unknown(address))?;
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
         let mut query = Query::parse(query).ok_or_else(|| unknown(address))?;
-        // Which part is read changes nothing of what is read.
+        // Accept `part` in any query: it selects a part of the text, not another resource.
         query.number("part", 0..=usize::MAX)?;
         let (kind, arguments) = match path.split_once('/') {
             Some((kind, arguments)) => (kind, Some(arguments)),
@@ -158,7 +158,7 @@ impl Address {
         Some(parsed.map(Self::Authors))
     }
 
-    /// `None` where there is nothing of that kind with such arguments. An id that cannot be one names no execution.
+    /// `None` if there is no resource of this kind with such arguments, which includes a malformed id.
     fn of(kind: &str, arguments: Option<&str>, query: &mut Query) -> Option<Result<Self>> {
         let one = || arguments.and_then(uri::decode);
         let execution = || one().and_then(|text| ExecutionId::parse(&text).ok());
@@ -224,11 +224,11 @@ impl Address {
     }
 }
 
-/// The pairs of a query that nobody has taken yet.
+/// The query pairs that are not consumed yet.
 struct Query(HashMap<String, String>);
 
 impl Query {
-    /// `None` where a pair is malformed or given twice.
+    /// `None` if a pair is malformed or repeated.
     fn parse(text: &str) -> Option<Self> {
         let mut pairs = HashMap::new();
         for pair in text.split('&').filter(|pair| !pair.is_empty()) {
@@ -330,7 +330,7 @@ impl Query {
         })
     }
 
-    /// Whatever is left is not a name that the resource has.
+    /// Refuses pairs that were not consumed, since the resource does not know their names.
     fn finish(self) -> Result<()> {
         let left = self.0.into_keys().next();
         left.map_or(Ok(()), |name| {

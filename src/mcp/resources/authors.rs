@@ -1,4 +1,4 @@
-//! What authors read: the manual, the schema, the manifests as they lie, the catalogs and the errors.
+//! Resources for authors: the manual, the schema, the manifest files, the catalogs and the error reference.
 
 use serde_json::Value;
 
@@ -12,11 +12,11 @@ use midex_registry as registry;
 use midex_registry::{Registry, SchemaDraft, SchemaOf};
 use midex_server::app::App;
 
-/// The manual of manifests.
+/// The manual of the manifest format.
 pub(crate) const MANUAL: &str = include_str!("manifest.md");
 const ERRORS: &str = include_str!("errors.md");
 
-/// The manifest that may have been meant.
+/// Suggests the manifest with the nearest id.
 const NEAREST: NextCall = read_next(
     &[("uri", "midex://authoring/manifest/{nearest}")],
     "if that is the one meant",
@@ -78,7 +78,7 @@ fn manifest(registry: &Registry, id: &str) -> Result<ResourceContent> {
             let media_type = manifest.format.media_type();
             Ok(ResourceContent::of_text(manifest.text, media_type))
         }
-        // It is too large, or no text.
+        // The file is too large, or not a text.
         None if entry.is_broken() => Err(registry::invalid(entry)),
         None => Err(unknown()),
     }

@@ -7,11 +7,11 @@ use crate::tools::Toolsets;
 use midex_domain::{ExecutionId, error::Result, limits, telemetry::EventType, view::Listing};
 use midex_server::app::{App, ListRequest};
 
-/// Values for the variable `name` of the template `reference` that begin with `begun`. `given` are the values of
-/// other variables, as far as they are known.
+/// Completions for the variable `name` of the template `reference` that begin with `begun`. `given` has the known
+/// values of other variables.
 ///
 /// # Errors
-/// `RESOURCE_NOT_FOUND` where these toolsets have no such template.
+/// `RESOURCE_NOT_FOUND` if these toolsets have no such template.
 pub(crate) async fn complete(
     app: &App,
     sets: Toolsets,
@@ -26,7 +26,7 @@ pub(crate) async fn complete(
     Ok(beginning(values(app, name, given).await?, begun))
 }
 
-/// Those of the values that begin with what was typed, whatever its case.
+/// The values that begin with the typed text, ignoring case.
 pub(crate) fn beginning(mut values: Vec<String>, begun: &str) -> Vec<String> {
     let begun = begun.to_lowercase();
     values.retain(|value| value.to_lowercase().starts_with(&begun));
@@ -61,14 +61,14 @@ async fn values(app: &App, name: &str, given: &HashMap<String, String>) -> Resul
         "artifact" => artifacts(app, given).await?,
         "project" => projects(app).await?,
         "cursor" => recent(app).await?.next_cursor.into_iter().collect(),
-        // Numbers: where to begin, and what is usual.
+        // Suggestions for numbers: the first offset, and common limits.
         "offset" => vec!["0".to_owned()],
         "limit" => [10, 100].map(|limit: usize| limit.to_string()).into(),
         _ => Vec::new(),
     })
 }
 
-/// What the workflows say that they are about.
+/// The tags of all workflows.
 async fn tags(app: &App) -> Result<Vec<String>> {
     let registry = app.registry().await?;
     let workflows = registry.workflows();
@@ -77,7 +77,7 @@ async fn tags(app: &App) -> Result<Vec<String>> {
     Ok(tags.into_iter().collect())
 }
 
-/// The executions that moved last, in whatever project.
+/// The most recently changed executions, of all projects.
 async fn recent(app: &App) -> Result<Listing> {
     let request = ListRequest {
         project: Some("*".into()),

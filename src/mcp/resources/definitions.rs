@@ -14,13 +14,13 @@ use midex_domain::{
 };
 use midex_registry::{Registry, WorkflowEntry};
 
-/// Every workflow, also those with findings.
+/// Every workflow, including those with findings.
 pub(super) fn workflows(registry: &Registry) -> Value {
     registry.workflows().map(summary).collect()
 }
 
-/// What `shown` makes of a page of the workflows, the nearest first, and the address of the next page of the list at this
-/// address, where there is one.
+/// A page of the workflows, nearest source first, each formatted by `shown`, and the URI of the next page of this list,
+/// if there is one.
 pub(super) fn page_of(
     registry: &Registry,
     page: &Page,
@@ -57,7 +57,7 @@ pub(super) fn workflow_details(registry: &Registry, name: &str) -> Result<Value>
     if let Some(definition) = &entry.value {
         details["content"] = json!(definition.workflow.content);
         details["version"] = json!(definition.workflow.version);
-        // A workflow that declares none takes any object, and says nothing of it.
+        // A workflow that declares no inputs accepts any object, so the field is left out.
         if let Some(inputs) = &definition.workflow.inputs {
             details["inputs"] = json!(view::inputs(inputs));
             let steps = definition.workflow.steps.iter();
@@ -87,7 +87,7 @@ pub(super) fn agent(registry: &Registry, name: &str) -> Result<Value> {
     Ok(shown)
 }
 
-/// An agent as the definition of an execution keeps it.
+/// An agent, as it is stored with the definition of an execution.
 pub(super) fn agent_of(definition: &Definition, name: &str) -> Result<Value> {
     let mut kept = definition.personas.values();
     let persona = kept.find(|persona| persona.name.as_str() == name);
@@ -109,7 +109,7 @@ fn persona_of(persona: &Persona) -> Value {
     shown
 }
 
-/// The details of the workflow that may have been meant.
+/// Suggests the details of the workflow with the nearest name.
 const NEAREST: NextCall = read(
     address!("workflow_details/{nearest}"),
     "if that is the one meant",
@@ -128,8 +128,8 @@ fn not_found(name: &str) -> Error {
     Error::new(Code::ResourceNotFound, format!("Agent '{shown}' not found"))
 }
 
-/// A workflow in `available_workflows`; one whose file is broken with the findings, beside its last good version where there
-/// is one. Warnings are for its author, who reads its details: the list is for those who choose.
+/// A workflow in `available_workflows`. If its file is broken, the entry has the findings and, if there is one, the
+/// last good version. Warnings are left out: they are for the author, who reads the details.
 pub(super) fn summary(entry: &WorkflowEntry) -> Value {
     let mut summary = entry.value.as_ref().map_or_else(
         || json!({ "name": entry.name }),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use midex_domain::limits::{self, Figure, Limit};
 
-/// Every limit with its figure.
+/// Every limit with its value.
 pub(super) fn limits() -> Value {
     limits::all().iter().map(shown).collect()
 }
@@ -19,7 +19,7 @@ fn shown(limit: &Limit) -> Value {
     json!({ "name": limit.name, "value": value, "unit": limit.unit(), "description": limit.description() })
 }
 
-/// A whole number, save for what is shorter than a millisecond.
+/// Milliseconds: an integer, or a fraction for times that are not whole milliseconds.
 fn milliseconds(time: Duration) -> Value {
     match u64::try_from(time.as_millis()) {
         Ok(whole) if time.subsec_nanos().is_multiple_of(1_000_000) => json!(whole),

@@ -1,4 +1,4 @@
-//! What is listed: the resources that are always there, their templates, and the definitions that are found.
+//! Resource lists: static resources, templates, and the existing definitions.
 
 use std::collections::BTreeSet;
 
@@ -12,20 +12,20 @@ use crate::tools::{Toolset, Toolsets};
 use midex_domain::uri;
 use midex_registry::{AgentEntry, Registry, WorkflowEntry};
 
-/// What these toolsets have.
+/// The groups of resources that these toolsets offer.
 fn shelves(sets: Toolsets) -> impl Iterator<Item = &'static Shelf> {
     let is_offered = move |shelf: &&Shelf| shelf.toolset.is_none_or(|set| sets.contains(set));
     SHELVES.iter().filter(is_offered)
 }
 
-/// The toolset that the resource at this address belongs to, where it is one.
+/// The toolset of the resource at this address, if it belongs to a single one.
 pub(super) fn toolset(address: &str) -> Option<Toolset> {
     let mut shelves = SHELVES.iter();
     let shelf = shelves.find(|shelf| address.starts_with(shelf.root));
     shelf.and_then(|shelf| shelf.toolset)
 }
 
-/// The first part of every path below this beginning of addresses.
+/// The first path segments of all resources below this URI prefix.
 pub(super) fn kinds(root: &str) -> BTreeSet<&'static str> {
     let shelves = SHELVES.iter().filter(|shelf| shelf.root == root);
     let specs = shelves.flat_map(|shelf| shelf.resources.iter().chain(shelf.templates));
@@ -34,7 +34,7 @@ pub(super) fn kinds(root: &str) -> BTreeSet<&'static str> {
         .collect()
 }
 
-/// The resources that are always there.
+/// The static resources.
 pub(crate) fn fixed(sets: Toolsets) -> Vec<Resource> {
     let resource = |root: &str, spec: &Spec| {
         let mut resource = Resource::new(format!("{root}{}", spec.path), spec.name)
@@ -54,7 +54,7 @@ pub(crate) fn fixed(sets: Toolsets) -> Vec<Resource> {
         .collect()
 }
 
-/// All resources that need no argument: those that are always there, then each workflow and each agent.
+/// All resources without arguments: the static ones, then each workflow and each agent.
 pub(crate) fn list(registry: &Registry, sets: Toolsets) -> Vec<Resource> {
     let mut resources = fixed(sets);
     resources.extend(registry.workflows().map(workflow));
@@ -90,7 +90,7 @@ fn definition(kind: &str, name: &str, title: String, description: Option<&str>) 
     .with_mime_type(JSON)
 }
 
-/// The resources that take arguments, as they are listed.
+/// The resource templates, as they are listed.
 pub(crate) fn templates(sets: Toolsets) -> Vec<ResourceTemplate> {
     let template = |root: &str, spec: &Spec| {
         let mut template = ResourceTemplate::new(format!("{root}{}", spec.path), spec.name)
@@ -110,7 +110,7 @@ pub(crate) fn templates(sets: Toolsets) -> Vec<ResourceTemplate> {
         .collect()
 }
 
-/// Whether it is a template of these toolsets.
+/// Whether the address is a template of these toolsets.
 pub(super) fn is_template(address: &str, sets: Toolsets) -> bool {
     shelves(sets).any(|shelf| {
         let path = address.strip_prefix(shelf.root);

@@ -1,4 +1,4 @@
-//! Addresses of which nothing is there: what was meant, and what to read instead.
+//! Suggestions for resource URIs that do not exist.
 
 use super::{AUTHORING, ROOT, SKILL, listed};
 use midex_domain::{
@@ -8,7 +8,7 @@ use midex_domain::{
 };
 use midex_server::app::App;
 
-/// What others call our resources.
+/// Alternative names for resources that clients may try.
 const FOREIGN: &[(&str, &[&str])] = &[
     (
         "available_workflows",
@@ -22,16 +22,16 @@ const FOREIGN: &[(&str, &[&str])] = &[
     ("workflow_artifacts", &["artifacts"]),
     ("executions", &["runs", "list"]),
 ];
-/// Those that are addressed without an argument.
+/// Resources without arguments.
 const ALONE: [&str; 4] = ["available_workflows", "executions", "telemetry", "limits"];
 
-/// What authors read.
+/// Suggests a resource for authors.
 const FOR_AUTHORS: NextCall = read(
     &[("uri", "midex://authoring/{address}")],
     "if that is what was meant",
 );
 
-/// The refusal of an address, with the nearest one that there is.
+/// Adds the nearest existing resource to the error for an address.
 pub(super) async fn explained(app: &App, address: &str, error: Error) -> Error {
     if error.code() != Code::ResourceNotFound {
         return error;
@@ -55,17 +55,17 @@ pub(super) async fn explained(app: &App, address: &str, error: Error) -> Error {
         }
         (Some(kind), _) if ALONE.contains(&kind) => Some(kind.to_owned()),
         (Some(kind), Some(rest)) => Some(format!("{kind}/{rest}")),
-        // It lacks the name or the id.
+        // The name or id is missing.
         (Some("agent" | "workflow_details"), None) => Some("available_workflows".to_owned()),
         (Some(_), None) => Some("executions".to_owned()),
         (None, _) => None,
     };
-    // The address that was refused is no way on.
+    // Never suggest the refused address itself.
     let path = path.filter(|path| address.strip_prefix(ROOT) != Some(path));
     error.with("address", path.unwrap_or_else(|| "executions".to_owned()))
 }
 
-/// The kind of resource that was meant, and what came after it.
+/// The kind of resource that was probably meant, and the rest of the path.
 fn kind(address: &str) -> (Option<&'static str>, Option<&str>) {
     let path = address.rsplit_once("://").map_or(address, |(_, path)| path);
     let path = path.strip_prefix("workflow/").unwrap_or(path);

@@ -1,5 +1,5 @@
-//! The resources: those of executions and definitions under `midex://workflow/`, those of authors under
-//! `midex://authoring/`, and skills. Reads change nothing, save that reading `current_step` renews a token that has expired.
+//! Resources: executions and definitions under `midex://workflow/`, author resources under `midex://authoring/`, and
+//! skills. Reads change nothing, except that reading `current_step` replaces an expired token.
 
 mod address;
 mod authors;
@@ -42,20 +42,20 @@ const JSON: &str = "application/json";
 const SCHEMA: &str = "application/schema+json";
 const MARKDOWN: &str = "text/markdown";
 
-/// What is behind an address.
+/// The content of a resource.
 #[derive(Debug)]
 pub(super) struct ResourceContent {
     pub(super) content: Content,
     pub(super) media_type: &'static str,
-    /// How long it stays so.
+    /// How long the content may be cached.
     pub(super) cache: CacheHint,
-    /// The address of what was left out, where there is more.
+    /// The URI of the next part or page, if there is more.
     pub(super) next: Option<String>,
-    /// The address of its first part, where it is whole and long.
+    /// The URI of the first part, if the content is long but returned whole.
     pub(super) parts: Option<String>,
 }
 
-/// A text as it lies, or a value that is shown as JSON.
+/// A text as it is, or a value that is shown as JSON.
 #[derive(Debug)]
 pub(super) enum Content {
     Text(String),
@@ -63,7 +63,7 @@ pub(super) enum Content {
 }
 
 impl Content {
-    /// The text of it.
+    /// The content as text.
     pub(super) fn into_text(self) -> String {
         match self {
             Self::Text(text) => text,
@@ -71,7 +71,7 @@ impl Content {
         }
     }
 
-    /// The tool that it suggests.
+    /// The tool that the content suggests.
     pub(super) fn suggested(&self) -> Option<&str> {
         match self {
             Self::Text(_) => None,
@@ -79,7 +79,7 @@ impl Content {
         }
     }
 
-    /// The value of it: of a text, the text.
+    /// The content as a JSON value. A text becomes a string.
     pub(super) fn into_value(self) -> Value {
         match self {
             Self::Text(text) => text.into(),
@@ -88,7 +88,7 @@ impl Content {
     }
 }
 
-/// Refuses the address of a resource that belongs to a toolset which is not among these.
+/// Refuses the address of a resource whose toolset is not among these.
 ///
 /// # Errors
 /// `RESOURCE_NOT_FOUND`.
@@ -105,7 +105,8 @@ pub(super) fn offered(address: &str, sets: Toolsets) -> Result<()> {
         .with_action("Read a resource that resources/list shows, or have the server started with this toolset too"))
 }
 
-/// What is behind an address, as far as one answer holds it; `is_parsed` where a program reads it, which needs whole JSON.
+/// Reads a resource, as much as fits into one answer. `is_parsed` tells that a program parses the content, so that JSON
+/// must stay whole.
 pub(super) async fn read(app: &App, address: &str, is_parsed: bool) -> Result<ResourceContent> {
     let parsed = Address::parse(address);
     let _turn = match &parsed {
@@ -126,7 +127,7 @@ pub(super) async fn read(app: &App, address: &str, is_parsed: bool) -> Result<Re
 }
 
 impl From<Value> for ResourceContent {
-    /// All of it, as it is at this moment.
+    /// Content that is complete and may change at any time.
     fn from(value: Value) -> Self {
         Self {
             content: Content::Value(value),
@@ -139,7 +140,7 @@ impl From<Value> for ResourceContent {
 }
 
 impl ResourceContent {
-    /// The same of a text.
+    /// Like `from`, for a text.
     fn of_text(text: String, media_type: &'static str) -> Self {
         Self {
             content: Content::Text(text),
@@ -149,7 +150,7 @@ impl ResourceContent {
     }
 }
 
-/// What `shown` makes of a page of the workflows, as the list at this address.
+/// A page of the workflows, each formatted by `shown`, for the list at this address.
 async fn listed_page(
     app: &App,
     page: &Page,
@@ -197,7 +198,7 @@ async fn value(app: &App, address: Address) -> Result<ResourceContent> {
         Address::Graph(id) => show(app.graph(&id).await),
         Address::StepHistory(id, None) => show(app.history(&id).await),
         Address::StepHistory(id, Some(step)) => {
-            // It refuses a step that the execution has not.
+            // This call refuses a step that the execution does not have.
             app.artifacts(&id, Some(&step)).await?;
             let mut history = app.history(&id).await?;
             history.retain(|row| row.step_name == step.as_str());
@@ -211,7 +212,7 @@ async fn value(app: &App, address: Address) -> Result<ResourceContent> {
             limit,
         } => {
             let content = app.artifact(&id, &artifact, offset, limit).await?;
-            // A later artifact may take over a name, but never an id.
+            // A later artifact may get the same name, but never the same id.
             let cache = if content.artifact.id.to_string() == artifact {
                 CacheHint::ForGood
             } else {

@@ -1,5 +1,5 @@
-//! Parts: what is longer than [`limits::ANSWER_BYTES_MAX`] is read in parts of its text, each of which names the address of the
-//! next. JSON stays whole to a program that parses it.
+//! Content longer than [`limits::ANSWER_BYTES_MAX`] is read in parts of its text, each of which names the URI of the
+//! next. JSON stays whole for a program that parses it.
 
 use super::{Content, ResourceContent};
 use midex_domain::{
@@ -7,10 +7,10 @@ use midex_domain::{
     truncate::{encoded, length},
 };
 
-/// Bytes of a part as JSON: something stands around it in an answer.
+/// The maximum size of a part as JSON. It leaves room for the rest of the answer.
 const PART_BYTES_MAX: usize = limits::ANSWER_BYTES_MAX - 1_000;
 
-/// The address of the whole, and the byte from which on a part of it is asked for, where one is.
+/// Splits the address into that of the whole resource and the byte offset of the requested part, if any.
 fn part_of(address: &str) -> (&str, Option<usize>) {
     let named = address.rsplit_once(['?', '&']).and_then(|(whole, pair)| {
         let byte = pair.strip_prefix("part=")?.parse().ok()?;
@@ -20,7 +20,8 @@ fn part_of(address: &str) -> (&str, Option<usize>) {
 }
 
 impl ResourceContent {
-    /// The part of the content at this address, with the address of the next one. `is_parsed` where a program reads it.
+    /// The part of the content at this address, with the URI of the next part. `is_parsed` tells that a program parses
+    /// the content.
     pub(super) fn part(mut self, address: &str, is_parsed: bool) -> Self {
         let (whole, byte) = part_of(address);
         let joint = if whole.contains('?') { '&' } else { '?' };
@@ -43,7 +44,7 @@ impl ResourceContent {
         let room = text[begin..].chars().take_while(fits).map(char::len_utf8);
         let mut end = begin + room.sum::<usize>();
         if end < text.len() {
-            // Between two lines, where there are any.
+            // Split between lines, if possible.
             end = text[begin..end]
                 .rfind('\n')
                 .map_or(end, |line| begin + line + 1);

@@ -1,6 +1,6 @@
-//! Workflows and agents as skills (SEP-2640): each is a directory with one file, `SKILL.md`, made of its definition. The form
-//! of the file and its names are those of the Agent Skills specification, <https://agentskills.io/specification>; the methods
-//! those of <https://github.com/modelcontextprotocol/ext-skills>, `specification/stable/skills.mdx`.
+//! Workflows and agents as skills (SEP-2640). Each is a directory with one file, `SKILL.md`, generated from its
+//! definition. The file and its name follow the Agent Skills specification, <https://agentskills.io/specification>; the
+//! methods follow <https://github.com/modelcontextprotocol/ext-skills>, `specification/stable/skills.mdx`.
 
 use rmcp::model::{PaginatedRequestParams, Skill, SkillFrontmatter, SkillResource, SkillResources};
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ use midex_domain::{
 use midex_registry::Registry;
 use midex_server::app::App;
 
-/// How a workflow is started and led on.
+/// How to start a workflow and follow its steps.
 const START: &str = "\
 1. Call `workflow.start` with the name above as `workflow_name`, and the inputs as `inputs`.
 2. Do the step that the reply has, acting as its `agent_content` says.
@@ -34,17 +34,17 @@ const START: &str = "\
 To clients that take no dot in the name of a tool, they are `workflow_start` and `workflow_next_step`.
 ";
 
-/// A skill as it is served.
+/// The generated file of a skill.
 struct SkillFile {
     name: String,
     description: String,
     text: String,
 }
 
-/// A page of the skills, which are of the toolset `run`.
+/// A page of the skills. They belong to the toolset `run`.
 ///
 /// # Errors
-/// `ARGUMENTS_INVALID` where the cursor is none.
+/// `ARGUMENTS_INVALID` if the cursor is invalid.
 pub(crate) async fn list_skills(
     app: &App,
     sets: Toolsets,
@@ -86,12 +86,12 @@ async fn not_found(app: &App, uri: &str) -> Error {
     meant::explained(app, uri, error).await
 }
 
-/// The text of a skill's file, where there is one.
+/// The text of a skill's file, if the skill exists.
 pub(super) fn text(registry: &Registry, skill: &SkillName) -> Option<String> {
     file(registry, skill).map(|file| file.text)
 }
 
-/// What is told of a skill that is one file.
+/// The list entry of a skill with one file.
 fn entry(skill: &SkillName, file: SkillFile) -> Skill {
     let front = SkillFrontmatter::new(file.name, file.description);
     let resource = SkillResource::from_bytes(skill.uri(), file.text.as_bytes());
@@ -110,7 +110,7 @@ fn names(registry: &Registry) -> impl Iterator<Item = SkillName> {
     workflows.chain(agents.map(|name| SkillName::Agent(name.clone())))
 }
 
-/// Whether a skill may have this name: words of small letters and digits with hyphens between them.
+/// Whether the name is a valid skill name: words of lowercase letters and digits, separated by hyphens.
 fn is_name(name: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let is_word = |word: &str| !word.is_empty() && word.bytes().all(is_letter);
@@ -135,7 +135,7 @@ fn file(registry: &Registry, skill: &SkillName) -> Option<SkillFile> {
         line if line.is_empty() => format!("The workflow {name}"),
         line => shortened(&line, limits::SKILL_DESCRIPTION_CHARS_MAX - 1).into_owned(),
     };
-    // A text in JSON's quotes is one in YAML too, also where it looks like a number.
+    // A JSON string is also a YAML string, even if its content looks like a number.
     let (front_name, front_description) = (json!(name), json!(description));
     let text = format!(
         "---\nname: {front_name}\ndescription: {front_description}\n---\n\n{}\n",
@@ -148,7 +148,7 @@ fn file(registry: &Registry, skill: &SkillName) -> Option<SkillFile> {
     })
 }
 
-/// The text without line ends and other signs that have no place in front matter.
+/// The text on one line, without control characters, for the front matter.
 fn one_line(text: &str) -> String {
     let words: Vec<_> = text.split_whitespace().collect();
     words.join(" ").replace(char::is_control, "")
@@ -172,7 +172,7 @@ fn of_workflow(workflow: &Workflow) -> String {
     )
 }
 
-/// A line on an input.
+/// The line that describes an input.
 fn input(input: &InputView) -> String {
     let kind = input.schema["type"].as_str().unwrap_or("any type");
     let mut line = format!("- `{}` ({kind}", input.name);

@@ -1,39 +1,39 @@
-//! The tables of what is always there: resources and templates, by the beginning of their addresses.
+//! Tables of the static resources and templates, by URI prefix.
 
 use super::{AUTHORING, JSON, MARKDOWN, ROOT, SCHEMA, SKILL};
 use crate::tools::Toolset;
 
-/// Resources whose addresses begin alike. They are of one toolset, or of all.
+/// Resources with the same URI prefix. They belong to one toolset, or to all.
 pub(super) struct Shelf {
     pub(super) root: &'static str,
     pub(super) toolset: Option<Toolset>,
-    /// Those that need no argument.
+    /// Resources without arguments.
     pub(super) resources: &'static [Spec],
-    /// Those that take arguments.
+    /// Resource templates, which take arguments.
     pub(super) templates: &'static [Spec],
 }
 
-/// A resource, or a family of them.
+/// A resource, or a resource template.
 pub(super) struct Spec {
     pub(super) name: &'static str,
-    /// What follows the beginning of the address, with its variables.
+    /// The URI after the prefix, with its variables.
     pub(super) path: &'static str,
     pub(super) title: &'static str,
     pub(super) description: &'static str,
-    /// None where it differs within the family.
+    /// `None` if it differs between the resources of a template.
     pub(super) media_type: Option<&'static str>,
-    /// From 0 to 1, as fractions that have no digits to lose.
+    /// The priority from 0 to 1. The values in use are exact in binary.
     pub(super) priority: f32,
 }
 
-/// What an agent cannot do without.
+/// The priority of resources that an agent needs.
 const NEEDED: f32 = 1.0;
-/// What helps it.
+/// The priority of resources that help an agent.
 pub(super) const USEFUL: f32 = 0.5;
-/// What is there for whoever wants to know.
+/// The priority of background information.
 pub(super) const BESIDE: f32 = 0.25;
 
-/// All of them, in the order in which they are listed.
+/// All resources, in listing order.
 pub(super) const SHELVES: [Shelf; 3] = [
     Shelf {
         root: ROOT,
@@ -55,7 +55,7 @@ pub(super) const SHELVES: [Shelf; 3] = [
     },
 ];
 
-/// The resources that need no argument.
+/// The resources without arguments.
 const RESOURCES: &[Spec] = &[
     Spec {
         name: "available_workflows",
@@ -91,7 +91,7 @@ const RESOURCES: &[Spec] = &[
     },
 ];
 
-/// The resources that take arguments.
+/// The resource templates.
 const TEMPLATES: &[Spec] = &[
     Spec {
         name: "available_workflows",
@@ -211,7 +211,7 @@ const TEMPLATES: &[Spec] = &[
     },
 ];
 
-/// What authors read.
+/// The resources for authors.
 const AUTHORS: &[Spec] = &[
     Spec {
         name: "workflow.spec",
@@ -290,7 +290,7 @@ const AUTHORS_TEMPLATES: &[Spec] = &[
     },
 ];
 
-/// Workflows and agents as skills (SEP-2640); skills/list names those that there are.
+/// Workflows and agents as skills (SEP-2640). `skills/list` lists the existing ones.
 const SKILLS: &[Spec] = &[
     Spec {
         name: "workflow_skill",

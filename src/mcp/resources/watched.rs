@@ -1,4 +1,4 @@
-//! What makes a resource show something else.
+//! Determines which changes affect a resource.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -16,18 +16,18 @@ use midex_domain::{
 use midex_registry::Registry;
 use midex_server::app::Topic;
 
-/// An address that may be listened to.
+/// The source of changes of a resource that a client subscribes to.
 #[derive(Debug)]
 pub(crate) enum Watched {
-    /// It shows executions.
+    /// The resource shows executions.
     Executions(Topic),
-    /// It shows definitions.
+    /// The resource shows definitions.
     Definitions(DefinitionTopic),
-    /// What it shows never changes.
+    /// The resource never changes.
     Nothing,
 }
 
-/// What an address shows of the definitions.
+/// The definitions that a resource shows.
 #[derive(Debug)]
 pub(crate) enum DefinitionTopic {
     Workflows,
@@ -39,7 +39,7 @@ pub(crate) enum DefinitionTopic {
     Skill(SkillName),
 }
 
-/// Whether what the address shows is told without a store; of one that is none, that it is none.
+/// Whether the resource can be read without a store. True for invalid addresses, since their error needs none either.
 pub(crate) fn needs_no_store(uri: &str) -> bool {
     matches!(
         Address::parse(uri),
@@ -54,14 +54,14 @@ pub(crate) fn needs_no_store(uri: &str) -> bool {
 }
 
 impl Watched {
-    /// Parses an address. Whether there is such an execution or such a definition is not asked: there may be later.
+    /// Parses a URI. The execution or definition need not exist yet.
     ///
     /// # Errors
     /// As [`Address::parse`].
     pub(crate) fn parse(uri: &str) -> Result<Self> {
         let named = |error: Error| error.with("uri", shorten(uri));
         Ok(match Address::parse(uri).map_err(named)? {
-            // Of a page too: what moves into it may have been on another.
+            // A page depends on all workflows, since one may move into it from another page.
             Address::AvailableWorkflows(_) => Self::Definitions(DefinitionTopic::Workflows),
             Address::WorkflowDetails(name) => Self::Definitions(DefinitionTopic::Workflow(name)),
             Address::Agent(name, None) => Self::Definitions(DefinitionTopic::Agent(name)),
@@ -93,11 +93,11 @@ impl Watched {
 }
 
 impl DefinitionTopic {
-    /// A number that differs where something else is shown.
+    /// A digest of the content that the resource shows. It changes when the content changes.
     pub(crate) fn digest(&self, registry: &Registry) -> u64 {
         let value = match self {
             Self::Workflows => definitions::workflows(registry),
-            // What there is not shows as nothing.
+            // A missing definition is digested as an empty value, so that a later definition counts as a change.
             Self::Workflow(name) => {
                 definitions::workflow_details(registry, name).unwrap_or_default()
             }

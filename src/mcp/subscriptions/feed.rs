@@ -1,4 +1,5 @@
-//! What one client, or one listen of it, is to be told: each address once, however often it changed.
+//! The pending notifications of one client or one listen. Each address is pending at most once, however often it
+//! changes.
 
 use std::{
     collections::HashMap,
@@ -14,7 +15,7 @@ use midex_domain::{
 };
 use midex_server::app::{App, Listener, Name};
 
-/// The addresses that are listened to, and what was heard of them.
+/// The subscribed addresses, and the changes that are not reported yet.
 #[derive(Debug)]
 pub(super) struct Feed {
     app: Arc<App>,
@@ -22,23 +23,23 @@ pub(super) struct Feed {
     addresses: Mutex<Addresses>,
 }
 
-/// What is known of the addresses.
+/// The state of the subscribed addresses.
 #[derive(Debug, Default)]
 struct Addresses {
-    /// Their bytes together.
+    /// Their total size in bytes.
     bytes: usize,
-    /// Those of definitions, with what they showed last.
+    /// The addresses of definitions, with the digest of the content that was last seen.
     definitions: HashMap<Name, (DefinitionTopic, u64)>,
 }
 
-/// Something to be told.
+/// A pending notification.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Notice {
-    /// A resource shows something else: its address as the client wrote it.
+    /// A resource changed. Holds its URI as the client wrote it.
     Updated(Name),
-    /// There are other resources.
+    /// The list of resources changed.
     ResourcesChanged,
-    /// There are other prompts.
+    /// The list of prompts changed.
     PromptsChanged,
 }
 
@@ -57,10 +58,10 @@ impl Feed {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Listens to what the address shows from now on. One that is listened to already is so once.
+    /// Subscribes to a resource. Subscribing twice has no further effect.
     ///
     /// # Errors
-    /// `RESOURCE_NOT_FOUND`, `ARGUMENTS_INVALID` where it is no address; `LIMIT_EXCEEDED`.
+    /// `RESOURCE_NOT_FOUND`, `ARGUMENTS_INVALID` if the address is invalid; `LIMIT_EXCEEDED`.
     pub(super) fn add(&self, uri: &str) -> Result<()> {
         let watched = Watched::parse(uri)?;
         let name: Name = uri.into();
@@ -78,7 +79,7 @@ impl Feed {
             Watched::Executions(topic) => self.listener.add(&name, Some(topic)),
             Watched::Nothing => self.listener.add(&name, None),
             Watched::Definitions(shown) => {
-                // Those of a caller of the control socket are not followed before somebody asks for it.
+                // Definitions of a client of the control socket are watched only once it subscribes to one.
                 self.app.definitions().watch();
                 let digest = shown.digest(&self.app.definitions().loaded());
                 addresses.definitions.insert(name.clone(), (shown, digest));
@@ -88,7 +89,7 @@ impl Feed {
         Ok(())
     }
 
-    /// Listens to it no more.
+    /// Unsubscribes from a resource.
     pub(super) fn remove(&self, uri: &str) {
         let mut addresses = self.addresses();
         if self.listener.remove(uri) {
@@ -97,7 +98,7 @@ impl Feed {
         }
     }
 
-    /// Marks every address of a definition that shows something else now.
+    /// Marks every address of a definition whose content has changed.
     fn look_at_definitions(&self) {
         let registry = self.app.definitions().loaded();
         let mut changed = Vec::new();
@@ -112,17 +113,17 @@ impl Feed {
     }
 }
 
-/// The one who takes from a feed what is to be told.
+/// Takes the pending notifications from a feed.
 #[derive(Debug)]
 pub(super) struct Taker {
     feed: Arc<Feed>,
-    /// Grows whenever the definitions change.
+    /// The version counter of the definitions.
     version: watch::Receiver<u64>,
     tells: Lists,
     changed: Lists,
 }
 
-/// Lists that follow the definitions.
+/// Lists whose changes are reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lists {
     pub(super) resources: bool,
@@ -130,14 +131,14 @@ pub(super) struct Lists {
 }
 
 impl Lists {
-    /// Whether it is one of them at least.
+    /// Whether at least one of the lists is selected.
     pub(super) fn any(self) -> bool {
         self.resources || self.prompts
     }
 }
 
 impl Taker {
-    /// It `tells` when these lists have changed.
+    /// A taker that also reports changes of the lists in `tells`.
     pub(super) fn new(feed: Arc<Feed>, tells: Lists) -> Self {
         Self {
             version: feed.app.definitions().changes(),
@@ -147,10 +148,10 @@ impl Taker {
         }
     }
 
-    /// Waits until there is something to take. What was waited for in vain is not lost.
+    /// Waits until a notification is pending. Cancel-safe.
     pub(super) async fn ready(&mut self) {
         loop {
-            // Looked at first: executions that never rest must not keep the definitions waiting.
+            // Check definitions first, so that frequent changes of executions cannot starve them.
             if self.version.has_changed().unwrap_or(false) {
                 self.version.mark_unchanged();
                 self.look_at_definitions();
@@ -165,7 +166,7 @@ impl Taker {
         }
     }
 
-    /// What is to be told next: from now on a change of it is told anew. The lists first, which are told once for all.
+    /// Takes the next notification. A later change of the same resource is reported again. Lists come first, each once.
     pub(super) fn take(&mut self) -> Option<Notice> {
         if std::mem::take(&mut self.changed.resources) {
             return Some(Notice::ResourcesChanged);

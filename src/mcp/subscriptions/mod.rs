@@ -1,5 +1,5 @@
-//! Who is told of changes, in both eras of the protocol: clients that shook hands subscribe to addresses, the others
-//! listen to a filter.
+//! Change notifications. Clients with a handshake subscribe to single resources; clients without one send a listen
+//! request with a filter.
 
 mod feed;
 mod session;
@@ -29,8 +29,8 @@ use midex_domain::{
 };
 use midex_server::app::App;
 
-/// How many listens there may be at once: of one client over a pair of streams, or of all stateless clients over HTTP,
-/// whose servers share it. Cheap to clone.
+/// Limits the number of concurrent listens: of one client over a pair of streams, or of all clients without a handshake
+/// over HTTP, whose servers share one limit. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Listens {
     room: Arc<Semaphore>,
@@ -45,33 +45,33 @@ impl Listens {
         }
     }
 
-    /// Those of one client over a pair of streams: [`limits::LISTENS_MAX`].
+    /// The limit for one client over a pair of streams: [`limits::LISTENS_MAX`].
     pub fn of_one_client() -> Self {
         Self::new(limits::LISTENS_MAX)
     }
 
-    /// Those of all stateless clients over HTTP: [`limits::HTTP_LISTENS_MAX`].
+    /// The limit for all clients without a handshake over HTTP: [`limits::HTTP_LISTENS_MAX`].
     pub fn over_http() -> Self {
         Self::new(limits::HTTP_LISTENS_MAX)
     }
 }
 
-/// What one client is told of.
+/// The subscriptions of one client.
 #[derive(Debug)]
 pub(super) struct Subscriptions {
     app: Arc<App>,
     listens: Listens,
-    /// Of a client that shook hands, from the first time it is needed.
+    /// The notifier of a client with a handshake. Created on first use.
     session: Mutex<Option<SessionNotifier>>,
-    /// Listens that were accepted and have not begun. A listen is accepted, acknowledged and begun by one task, and
-    /// it must hear of what changes before its acknowledgement has left.
+    /// Listens that were accepted but not started yet, by task: one task accepts, acknowledges and runs a listen.
+    /// Changes are recorded from the acceptance on, before the acknowledgement is sent.
     accepted: Mutex<HashMap<task::Id, Listen>>,
 }
 
-/// A listen that hears of changes already.
+/// A listen that records changes.
 #[derive(Debug)]
 struct Listen {
-    /// Given back first: as soon as nobody listens there is room.
+    /// Declared first, so that it is released first: a slot is free as soon as the listen ends.
     _place: OwnedSemaphorePermit,
     taker: Taker,
 }
@@ -86,7 +86,7 @@ impl Subscriptions {
         }
     }
 
-    /// Tells the client that shook hands what changes; nothing more where that has begun.
+    /// Starts notifications for a client with a handshake. Does nothing if they have started already.
     pub(super) fn begin(&self, peer: &Peer<RoleServer>, extensions: &Extensions) {
         self.feed(peer, extensions);
     }
@@ -97,7 +97,7 @@ impl Subscriptions {
         session.get_or_insert_with(begin).feed().clone()
     }
 
-    /// Tells the client of this address from now on.
+    /// Subscribes the client to a resource.
     ///
     /// # Errors
     /// As [`Feed::add`].
@@ -110,7 +110,7 @@ impl Subscriptions {
         self.feed(peer, extensions).add(uri)
     }
 
-    /// Tells the client of it no more. One it never subscribed to is as well.
+    /// Unsubscribes the client from a resource. Succeeds even if it was not subscribed.
     pub(super) fn unsubscribe(&self, uri: &str) {
         let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(session) = &*session {
@@ -118,8 +118,8 @@ impl Subscriptions {
         }
     }
 
-    /// What of a listen is accepted: addresses that are none are left out. Changes are heard of from here on.
-    /// Nothing is accepted past a limit; [`Subscriptions::listen`] says so, for only it can.
+    /// The accepted part of a listen request, without invalid addresses. Changes are recorded from here on. Beyond a
+    /// limit nothing is accepted, and [`Subscriptions::listen`] returns the error, since this method cannot.
     pub(super) fn accept(&self, requested: &SubscriptionFilter) -> SubscriptionFilter {
         let (Some(task), Ok((listen, accepted))) = (task::try_id(), self.prepare(requested)) else {
             return SubscriptionFilter::new();
@@ -146,14 +146,14 @@ impl Subscriptions {
             resources: requested.resources_list_changed == Some(true),
             prompts: requested.prompts_list_changed == Some(true),
         };
-        // Before the first address: what changes while they are looked at is heard of.
+        // Create the taker before adding addresses, so that changes in between are recorded.
         let taker = Taker::new(feed.clone(), tells);
         let mut accepted = Vec::new();
         for uri in uris {
             match feed.add(uri) {
                 Ok(()) => accepted.push(uri.clone()),
                 Err(error) if error.code() == Code::LimitExceeded => return Err(error),
-                // It names nothing.
+                // The address is invalid.
                 Err(_) => {}
             }
         }
@@ -174,14 +174,15 @@ impl Subscriptions {
         Ok((listen, accepted.build()))
     }
 
-    /// Tells what changes until the client has enough, or the process ends.
+    /// Sends notifications until the client cancels the listen, or the process shuts down.
     ///
     /// # Errors
-    /// `LIMIT_EXCEEDED`: then nothing was accepted.
+    /// `LIMIT_EXCEEDED`, in which case nothing was accepted.
     pub(super) async fn listen(&self, context: &SubscriptionContext) -> Result<()> {
         let accepted = task::try_id().and_then(|task| self.take(task));
         let Some(mut listen) = accepted else {
-            // Of the two limits the one that does not depend on others is looked at again.
+            // Run the checks again to find the exceeded limit. If they pass now, it was the number of listens, which
+            // other clients may have freed since.
             let refused = self.prepare(context.requested()).err();
             return Err(refused.unwrap_or_else(|| too_many_listens(self.listens.max)));
         };
@@ -189,7 +190,7 @@ impl Subscriptions {
             let Some(notice) = listen.taker.take() else {
                 continue;
             };
-            // The end of the process waits for it: nothing may follow the listen's result.
+            // A shutdown waits for this send, since nothing may follow the result of the listen.
             let sent = tokio::select! {
                 sent = send(context, notice) => sent,
                 () = context.cancelled() => break,
@@ -203,7 +204,7 @@ impl Subscriptions {
         Ok(())
     }
 
-    /// Waits until there is something to tell; false where the client has enough, or the process ends.
+    /// Waits until a notification is pending. False if the client cancels the listen, or the process shuts down.
     async fn has_heard(&self, listen: &mut Listen, context: &SubscriptionContext) -> bool {
         tokio::select! {
             biased;

@@ -1,5 +1,5 @@
-//! The initialize era: a client subscribes to one address after another, and is told without having asked that there
-//! are other resources.
+//! Notifications for clients with a handshake. They subscribe to single resources, and are always notified when the
+//! lists of resources and prompts change.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use super::{
 };
 use midex_server::app::App;
 
-/// What a client of this era is told of without having asked.
+/// The lists whose changes these clients are always notified of.
 const ALL: Lists = Lists {
     resources: true,
     prompts: true,
 };
 
-/// What a client that shook hands is told, for as long as this lives.
+/// Sends notifications to a client with a handshake until it is dropped.
 #[derive(Debug)]
 pub(super) struct SessionNotifier {
     feed: Arc<Feed>,
@@ -30,14 +30,14 @@ pub(super) struct SessionNotifier {
 }
 
 impl SessionNotifier {
-    /// Begins to tell the client what changes from now on.
+    /// Starts sending notifications of changes from now on.
     pub(super) fn begin(app: Arc<App>, peer: Peer<RoleServer>, extensions: &Extensions) -> Self {
         let feed = Arc::new(Feed::new(app));
         let taker = Taker::new(feed.clone(), ALL);
         let channel = NotificationChannel::of(extensions);
         let end = CancellationToken::new();
         let ended = end.clone();
-        // It holds nothing of the session but the feed: whoever drops the session ends it.
+        // The task holds only the feed, so dropping the session ends it.
         tokio::spawn(async move {
             ended
                 .run_until_cancelled(notify(taker, peer, channel))
@@ -54,7 +54,8 @@ impl SessionNotifier {
     }
 }
 
-/// Tells one thing after another. What changes while the client is not reached, or takes its time, is told once.
+/// Sends one notification after another. Repeated changes of a resource while the client is slow or unreachable are
+/// sent once.
 async fn notify(mut taker: Taker, peer: Peer<RoleServer>, mut channel: NotificationChannel) {
     loop {
         taker.ready().await;

@@ -1,4 +1,4 @@
-//! Arguments as they are meant: JSON that came as text, and the names that other systems have for ours.
+//! Lenient argument handling: JSON that was sent as text, and argument names of other systems.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use midex_domain::{
     nearest::nearest,
 };
 
-/// What others call our arguments.
+/// Argument names that other systems use for ours.
 const FOREIGN: &[(&str, &[&str])] = &[
     ("token", &["continuation_token", "new_token", "step_token"]),
     ("output", &["result", "outputs", "response", "answer"]),
@@ -62,7 +62,7 @@ const FOREIGN: &[(&str, &[&str])] = &[
     ("state", &["status"]),
 ];
 
-/// Takes JSON that came as text for what it says, where a text would be refused.
+/// Parses arguments that were sent as JSON text, if the tool requires another type than text.
 pub(super) fn take_as_meant(listed: &Value, arguments: &mut Map<String, Value>) {
     for (name, value) in arguments.iter_mut() {
         let Some(kind) = listed["properties"][name]["type"].as_str() else {
@@ -90,7 +90,7 @@ fn is_of(value: &Value, kind: &str) -> bool {
     }
 }
 
-/// Says what was meant by names that the tool has not.
+/// Suggests the intended names for unknown arguments.
 pub(super) fn suggest(listed: &Value, arguments: &Value, violations: &mut [Violation]) {
     let unknown = violations
         .iter_mut()
@@ -118,7 +118,7 @@ pub(super) fn suggest(listed: &Value, arguments: &Value, violations: &mut [Viola
     }
 }
 
-/// The argument that `name` means, of those that are not given.
+/// The argument that `name` probably means, among those that are not given.
 fn ours<'a>(
     name: &str,
     properties: &'a Map<String, Value>,
@@ -131,8 +131,7 @@ fn ours<'a>(
     foreign(name, free.clone()).or_else(|| nearest(name, free))
 }
 
-/// The arguments under the names that were meant, without those that mean nothing, and with the option that a wrong
-/// text is nearest to.
+/// The arguments with their intended names and enum values. Arguments without a probable meaning are dropped.
 pub(super) fn mended(listed: &Value, arguments: &Value) -> Value {
     let (Some(properties), Some(given)) = (listed["properties"].as_object(), arguments.as_object())
     else {
@@ -148,7 +147,7 @@ pub(super) fn mended(listed: &Value, arguments: &Value) -> Value {
     Value::Object(mended)
 }
 
-/// Whether a sentence can hold the arguments: texts of a length that may stand twice in a reply.
+/// Whether the arguments are short enough to repeat in an error message: only texts of limited length, on one line.
 pub(super) fn can_be_said(arguments: &Value) -> bool {
     let values = arguments.as_object().into_iter().flatten();
     values.map(|(_, value)| value.as_str()).all(|text| {
@@ -156,8 +155,8 @@ pub(super) fn can_be_said(arguments: &Value) -> bool {
     })
 }
 
-/// The option of `schema` that is nearest to `value`, where it has options. Of few options a short word may be one as well, with
-/// its letters in another order.
+/// The enum value of `schema` that is nearest to `value`, if it has enum values. A permutation of the letters also
+/// counts.
 fn option(schema: &Value, value: &Value) -> Value {
     let options = || {
         let options = schema["enum"].as_array().into_iter().flatten();
@@ -175,7 +174,7 @@ fn option(schema: &Value, value: &Value) -> Value {
     meant.map_or_else(|| value.clone(), |meant| json!(meant))
 }
 
-/// Which of the names that are `free` another system calls `name`.
+/// The name among `free` for which other systems use `name`.
 fn foreign<'a>(name: &str, mut free: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_lowercase();
     free.find(|ours| {
@@ -188,7 +187,7 @@ fn short(name: &str) -> String {
     name.chars().take(60).collect()
 }
 
-/// A token as it was meant: without the blanks and quotes that came around it.
+/// The token without white space and quotes around it.
 pub(super) fn token(text: &str) -> &str {
     text.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`'))
 }
@@ -246,7 +245,7 @@ mod tests {
             meant.map(|meant| meant.text.as_str()),
             Some("`content`: did you mean `manifest`?")
         );
-        // What was given under its own name is not meant by another.
+        // An argument that is given under its own name is not suggested for another one.
         assert_eq!(suggested(json!({ "inputs": {}, "args": {} })), None);
         assert_eq!(suggested(json!({ "zebra": 1 })), None);
     }

@@ -1,4 +1,4 @@
-//! What the tools of authors have in common: the arguments that say which definition is meant, and the class of a tool.
+//! Shared parts of the authoring tools: the arguments that select a definition, and the class of a tool.
 
 use rmcp::model::MetaObject;
 use serde_json::{Map, Value, json};
@@ -9,7 +9,7 @@ use midex_domain::{error::Result, limits};
 use midex_registry::{Format, Manifest};
 use midex_server::app::Subject;
 
-/// The `execution_type` and `http_method` of a tool, for hosts that route by them.
+/// The `execution_type` and `http_method` of a tool, for hosts that route calls by them.
 pub(super) fn metadata(class: Class) -> MetaObject {
     let method = match class {
         Class::Safe => "GET",
@@ -28,32 +28,32 @@ pub(super) fn workflow_id_schema() -> Value {
     json!({ "type": "string", "minLength": 1, "maxLength": limits::WORKFLOW_NAME_BYTES_MAX })
 }
 
-/// The schema of a definition that a caller brings.
+/// The schema of a definition that the caller provides.
 pub(super) fn manifest_schema() -> Value {
     json!({ "type": ["string", "object"] })
 }
 
-/// The schema of the format of such a text, for one that does not show it.
+/// The schema of the format of such a text, for texts whose format cannot be detected.
 pub(super) fn format_schema() -> Value {
     json!({ "enum": Format::NAMES })
 }
 
-/// The schema of the version that a caller has seen.
+/// The schema of the version that the caller expects.
 pub(super) fn version_schema() -> Value {
     json!({ "type": "string", "maxLength": 64 })
 }
 
-/// The version that the caller has seen.
+/// The version that the caller expects.
 pub(super) fn version(arguments: &Map<String, Value>) -> Option<String> {
     text(arguments, "expected_version").map(str::to_owned)
 }
 
-/// The schema of what refers to a workflow.
+/// The schema of the references to a workflow.
 pub(super) fn references_schema() -> Value {
     json!({ "type": "array", "items": { "type": "object" } })
 }
 
-/// The properties of a tool that works on one definition, with those of its own.
+/// The properties of a tool that works on one definition, merged with its own properties.
 pub(super) fn with_subject(own: Value) -> Value {
     let subject = json!({
         "manifest": manifest_schema(), "workflow_id": workflow_id_schema(), "format": format_schema()
@@ -61,7 +61,7 @@ pub(super) fn with_subject(own: Value) -> Value {
     shared_with(subject, own)
 }
 
-/// The definition that the arguments of `tool` bring or name: exactly one of the two.
+/// The definition that the arguments of `tool` provide or name. Exactly one of the two must be given.
 pub(super) fn subject(arguments: &Map<String, Value>, tool: &'static str) -> Result<Subject> {
     let named = text(arguments, "workflow_id").map(str::to_owned);
     match (manifest(arguments), named) {
@@ -79,7 +79,7 @@ pub(super) fn subject(arguments: &Map<String, Value>, tool: &'static str) -> Res
     }
 }
 
-/// The definition that the arguments bring, where they bring one.
+/// The definition that the arguments provide, if any.
 pub(super) fn manifest(arguments: &Map<String, Value>) -> Option<Manifest> {
     let format = text(arguments, "format").and_then(Format::parse);
     Some(match arguments.get("manifest")? {

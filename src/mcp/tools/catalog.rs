@@ -1,4 +1,4 @@
-//! What the tools of catalogs have in common: how a catalog is named, and how it is shown.
+//! Shared parts of the catalog tools: the arguments that select a catalog, and how a catalog is shown.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,13 +12,13 @@ use midex_domain::{
 };
 use midex_server::app::App;
 
-/// The properties with those that name a catalog.
+/// Adds the properties that select a catalog.
 pub(super) fn with_catalog(own: Value) -> Value {
     let catalog = json!({ "catalog_id": name_schema(), "catalog_title": { "type": "string" } });
     shared_with(catalog, own)
 }
 
-/// The schema of a name of a catalog.
+/// The schema of a catalog's name.
 pub(super) fn name_schema() -> Value {
     json!({ "type": "string", "minLength": 1, "maxLength": limits::WORD_BYTES_MAX })
 }
@@ -33,15 +33,15 @@ pub(super) fn answer(fields: &[&str]) -> Value {
     json!({ "type": "object", "properties": properties, "required": required })
 }
 
-/// The same with the id of the catalog.
+/// Like [`answer`], with the id of the catalog.
 pub(super) fn answer_of_catalog(fields: &[&str]) -> Value {
     answer(&[&["catalog_id"], fields].concat())
 }
 
-/// The id of the catalog that a call names.
+/// The id of the catalog that a call selects.
 ///
 /// # Errors
-/// `CATALOG_NOT_FOUND`; `ARGUMENTS_INVALID` where it names none, or two.
+/// `CATALOG_NOT_FOUND`; `ARGUMENTS_INVALID` if the call selects none, or two.
 pub(super) async fn named(
     app: &App,
     arguments: &Map<String, Value>,
@@ -73,7 +73,7 @@ pub(super) async fn named(
     }
 }
 
-/// A catalog as `catalog.list` shows it, where these secrets are there.
+/// A catalog, as `catalog.list` shows it. `secrets` are the available secrets.
 pub(super) fn shown(catalog: &Catalog, secrets: &BTreeSet<String>) -> Value {
     let Catalog {
         id, settings, book, ..
@@ -107,8 +107,8 @@ pub(super) fn shown(catalog: &Catalog, secrets: &BTreeSet<String>) -> Value {
     })
 }
 
-/// The headers and credentials of a catalog: which there are, where their values come from, and no value. One is `set` where
-/// each secret that it refers to is among `secrets`.
+/// The headers and credentials of a catalog: their names and the sources of their values, but no values. An entry is
+/// `set` if each secret that it refers to is in `secrets`.
 pub(super) fn headers(settings: &Settings, secrets: &BTreeSet<String>) -> Value {
     let of = |values: &BTreeMap<String, String>, kind: &str| {
         let shown = values.iter().map(|(name, value)| {
@@ -126,7 +126,7 @@ pub(super) fn headers(settings: &Settings, secrets: &BTreeSet<String>) -> Value 
     headers.into()
 }
 
-/// The security schemes of a document of which this is true: where each goes, and where its credential comes from.
+/// The security schemes of a document that match, each with where it goes and where its credential comes from.
 pub(super) fn schemes(catalog: &Catalog, is_meant: impl Fn(&String) -> bool) -> Value {
     let of = |(name, scheme): (&String, &SecurityScheme)| {
         let what = match scheme {
@@ -143,7 +143,7 @@ pub(super) fn schemes(catalog: &Catalog, is_meant: impl Fn(&String) -> bool) -> 
     all.filter(|(name, _)| is_meant(name)).map(of).collect()
 }
 
-/// Where the secrets of a value come from.
+/// The sources of the secrets in a value.
 fn source_of(value: &str) -> String {
     match &call::references(value)[..] {
         [] => "literal".to_owned(),
@@ -151,7 +151,7 @@ fn source_of(value: &str) -> String {
     }
 }
 
-/// Violations and warnings of a document.
+/// The violations or warnings of a document.
 pub(super) fn told(violations: &[Violation]) -> Value {
     let told = violations.iter().take(limits::VIOLATIONS_MAX);
     told.map(|one| json!(one)).collect()

@@ -18,7 +18,7 @@ pub(super) fn specs() -> [ToolSpec; 5] {
     [list(), validate(), preview(), import(), refresh()]
 }
 
-/// The properties of a document's place, with others.
+/// Adds the properties that locate a document.
 fn with_source(own: Value) -> Value {
     let source = json!({
         "source": { "type": "string", "minLength": 1, "maxLength": limits::DESCRIPTION_BYTES_MAX, "description": "Path or URL" },
@@ -171,7 +171,7 @@ async fn previewed(app: &App, arguments: Map<String, Value>) -> Result<Value> {
     Ok(answer)
 }
 
-/// The warnings about the document, and that its operations cannot be called where they are.
+/// The warnings about the document, and a warning if its operations cannot be called at their address.
 fn warnings(planned: &Planned) -> Value {
     let mut warnings = told(&planned.compiled.warnings);
     let allowed = planned.settings.allow.iter().map(String::as_str);

@@ -1,5 +1,5 @@
-//! The tools that change what is said of a catalog: `catalog.set_enabled`, `catalog.set_base_url`, `catalog.set_headers`,
-//! `catalog.set_class`, `catalog.remove`, and for commands of people `catalog.allow`.
+//! The tools that change the settings of a catalog: `catalog.set_enabled`, `catalog.set_base_url`,
+//! `catalog.set_headers`, `catalog.set_class`, `catalog.remove`, and for the user's own commands `catalog.allow`.
 
 use std::collections::BTreeMap;
 
@@ -131,7 +131,7 @@ fn headers_of(arguments: &Map<String, Value>) -> BTreeMap<String, Option<String>
         .collect()
 }
 
-/// A tool that names secrets asks the user, who sees where they would go.
+/// If a tool sets headers that contain secrets, asks the user, showing where the secrets would be sent.
 async fn secrets_question(
     app: &App,
     arguments: &Map<String, Value>,

@@ -1,5 +1,5 @@
-//! `command.run_safe`, `command.run` and `command.run_destructive`: one tool for each class, so that a host can tell
-//! what may take something away.
+//! `command.run_safe`, `command.run` and `command.run_destructive`: one tool per class, so that a host can distinguish
+//! destructive calls.
 
 use std::time::Duration;
 
@@ -94,7 +94,7 @@ fn tool_of(class: Class) -> &'static str {
 async fn question(app: &App, arguments: &Map<String, Value>) -> Result<Option<Confirmation>> {
     let id = text(arguments, "id").unwrap_or_default();
     if let CommandMeant::Operation(named) = meant(app, id, DESTRUCTIVE).await? {
-        // The user is asked about nothing that cannot be done.
+        // Check first that the call can be sent, so that the user is not asked in vain.
         let call = call_of(arguments, DESTRUCTIVE)?;
         app.admit(id, &named, &call).await?;
     }
@@ -117,7 +117,7 @@ async fn question(app: &App, arguments: &Map<String, Value>) -> Result<Option<Co
     }))
 }
 
-/// What is to be called, where this is the tool for it.
+/// The target of the command, if `tool` is the right tool for its class.
 async fn meant(app: &App, id: &str, tool: &'static str) -> Result<CommandMeant> {
     let (meant, class) = app.command_meant(id).await?;
     if class == class_of(tool) {
@@ -149,7 +149,7 @@ async fn run(app: &App, arguments: Map<String, Value>, tool: &'static str) -> Re
     }
 }
 
-/// What the arguments of `tool` say of a call.
+/// The call that the arguments of `tool` describe.
 fn call_of(arguments: &Map<String, Value>, tool: &'static str) -> Result<CommandCall> {
     let timeout = text(arguments, "timeout").map(parse_duration).transpose();
     let with = arguments.get("with").and_then(Value::as_object);
@@ -167,7 +167,7 @@ fn call_of(arguments: &Map<String, Value>, tool: &'static str) -> Result<Command
     })
 }
 
-/// A workflow as a command is a start of it.
+/// Running a workflow as a command starts an execution of it.
 async fn started(app: &App, id: &str, name: &str, inputs: Map<String, Value>) -> Result<Value> {
     let inputs = (!inputs.is_empty()).then_some(Value::Object(inputs));
     let begun = app.start(name, None, inputs, None).await?;
@@ -195,7 +195,7 @@ async fn called(app: &App, id: &str, call: CommandCall) -> Result<Value> {
                 app.asking_for_credentials(id, error).await
             }
             Some(FailureCode::Http) | None => error,
-            // No service has answered.
+            // The call did not reach a service.
             Some(_) => error.with_next(UNSENT),
         };
         let error = match failure.status {
@@ -221,11 +221,11 @@ async fn called(app: &App, id: &str, call: CommandCall) -> Result<Value> {
     Ok(answer)
 }
 
-/// What comes next where nothing is wrong with the call. The service may have done it before it failed.
+/// The advice if the call itself is correct. The service may have done it before the failure.
 const LATER: &str = "Call {tool} again: a little later, where a second call does no harm; else look first whether the first was done";
 
-/// What comes next where the message says what keeps the call from being made.
+/// The advice if the message says why the call cannot be sent.
 const UNSENT: NextCall = again("once what the message says is mended");
 
-/// How long a call is waited for; then it goes on, and `execution.wait` tells its end.
+/// How long to wait for a call. After that it continues, and `execution.wait` waits for its end.
 const WAITED: Duration = limits::WAIT_MAX;

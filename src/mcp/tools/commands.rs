@@ -1,4 +1,4 @@
-//! `command.list` and `provider.list`: what can be called, with its arguments. A workflow is a command too.
+//! `command.list` and `provider.list`: callable operations with their arguments. Workflows are listed as commands too.
 
 use serde_json::{Map, Value, json};
 
@@ -101,7 +101,7 @@ async fn commands_listed(app: &App, arguments: Map<String, Value>) -> Result<Val
     Ok(answer)
 }
 
-/// Reads the catalogs off the workers; there are none where the program brings operations of its own.
+/// Reads the catalogs, off the async worker threads. Uses an empty set if the app has no catalogs.
 async fn read<T: Send + 'static>(
     app: &App,
     work: impl FnOnce(&Set) -> Result<T> + Send + 'static,
@@ -115,26 +115,27 @@ async fn read<T: Send + 'static>(
     }
 }
 
-/// Which commands are asked for.
+/// The filters of a list of commands.
 #[derive(Default)]
 pub(crate) struct Wanted {
-    /// Words; empty for all.
+    /// Search words. Empty for all commands.
     pub(crate) query: String,
     pub(crate) vendor: Option<String>,
     pub(crate) catalog: Option<String>,
-    /// The last one of the page before.
+    /// The id of the last command on the previous page.
     pub(crate) after: Option<String>,
     pub(crate) limit: usize,
 }
 
-/// Some commands, the id of the last one where there are more, and how many there are in all: in the order of workflows,
-/// catalogs and names, or where there is a query those that fit it best.
+/// A page of commands, the id of the last one if there are more, and the total number. Without a query they are ordered
+/// by workflows, catalogs and names; with a query, best match first.
 ///
 /// # Errors
-/// `ARGUMENTS_INVALID` where the last one of the page before is gone: where the next page begins nobody can tell then.
+/// `ARGUMENTS_INVALID` if the last command of the previous page no longer exists, since the next page cannot be located
+/// then.
 pub(crate) async fn page(app: &App, wanted: Wanted) -> Result<(Vec<Value>, Option<String>, usize)> {
     let has_query = !wanted.query.trim().is_empty();
-    // Workflows have no catalog.
+    // Workflows belong to no catalog.
     let workflows = match wanted.vendor.as_deref().or(wanted.catalog.as_deref()) {
         None | Some(WORKFLOW_COMMAND) => workflows(app, &wanted.query).await?,
         Some(_) => Vec::new(),
@@ -158,7 +159,7 @@ pub(crate) async fn page(app: &App, wanted: Wanted) -> Result<(Vec<Value>, Optio
         let workflows = workflows.into_iter().map(|one| (id(&one), Some(one), None));
         let operations = operations.into_iter();
         let operations = operations.map(|named| (set.id_of(&named), None, Some(named)));
-        // Workflows are few. What a person looks for by words is an operation first.
+        // With a query, list operations first: a search rarely looks for a workflow.
         let mut all: Box<dyn Iterator<Item = _>> = if has_query {
             Box::new(operations.chain(workflows))
         } else {
@@ -203,7 +204,7 @@ async fn workflows(app: &App, query: &str) -> Result<Vec<Value>> {
     .await
 }
 
-/// What can provide values.
+/// Everything that can provide input values.
 pub(crate) async fn providers(app: &App) -> Result<Vec<Value>> {
     read(app, |set| {
         let books = set.catalogs().iter().filter(|one| one.settings.enabled);
@@ -227,7 +228,7 @@ fn provider_of(vendor: &str, provider: &Provider) -> Value {
     shown
 }
 
-/// An operation as lists show it.
+/// An operation, as it is listed.
 fn entry(set: &Set, named: &Named) -> Option<Value> {
     let book = named.catalog.book.as_ref().ok()?;
     Some(listed(set, named, &book.bare(named.place).ok()?))
@@ -263,7 +264,7 @@ fn listed(set: &Set, named: &Named, operation: &Operation) -> Value {
     shown
 }
 
-/// All that is known of one command.
+/// All details of one command.
 async fn everything(app: &App, id: &str) -> Result<Value> {
     let named = match app.command_meant(id).await?.0 {
         CommandMeant::Operation(named) => named,
@@ -316,7 +317,7 @@ fn whole(set: &Set, named: &Named) -> Result<Value, String> {
     Ok(shown)
 }
 
-/// One call, with the arguments that are required.
+/// An example call with the required arguments.
 fn example(shown: &Value) -> Value {
     let tool = match shown["class"].as_str() {
         Some("safe") => "command.run_safe",
@@ -343,12 +344,12 @@ fn example(shown: &Value) -> Value {
     json!({ "tool": tool, "arguments": arguments })
 }
 
-/// A body of this media type that the schema takes.
+/// An example body of this media type that matches the schema.
 fn body_of(media_type: &Value, schema: &Value) -> Value {
     let kind = Kind::of(media_type.as_str().unwrap_or_default());
     match sample(schema) {
         _ if kind == Kind::Bytes => json!("ZXhhbXBsZQ=="),
-        // A form has fields, whatever its schema says.
+        // A form must be an object, even if its schema does not say so.
         made if matches!(kind, Kind::Form | Kind::Multipart) && !made.is_object() => json!({}),
         made => made,
     }
@@ -358,7 +359,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// A workflow as a command, where it can be started.
+/// A workflow as a command, if it can be started.
 pub(crate) fn command(entry: &WorkflowEntry) -> Option<Value> {
     let workflow = &entry.value.as_ref()?.workflow;
     let arguments = workflow.inputs.iter().flat_map(view::inputs);

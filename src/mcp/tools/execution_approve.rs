@@ -1,6 +1,6 @@
-//! `execution.approve` and `execution.answer`: what a person at a terminal answers to a gate, or to a step that only the user
-//! may answer. Offered at the control socket alone, to midex's own commands: an agent is offered neither, but one that acts
-//! as this user can connect there as they do.
+//! `execution.approve` and `execution.answer`: a person's answer, at a terminal, to a gate or to a step that only the
+//! user may answer. Both are offered only to midex's own commands, at the control socket. An agent is not offered them,
+//! but an agent that runs as the same user can connect to that socket too.
 
 use serde_json::{Map, Value, json};
 
@@ -54,7 +54,7 @@ pub(super) fn spec() -> ToolSpec {
     )
 }
 
-/// The tool that takes the answers of the user to a step.
+/// The tool that takes the user's answer to a step.
 pub(super) fn answer_spec() -> ToolSpec {
     let properties = json!({
         "token": { "type": "string", "minLength": 1, "description": "The step's token" },

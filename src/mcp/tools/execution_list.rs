@@ -56,7 +56,7 @@ async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
         project: owned("project"),
         calls: arguments.get("calls") == Some(&json!(true)),
         children: arguments.get("children") == Some(&json!(true)),
-        // So many rows are one answer, however many were asked for; the next page has the others.
+        // Limit the rows to what fits into one answer, whatever limit was requested. The next page has the others.
         limit: limit.and_then(|limit| usize::try_from(limit.min(PAGE_ROWS)).ok()),
         cursor: owned("cursor"),
     };

@@ -1,4 +1,4 @@
-//! `execution.resolve`: what came of work that was cut off.
+//! `execution.resolve`: records the outcome of work that was interrupted.
 
 use std::sync::Arc;
 

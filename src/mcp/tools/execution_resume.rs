@@ -1,4 +1,5 @@
-//! `execution.resume`: finds the place again. With an id it lifts a pause where it can; without one it changes nothing.
+//! `execution.resume`: restores a client's position. With an id it also ends a pause, if it can; without one it changes
+//! nothing.
 
 use serde_json::{Map, Value, json};
 
@@ -36,7 +37,7 @@ pub(super) fn spec() -> ToolSpec {
     )
 }
 
-/// What `current_step` explains is not listed once more.
+/// Fields that are documented by the `current_step` resource, and so not listed again here.
 const EXPLAINED: [&str; 12] = [
     "description",
     "item",
@@ -52,7 +53,7 @@ const EXPLAINED: [&str; 12] = [
     "optionsLeftOut",
 ];
 
-/// Either of two answers: the fields of both, none of them required.
+/// The schema of both possible answers: the fields of both, none of them required except `success` and `message`.
 fn output() -> Value {
     let (mut one, two) = (shape_of::<CurrentStep>(), shape_of::<Resumed>());
     if let Some(fields) = one["properties"].as_object_mut() {
@@ -88,7 +89,7 @@ async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
     Ok(answer)
 }
 
-/// What to do now in one execution. It says more than the resource: lifecycle tools answer with `state` and a message.
+/// The current step of one execution. Adds `state` and `message`, as lifecycle tools return them.
 fn one(step: &CurrentStep) -> Result<Value> {
     let mut answer = view(step)?;
     answer["state"] = json!(step.workflow_state);

@@ -1,4 +1,4 @@
-//! `execution.signal`: something happened elsewhere that a step waits for.
+//! `execution.signal`: reports an external event that a step waits for.
 
 use serde_json::{Map, Value, json};
 

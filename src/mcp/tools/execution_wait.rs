@@ -57,7 +57,7 @@ pub(super) fn spec() -> ToolSpec {
     .lasting(longest_wait)
 }
 
-/// The arguments may not be checked yet.
+/// The time limit of the call. Must accept arguments that are not checked yet.
 fn longest_wait(arguments: &Map<String, Value>) -> Duration {
     let seconds = arguments.get("timeout_s").and_then(Value::as_f64);
     let asked = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());

@@ -1,5 +1,5 @@
-//! `execution.{pause,abandon,diverge,fail}`: the changes of state that a client may ask for. Resume has a file of its own, for it
-//! also tells what was going on.
+//! `execution.{pause,abandon,diverge,fail}`: the state changes that a client may request. Resume has its own file,
+//! since it also returns the current step.
 
 use rmcp::model::ToolAnnotations;
 use schemars::JsonSchema;
@@ -29,7 +29,7 @@ pub(super) struct Changed {
 }
 
 impl Changed {
-    /// Where the execution stands after a call, and what happened.
+    /// The answer of a state change: the new status, and a sentence about what happened.
     pub(super) fn of(status: StatusView, message: String) -> Self {
         Self {
             success: true,
@@ -96,7 +96,7 @@ fn spec(
     )
 }
 
-/// The schema of the argument that says why.
+/// The schema of the argument for the reason.
 pub(super) fn reason_schema() -> Value {
     json!({
         "type": "string", "minLength": 1, "maxLength": limits::REASON_CHARS_MAX

@@ -1,4 +1,4 @@
-//! Tools that are called and are not there: what was meant, and what there is.
+//! Errors for calls of unknown tools, with suggestions.
 
 use super::{OPERATE, RUN, Spelling, Toolsets, names};
 use midex_domain::{
@@ -7,7 +7,7 @@ use midex_domain::{
     nearest::nearest,
 };
 
-/// What others call our tools, by the part after the dot.
+/// Names that other systems use for our tools, compared with the part after the dot.
 const FOREIGN: &[(&str, &[&str])] = &[
     (
         "workflow.start",
@@ -58,9 +58,9 @@ const FOREIGN: &[(&str, &[&str])] = &[
     ("execution.signal", &["send_signal", "notify", "event"]),
 ];
 
-/// The call of the tool that was meant: the refused one under another name.
+/// Suggests the same call with the intended tool.
 const MEANT: NextCall = again("if that is the tool that was meant").of("{nearest}");
-/// What a server that offers nothing else but this does not offer is looked for in vain.
+/// The suggestion if the server offers the toolset `run` or `operate`.
 const OPEN: NextCall = call(
     "execution.resume",
     &[],
@@ -83,10 +83,10 @@ pub(super) fn unknown(name: &str, sets: Toolsets) -> Error {
     }
 }
 
-/// The offered tool that was meant by `name`.
+/// The offered tool that `name` probably means.
 fn meant(name: &str, sets: Toolsets) -> Option<&'static str> {
     let offered = names(sets);
-    // Some hosts write the server's name before it: `mcp__midex__workflow_start`.
+    // Some hosts prefix the server's name: `mcp__midex__workflow_start`.
     let name = name.rsplit("__").next().unwrap_or(name).to_lowercase();
     let last = name.rsplit(['.', '/', ':']).next().unwrap_or(&name);
     let ends = |tool: &&&str| {
@@ -100,7 +100,7 @@ fn meant(name: &str, sets: Toolsets) -> Option<&'static str> {
     let everything = names(Toolsets::ALL);
     let all = || everything.iter();
     match all().find(ends).or_else(|| all().find(foreign)) {
-        // What is known to be another tool is no slip of one that is offered.
+        // The name means a known tool that is not offered, so do not suggest a similar one.
         Some(tool) => offered.contains(tool).then_some(*tool),
         None => nearest(&name, offered.iter().copied()),
     }
@@ -124,7 +124,7 @@ pub(super) fn left_out(tool: &str, of: Toolsets, sets: Toolsets) -> Error {
     )
 }
 
-/// Names the tools that there are.
+/// Adds the names of the offered tools.
 fn offered(error: Error, sets: Toolsets) -> Error {
     let error = error.with("tools", names(sets).join(", "));
     if sets.meet(RUN.and(OPERATE)) {

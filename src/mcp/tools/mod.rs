@@ -1,4 +1,4 @@
-//! The tools: one table, and what reads, checks and describes their arguments.
+//! The tools: one table, and the code that parses, checks and describes their arguments.
 
 mod arguments;
 mod author;
@@ -62,30 +62,30 @@ use midex_domain::{
 };
 use midex_server::app::App;
 
-/// How long a call with these arguments takes at most.
+/// The maximum duration of a call with these arguments.
 type Longest = fn(&Map<String, Value>) -> Duration;
 type Running<'a, T = Value> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 /// The properties of a tool's arguments, the names of those that it requires, and the schema of its answer.
 type Schemas<'a> = (Value, &'a [&'a str], Value);
 type Run<T> = for<'a> fn(&'a App, Map<String, Value>) -> Running<'a, T>;
 
-/// What the user is to be asked before such a call.
+/// The question to ask the user before a call, if any.
 type Confirm = for<'a> fn(&'a App, &'a Map<String, Value>) -> Running<'a, Option<Confirmation>>;
 
-/// What a tool does with arguments that were checked.
+/// How a tool handles checked arguments.
 #[derive(Clone, Copy)]
 pub(super) enum Work {
-    /// It answers.
+    /// Returns an answer.
     Answer(Run<Value>),
-    /// It leads through a workflow: what it answers may have the user asked.
+    /// Advances a workflow. If the execution then waits for the user, the user may be asked.
     Advance(Run<Advanced>),
-    /// It answers, once the user has agreed to what there is to be asked.
+    /// Returns an answer, after the user has confirmed, if there is a question.
     Confirmed(Confirm, Run<Value>),
 }
 
-/// A tool: what it says of itself, and what it does.
+/// A tool: its description, and its implementation.
 pub(super) struct ToolSpec {
-    /// Its name as the documents have it.
+    /// The dotted name.
     name: &'static str,
     title: &'static str,
     description: &'static str,
@@ -94,14 +94,14 @@ pub(super) struct ToolSpec {
     output: Value,
     work: Work,
     checked: Schema,
-    /// How much it may change; `None` for tools that say it by their annotations alone.
+    /// The safety class. `None` for tools that only have annotations.
     class: Option<Class>,
-    /// How long a call with such arguments takes at most, where that is known.
+    /// The maximum duration of a call, if it is known.
     longest: Option<Longest>,
 }
 
-/// Every tool with the toolsets it is in, in the one order in which they are listed. It holds names alone: every start of
-/// the command line reads it, and building the schemas takes time.
+/// Every tool with its toolsets, in listing order. The table has only names, since every start of the command line
+/// reads it and building the schemas takes time.
 const TABLE: &[(Toolsets, &str)] = &[
     (RUN, "workflow.start"),
     (RUN, "workflow.next_step"),
@@ -147,7 +147,7 @@ const TABLE: &[(Toolsets, &str)] = &[
     (Toolsets::PEOPLE, execution_approve::ANSWER),
     (Toolsets::PEOPLE, store_examine::NAME),
 ];
-/// Tools whose answer is whole however long it is. Claude Code moves a long answer of any other tool into a file.
+/// Tools whose answers must stay whole. Claude Code moves long answers of other tools into a file.
 const WHOLE: [&str; 9] = [
     "workflow.start",
     "workflow.next_step",
@@ -164,7 +164,7 @@ const AUTHOR: Toolsets = Toolsets::of(Toolset::Author);
 const CATALOG: Toolsets = Toolsets::of(Toolset::Catalog);
 const OPERATE: Toolsets = Toolsets::of(Toolset::Operate);
 
-/// The tools of the table.
+/// The tools in the order of the table.
 static TOOLS: LazyLock<Vec<(Toolsets, ToolSpec)>> = LazyLock::new(|| {
     let mut specs = specs();
     let taken = TABLE.iter().filter_map(|(set, name)| {
@@ -174,7 +174,7 @@ static TOOLS: LazyLock<Vec<(Toolsets, ToolSpec)>> = LazyLock::new(|| {
     taken.collect()
 });
 
-/// What every tool says of itself, in no order.
+/// The specifications of all tools, in no particular order.
 fn specs() -> Vec<ToolSpec> {
     let mut specs = vec![
         workflow_start::spec(),
@@ -205,10 +205,10 @@ fn specs() -> Vec<ToolSpec> {
     specs
 }
 
-/// The tools as they are listed to most clients, and as the documents have them.
+/// The tools with dotted names, as most clients and the documentation list them.
 static DOTTED: LazyLock<Vec<(Toolsets, Tool)>> = LazyLock::new(|| listed(Spelling::Dotted));
 
-/// The tools of these sets as they are listed.
+/// The tools of these toolsets, as they are listed.
 pub(super) fn list(sets: Toolsets, spelling: Spelling) -> Vec<Tool> {
     static UNDERSCORED: LazyLock<Vec<(Toolsets, Tool)>> =
         LazyLock::new(|| listed(Spelling::Underscored));
@@ -216,7 +216,7 @@ pub(super) fn list(sets: Toolsets, spelling: Spelling) -> Vec<Tool> {
         Spelling::Dotted => &*DOTTED,
         Spelling::Underscored => &*UNDERSCORED,
     };
-    // Their schemas are shared, not copied.
+    // The clones are cheap, since schemas are shared.
     let offered = listed.iter().filter(|(set, _)| sets.meet(*set));
     offered.map(|(_, tool)| tool.clone()).collect()
 }
@@ -229,13 +229,13 @@ fn listed(spelling: Spelling) -> Vec<(Toolsets, Tool)> {
         .collect()
 }
 
-/// The names of the tools of these sets.
+/// The names of the tools of these toolsets.
 pub(super) fn names(sets: Toolsets) -> Vec<&'static str> {
     let offered = TABLE.iter().filter(|(set, _)| sets.meet(*set));
     offered.map(|(_, name)| *name).collect()
 }
 
-/// The tool of these sets with this name, in either spelling: `workflow.start` or `workflow_start`.
+/// The tool of these toolsets with this name, in either spelling: `workflow.start` or `workflow_start`.
 pub(super) fn find(sets: Toolsets, name: &str) -> Result<&'static ToolSpec> {
     let named =
         |tool: &ToolSpec| tool.name == name || Spelling::Underscored.name(tool.name) == name;
@@ -247,7 +247,7 @@ pub(super) fn find(sets: Toolsets, name: &str) -> Result<&'static ToolSpec> {
     }
 }
 
-/// The execution that the arguments of a call name, or the token among them.
+/// The execution that the arguments of a call name, by its id or by a token.
 pub(super) fn execution_named(arguments: &Map<String, Value>) -> Option<String> {
     let by_token = || {
         let token = Token::parse(arguments::token(text(arguments, "token")?)).ok()?;
@@ -257,7 +257,7 @@ pub(super) fn execution_named(arguments: &Map<String, Value>) -> Option<String> 
     named.map(|id| id.to_string()).or_else(by_token)
 }
 
-/// What `--toolsets` takes, each set with its tools.
+/// The help for `--toolsets`: each toolset with its tools.
 pub fn toolsets_help() -> String {
     let line = |set: Toolset| {
         let tools = TABLE.iter().filter(|(of, _)| of.contains(set));
@@ -273,7 +273,7 @@ pub fn toolsets_help() -> String {
 }
 
 impl ToolSpec {
-    /// A tool; its schemas are compiled here, once.
+    /// A tool that returns an answer. Its schemas are compiled here, once.
     fn new(
         names: (&'static str, &'static str, &'static str),
         annotations: fn() -> ToolAnnotations,
@@ -283,7 +283,7 @@ impl ToolSpec {
         Self::doing(names, annotations, schemas, Work::Answer(run))
     }
 
-    /// The same for any work.
+    /// A tool with any kind of work.
     fn doing(
         names: (&'static str, &'static str, &'static str),
         annotations: fn() -> ToolAnnotations,
@@ -311,7 +311,7 @@ impl ToolSpec {
         }
     }
 
-    /// The same, of this class.
+    /// Sets the class.
     fn of(self, class: Class) -> Self {
         Self {
             class: Some(class),
@@ -319,7 +319,7 @@ impl ToolSpec {
         }
     }
 
-    /// The same, of which it is known how long it takes at most.
+    /// Sets the function for the maximum duration.
     fn lasting(self, longest: Longest) -> Self {
         Self {
             longest: Some(longest),
@@ -327,33 +327,33 @@ impl ToolSpec {
         }
     }
 
-    /// How long a call with these arguments takes at most, where that is known.
+    /// The maximum duration of a call with these arguments, if it is known.
     pub(super) fn longest(&self, arguments: &Map<String, Value>) -> Option<Duration> {
         self.longest.map(|longest| longest(arguments))
     }
 
-    /// The address that a call with these arguments reads, where it is the tool for that.
+    /// The resource address that a call with these arguments reads, if this is the tool for reading resources.
     pub(super) fn address_read<'a>(&self, arguments: &'a Map<String, Value>) -> Option<&'a str> {
         let uri = text(arguments, "uri").filter(|_| self.name == workflow_read::NAME);
         uri.map(str::trim)
     }
 
-    /// What it does with arguments that it has [`Self::checked`].
+    /// The work to do with arguments that are [`Self::checked`].
     pub(super) fn work(&self) -> Work {
         self.work
     }
 
-    /// Whether it changes nothing.
+    /// Whether the tool changes nothing.
     pub(super) fn is_read_only(&self) -> bool {
         (self.annotations)().read_only_hint == Some(true)
     }
 
-    /// Its name.
+    /// The dotted name.
     pub(super) fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The tool as it is listed. Its texts may name any of `tools`.
+    /// The tool, as it is listed. Its texts may name any of `tools`.
     fn tool(&self, spelling: Spelling, tools: &[&str]) -> Tool {
         let schema = |schema: &Value| {
             let mut schema = schema.clone();
@@ -379,13 +379,13 @@ impl ToolSpec {
         tool
     }
 
-    /// The tool as the documents have it. rmcp asks for it on every call of the stateless era.
+    /// The tool as it is documented. rmcp asks for it on every call without a handshake.
     pub(super) fn documented(&self) -> Option<Tool> {
         let mut tools = DOTTED.iter().map(|(_, tool)| tool);
         tools.find(|tool| tool.name == self.name).cloned()
     }
 
-    /// The arguments as they were meant, checked against what the tool takes: that is wider than what it lists.
+    /// Normalizes the arguments and checks them. The checked schema accepts more than the listed one.
     pub(super) fn checked(&self, mut arguments: Map<String, Value>) -> Result<Map<String, Value>> {
         arguments::take_as_meant(&self.input, &mut arguments);
         let arguments = Value::Object(arguments);
@@ -421,7 +421,7 @@ pub(super) fn view(value: &impl serde::Serialize) -> Result<Value> {
         .map_err(|error| Error::internal("a view cannot be shown").because(error))
 }
 
-/// What a tool does to the world. None of midex's own reaches outside it.
+/// The annotations of a tool. `open_world` is false; tools that act outside midex override it.
 fn acts(read_only: bool, destructive: bool, idempotent: bool) -> ToolAnnotations {
     ToolAnnotations::new()
         .read_only(read_only)
@@ -435,12 +435,12 @@ fn execution_id_schema() -> Value {
     json!({ "type": "string", "minLength": 1, "maxLength": limits::EXECUTION_ID_BYTES_MAX })
 }
 
-/// A count that the arguments name; their schema keeps it within bounds.
+/// A count from the arguments. The schema keeps it within bounds.
 fn count(arguments: &Map<String, Value>, name: &str) -> Option<u32> {
     u32::try_from(whole(arguments, name)?).ok()
 }
 
-/// The refusal of an argument for a rule that its schema does not hold.
+/// The error for an argument that breaks a rule which is not in its schema.
 fn unfit(tool: &'static str, path: &str, rule: &str, message: &str) -> Error {
     Error::new(Code::ArgumentsInvalid, message)
         .with("tool", tool)
@@ -463,7 +463,7 @@ fn project_schema() -> Value {
     })
 }
 
-/// The execution that the arguments of `tool` name. An id that the schema lets pass may still hold what no id may.
+/// The execution that the arguments of `tool` name. The schema does not check every rule of ids.
 fn execution(arguments: &Map<String, Value>, tool: &'static str) -> Result<ExecutionId> {
     let text = text(arguments, "execution_id").unwrap_or_default();
     ExecutionId::parse(text).map_err(|error| {
@@ -473,7 +473,7 @@ fn execution(arguments: &Map<String, Value>, tool: &'static str) -> Result<Execu
     })
 }
 
-/// A whole number that the schema has checked: it takes `2.0` for one, as JSON Schema does.
+/// A whole number that the schema has checked. JSON Schema also accepts `2.0`.
 fn whole(arguments: &Map<String, Value>, name: &str) -> Option<u64> {
     let number = arguments.get(name)?;
     let rounded = || {
@@ -496,7 +496,7 @@ fn flag(arguments: &Map<String, Value>, name: &str) -> bool {
     arguments.get(name) == Some(&Value::Bool(true))
 }
 
-/// The schemas of arguments that several tools share, with those of one of them.
+/// The properties that several tools share, merged with those of one tool.
 fn shared_with(mut shared: Value, own: Value) -> Value {
     if let (Value::Object(shared), Value::Object(own)) = (&mut shared, own) {
         shared.extend(own);
@@ -504,7 +504,7 @@ fn shared_with(mut shared: Value, own: Value) -> Value {
     shared
 }
 
-/// A string argument that the schema has checked.
+/// A text argument that the schema has checked.
 fn text<'a>(arguments: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
     arguments.get(name).and_then(Value::as_str)
 }
@@ -545,7 +545,7 @@ mod tests {
         assert!(find(Toolsets::ALL, execution_approve::NAME).is_err());
     }
 
-    /// Some hosts refuse a tool, or the whole list, for less.
+    /// Some hosts refuse a tool, or the whole list, for smaller deviations.
     #[test]
     fn what_is_listed_of_arguments_is_what_strict_hosts_take() {
         fn check(tool: &str, schema: &Value) {
@@ -583,7 +583,7 @@ mod tests {
         let names = names(Toolsets::ALL).into_iter();
         let mut names: Vec<_> = names.map(|name| Spelling::Underscored.name(name)).collect();
         for name in &names {
-            // Hosts put the server's name before it, and have 64 characters in all.
+            // Hosts prefix the server's name, and allow 64 characters in total.
             assert!((1..=40).contains(&name.len()), "{name}");
             assert!(
                 name.bytes()

@@ -1,20 +1,20 @@
-//! The schemas of tools as clients see them: narrow for strict hosts, and short.
+//! Tool schemas as clients see them: restricted to what strict hosts accept, and short.
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-/// The schema of arguments as it is listed. Strict hosts take no property without a type, so that one which may be any JSON
-/// is listed as an object; and each bound that a refusal names only costs room in every model's context.
+/// The input schema, as it is listed. Strict hosts require a type for each property, so one that accepts any JSON is
+/// listed as an object. Bounds are left out, since refusals name them and they would only use up each model's context.
 pub(super) fn listed_input(checked: &Value) -> Value {
     const BOUNDS: [&str; 5] = ["minLength", "maxLength", "maxItems", "minimum", "maximum"];
     let mut listed = checked.clone();
     if let Some(listed) = listed.as_object_mut() {
-        // That nothing is required, or that something is off, is what a model takes for granted.
+        // An empty `required` and a `false` are defaults, so leave them out.
         listed.retain(|_, value| *value != json!([]) && *value != json!(false));
     }
     let properties = listed.get_mut("properties").and_then(Value::as_object_mut);
     for property in properties.into_iter().flat_map(Map::values_mut) {
-        // A property may have properties.
+        // Recurse, since a property may have its own properties.
         *property = listed_input(property);
         if let Some(property) = property.as_object_mut() {
             property.retain(|key, _| !BOUNDS.contains(&key.as_str()));
@@ -25,7 +25,7 @@ pub(super) fn listed_input(checked: &Value) -> Value {
             };
             let kind = match property.get("type") {
                 Some(Value::String(_)) => None,
-                // One that may be of several types is listed as of the first.
+                // A property with several types is listed with the first one.
                 Some(Value::Array(kinds)) => kinds.first().cloned(),
                 _ => Some(json!(kind)),
             };
@@ -47,7 +47,7 @@ pub(super) fn with_error_shape(mut output: Value) -> Value {
             "anyOf".into(),
             json!([{ "required": success }, { "required": ERROR }]),
         );
-        // A refusal has its message in `error`, where a status has why the execution failed.
+        // In a refusal, `error` is the message. In a status, it is the failure of the execution.
         let error = schema["properties"].get_mut("error");
         if let Some(error) = error {
             *error = json!({ "type": ["string", "object", "null"] });
@@ -56,10 +56,10 @@ pub(super) fn with_error_shape(mut output: Value) -> Value {
     output
 }
 
-/// The JSON Schema of a view: fields and types. Words stand in the resources and the instructions; what a client is sent
-/// with its list of tools counts.
+/// The JSON Schema of a view: fields and types without descriptions. Those are in the resources and the instructions,
+/// since the list of tools must stay small.
 pub(super) fn schema_of<T: schemars::JsonSchema>() -> Value {
-    // As answers are written: a field that may be left out is not required.
+    // Describe the serialized form, where a field that may be skipped is not required.
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let mut schema = settings
         .into_generator()
@@ -69,8 +69,8 @@ pub(super) fn schema_of<T: schemars::JsonSchema>() -> Value {
     schema
 }
 
-/// The same, of the fields of the view alone and not of theirs: for a view that several tools answer with, of which one
-/// says all.
+/// Like [`schema_of`], but without nested fields. For views that several tools return, of which only one lists the
+/// complete schema.
 pub(super) fn shape_of<T: schemars::JsonSchema>() -> Value {
     let mut schema = schema_of::<T>();
     let defined = schema["$defs"].take();
@@ -82,7 +82,7 @@ pub(super) fn shape_of<T: schemars::JsonSchema>() -> Value {
     };
     for (name, field) in schema["properties"].as_object_mut().into_iter().flatten() {
         *field = outline(field, &defined);
-        // Where it is none it is left out.
+        // An optional field is skipped when it is `None`, so leave `null` out of its types.
         if !is_required(name)
             && let Some([kind, _]) = field["type"].as_array().map(Vec::as_slice)
         {
@@ -95,7 +95,7 @@ pub(super) fn shape_of<T: schemars::JsonSchema>() -> Value {
     schema
 }
 
-/// The type of a field, and no more.
+/// The type of a field, without nested fields.
 fn outline(field: &Value, defined: &Value) -> Value {
     let named = field["$ref"]
         .as_str()
@@ -114,11 +114,11 @@ fn outline(field: &Value, defined: &Value) -> Value {
     }
 }
 
-/// Takes out what is words, and what only Rust has a use for: `format: uint64` and its like.
+/// Removes descriptions, and formats that only Rust uses, such as `uint64`.
 fn leave_out_words(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
-            // A property may be called `description`: that one is a schema.
+            // A property may be named `description`. Its value is a schema, not a string, so it stays.
             map.retain(|key, value| {
                 let is_word = ["description", "title", "format", "$schema"].contains(&key.as_str());
                 let is_bound = key == "minimum" || key == "maximum";

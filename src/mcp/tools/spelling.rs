@@ -1,15 +1,15 @@
-//! How the names of tools are written. The documents have `workflow.start`, which the protocol allows; some hosts
-//! refuse a list with a dot in it, and see `workflow_start`. Both are accepted in calls, whoever calls.
+//! Spellings of tool names. The documentation uses `workflow.start`, which the protocol allows. Some hosts refuse a
+//! list that contains a dot, and get `workflow_start`. Calls may use either spelling.
 
 use rmcp::model::Implementation;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// How a server is told to write the names of its tools.
+/// How a server spells the names of its tools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolNames {
-    /// Dotted, save for the clients that are known to refuse that.
+    /// Dotted, except for clients that are known to refuse dots.
     #[default]
     Auto,
     /// Dotted for every client.
@@ -18,15 +18,15 @@ pub enum ToolNames {
     Underscored,
 }
 
-/// How one client sees the names of tools.
+/// How one client sees tool names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spelling {
     Dotted,
     Underscored,
 }
 
-/// Clients that refuse a dot: the name that each gives of itself, in lower case. A host that writes another name for
-/// the model by itself and finds its way back (Claude Code, VS Code, Gemini CLI, opencode) is not one of them.
+/// Clients that refuse dots, by the lowercase name that they report. Hosts that rename tools for the model and map the
+/// names back (Claude Code, VS Code, Gemini CLI, opencode) are not listed.
 const REFUSE_DOTS: &[&str] = &[
     // Claude Desktop and claude.ai withhold every tool: `^[a-zA-Z0-9_-]{1,64}$`.
     // github.com/l22-io/orchard-mcp/issues/14, github.com/hostinger/api-mcp-server/issues/49;
@@ -51,11 +51,12 @@ const REFUSE_DOTS: &[&str] = &[
     "mcporter",
 ];
 
-/// What the bridge `mcp-remote` adds to the name of the client behind it (github.com/geelen/mcp-remote, src/lib/utils.ts).
+/// The suffix that the bridge `mcp-remote` adds to the name of its client (github.com/geelen/mcp-remote,
+/// src/lib/utils.ts).
 const BRIDGE: &str = " (via mcp-remote";
 
 impl Spelling {
-    /// How the client of this name sees them.
+    /// The spelling for this client.
     pub(crate) fn of(names: ToolNames, client: Option<&Implementation>) -> Self {
         let underscored = match names {
             ToolNames::Auto => client.is_some_and(|client| refuses_dots(&client.name)),
@@ -69,7 +70,7 @@ impl Spelling {
         }
     }
 
-    /// The name of a tool.
+    /// The spelled name of a tool.
     pub(crate) fn name(self, dotted: &str) -> String {
         match self {
             Self::Dotted => dotted.to_owned(),
@@ -77,20 +78,20 @@ impl Spelling {
         }
     }
 
-    /// A text that may name `tools`.
+    /// Spells the names of `tools` in a text.
     pub(crate) fn text(self, text: &str, tools: &[&str]) -> String {
         let write = |text: String, tool: &&str| text.replace(tool, &self.name(tool));
         tools.iter().fold(text.to_owned(), write)
     }
 
-    /// A schema whose descriptions may name `tools`.
+    /// Spells the names of `tools` in the descriptions of a schema.
     pub(super) fn schema(self, schema: &mut Value, tools: &[&str]) {
         match schema {
             Value::Array(items) => items.iter_mut().for_each(|item| self.schema(item, tools)),
             Value::Object(fields) => {
                 for (key, field) in fields {
                     match field {
-                        // A property may be called `description`: that one is a schema.
+                        // A property may be named `description`. Its value is a schema, not a string.
                         Value::String(text) if key == "description" => {
                             *text = self.text(text, tools);
                         }

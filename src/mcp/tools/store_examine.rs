@@ -1,4 +1,5 @@
-//! `store.examine`: what `midex doctor` asks of the process that has the store open. Offered to midex's own commands alone.
+//! `store.examine`: lets `midex doctor` check the store through the process that has it open. Only for midex's own
+//! commands.
 
 use serde_json::{Map, Value, json};
 

@@ -1,25 +1,25 @@
-//! Toolsets: the parts of the tool table that a server can be told to offer.
+//! Toolsets: groups of tools that a server can be configured to offer.
 
 use std::fmt;
 
-/// A set of tools that are used together. Which tool is in which is said by the table of the tools.
+/// A group of tools that are used together. The tool table assigns tools to toolsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Toolset {
-    /// What leads through workflows.
+    /// Tools to run workflows.
     Run,
-    /// What writes workflows.
+    /// Tools to write workflows.
     Author,
-    /// What changes the state of executions from outside.
+    /// Tools to change the state of executions from outside.
     Operate,
-    /// What finds and calls the operations of catalogs.
+    /// Tools to find and call the operations of catalogs.
     Catalog,
 }
 
 impl Toolset {
-    /// All of them, in the order in which they are named.
+    /// All toolsets, in listing order.
     pub const ALL: [Self; 4] = [Self::Run, Self::Author, Self::Operate, Self::Catalog];
 
-    /// Its name.
+    /// The name of the toolset.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Run => "run",
@@ -34,7 +34,7 @@ impl Toolset {
     }
 }
 
-/// Some of the toolsets.
+/// A set of toolsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Toolsets(u8);
 
@@ -53,35 +53,35 @@ impl Toolsets {
             | Toolset::Catalog.bit(),
     );
 
-    /// What only people may do: in no set that a server can be told to offer, but offered to midex's own commands.
+    /// Tools for people only. Not part of any configurable toolset, but offered to midex's own commands.
     pub(crate) const PEOPLE: Self = Self(1 << 7);
 
-    /// That one alone.
+    /// Only this toolset.
     pub const fn of(set: Toolset) -> Self {
         Self(set.bit())
     }
 
-    /// These and those.
+    /// The union of both sets.
     #[must_use]
     pub const fn and(self, others: Self) -> Self {
         Self(self.0 | others.0)
     }
 
-    /// Whether one of them is one of those.
+    /// Whether the sets have a toolset in common.
     pub fn meet(self, others: Self) -> bool {
         self.0 & others.0 != 0
     }
 
-    /// Reads names with commas between them.
+    /// Parses names that are separated by commas.
     ///
     /// # Errors
-    /// Words that name what is no toolset, and those that there are.
+    /// A message that names the unknown toolset and lists the known ones.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut named = text.split(',').map(|name| one(name.trim()));
         named.try_fold(Self(0), |sets, set| Ok(Self(sets.0 | set?.bit())))
     }
 
-    /// Those of these names that there are.
+    /// The toolsets of these names. Unknown names are ignored.
     pub(crate) fn known<'a>(names: impl Iterator<Item = &'a str>) -> Self {
         let sets = names.filter_map(|name| one(name).ok());
         sets.fold(Self(0), |sets, set| Self(sets.0 | set.bit()))
@@ -95,7 +95,7 @@ impl Toolsets {
         sets.map(Toolset::as_str)
     }
 
-    /// Whether `set` is one of them.
+    /// Whether `set` is in the set.
     pub fn contains(self, set: Toolset) -> bool {
         self.0 & set.bit() != 0
     }

@@ -1,4 +1,4 @@
-//! `workflow.list`: the files of definitions, for those who write them.
+//! `workflow.list`: the definition files, for authors.
 
 use serde_json::{Map, Value, json};
 
@@ -59,18 +59,19 @@ async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
         .await
 }
 
-/// Which files are asked for.
+/// The filters of a page of files.
 struct Page {
-    /// Whether names and descriptions are told alone, of those that can be started.
+    /// Whether to return only names and descriptions, of workflows that can be started.
     is_brief: bool,
-    /// Words in lower case.
+    /// Search words, in lowercase.
     query: String,
     source: Option<String>,
     limit: usize,
     after: Option<Key>,
 }
 
-/// The place of a file in the list: by name, then by nearness; of one name there may be several in a directory.
+/// The sort key of a file: its name, then its source. One directory may have several files of one name, which are
+/// numbered.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     name: String,
@@ -153,7 +154,7 @@ impl Page {
     }
 }
 
-/// The first of the items that fit into one answer together; one at least, however long it is.
+/// The longest prefix of the items that fits into one answer. Always at least one item, however large.
 pub(super) fn fitting<T>(items: &[T], shown: impl Fn(&T) -> Value) -> Vec<Value> {
     let (mut fitting, mut bytes) = (Vec::new(), 1_000);
     for item in items.iter().map(shown) {
@@ -166,7 +167,7 @@ pub(super) fn fitting<T>(items: &[T], shown: impl Fn(&T) -> Value) -> Vec<Value>
     fitting
 }
 
-/// What whoever chooses a workflow is told of it.
+/// The short form of a workflow, for choosing one.
 fn brief(entry: &WorkflowEntry) -> Value {
     let workflow = entry.value.as_ref().map(|known| &known.workflow);
     let description = workflow.map_or("", |workflow| &workflow.description);
@@ -176,7 +177,7 @@ fn brief(entry: &WorkflowEntry) -> Value {
     })
 }
 
-/// What the list of manifests tells of a file.
+/// A file, as it is listed in the list of manifests.
 pub(crate) fn listed_manifest(entry: &WorkflowEntry) -> Value {
     let workflow = entry.value.as_ref().map(|known| &known.workflow);
     json!({
@@ -189,7 +190,7 @@ pub(crate) fn listed_manifest(entry: &WorkflowEntry) -> Value {
     })
 }
 
-/// The catalogs that it requires and that are not there.
+/// The catalogs that it requires and that are missing.
 fn needs(entry: &WorkflowEntry, commands: Option<&dyn Commands>) -> Vec<String> {
     let required = entry
         .value
@@ -201,7 +202,7 @@ fn needs(entry: &WorkflowEntry, commands: Option<&dyn Commands>) -> Vec<String> 
         .collect()
 }
 
-/// A file; `nearer` is the one that hides it.
+/// A file. `nearer` is the file that hides it, if any.
 fn shown(registry: &Registry, entry: &WorkflowEntry, nearer: Option<&WorkflowEntry>) -> Value {
     let mut shown = listed_manifest(entry);
     shown["source"] = json!(entry.source);

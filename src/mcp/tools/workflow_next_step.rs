@@ -52,7 +52,7 @@ async fn next_step(app: &App, mut arguments: Map<String, Value>) -> Result<Advan
     let report = match (arguments.remove("output"), arguments.remove("error")) {
         (Some(output), None) => Some(Report::Output(output)),
         (None, Some(error)) => Some(failure(&error)),
-        // The execution says whether the choice is enough.
+        // The execution checks whether a choice alone is enough.
         (None, None) if choice.is_some() => None,
         (both, _) => return Err(not_one(both.is_some())),
     };
@@ -60,7 +60,7 @@ async fn next_step(app: &App, mut arguments: Map<String, Value>) -> Result<Advan
     app.next_step(token, Submission { report, choice }).await
 }
 
-/// Said here and not in the schema: some hosts refuse a tool whose schema has `oneOf` at its top.
+/// Checked here instead of in the schema, since some hosts refuse a tool whose schema has `oneOf` at its top.
 fn not_one(both: bool) -> Error {
     let message = if both {
         "`output` and `error` exclude each other: send what came of the step, or why it could not be done"

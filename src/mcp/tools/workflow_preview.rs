@@ -1,5 +1,4 @@
-//! What an execution would be, before there is one: its inputs, its plan, its steps as they would be entered. Nothing
-//! begins, and nothing is run.
+//! Previews an execution: its inputs, its plan, and its steps as they would be entered. Nothing is started.
 
 use serde_json::{Map, Value, json};
 

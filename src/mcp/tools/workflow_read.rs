@@ -1,4 +1,4 @@
-//! `workflow.read`: any resource, for hosts whose models can call tools and read nothing.
+//! `workflow.read`: reads any resource, for hosts whose models can only call tools.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! `workflow.run`: a start, and what the server can do of it within a time.
+//! `workflow.run`: starts an execution, and waits while the server can advance it, up to a time limit.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use midex_server::app::{App, Ran};
 
 const NAME: &str = "workflow.run";
 
-/// The next call where inputs break a rule.
+/// The next call if inputs are invalid.
 const INPUTS_SHOWN: NextCall = again(
     "correct every violation; workflow.resolve_inputs with the same arguments says when they are ready",
 );
@@ -56,7 +56,7 @@ pub(super) fn spec() -> ToolSpec {
     .lasting(longest_wait)
 }
 
-/// The arguments may not be checked yet.
+/// The time limit of the call. Must accept arguments that are not checked yet.
 fn longest_wait(arguments: &Map<String, Value>) -> Duration {
     let seconds = arguments.get("wait_s").and_then(Value::as_f64);
     let asked = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
@@ -69,7 +69,7 @@ async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
     let warning = app.hiding(&definition).await;
     let ran = app.run(definition, inputs, longest_wait(&arguments)).await;
     let Ran { step, status } = ran.map_err(|error| match error.code() {
-        // A manifest that is not saved has no details to read.
+        // A manifest that is not saved has no details resource to suggest.
         Code::InputsInvalid => error.with_next(INPUTS_SHOWN),
         _ => error,
     })?;

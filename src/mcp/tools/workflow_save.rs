@@ -47,7 +47,7 @@ pub(super) fn spec() -> ToolSpec {
     .of(Class::Standard)
 }
 
-/// A file that the caller has not read is another one's work: its user is asked, where that can be.
+/// If the save would overwrite a file that the caller has not read, asks the user, if possible.
 async fn question(app: &App, arguments: &Map<String, Value>) -> Result<Option<Confirmation>> {
     let save = save(arguments)?;
     if !save.overwrite || save.expected_version.is_some() {

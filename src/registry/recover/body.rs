@@ -1,4 +1,4 @@
-//! Recovery of a `do` that stands in a step itself: it belongs below a `foreach`, and holds a step.
+//! Recovers a `do` that is directly in a step. It belongs below a `foreach`, and contains a step.
 
 use super::{
     Recovery,
@@ -11,8 +11,8 @@ use midex_domain::{
 };
 
 impl Recovery<'_> {
-    /// `do` beside `foreach`, or a `do` with the keys of the step in it. A text in a step without a `foreach`, or with another
-    /// kind beside it, is what the step says: the table of foreign words has it.
+    /// A `do` next to `foreach`, or a `do` that contains the keys of the step. A `do` that is a text, in a step without
+    /// `foreach` or with another kind, is handled by the table of foreign words.
     pub(super) fn body_out_of_place(&mut self, entries: &mut Vec<Entry>, path: &str) {
         let is_other_kind = |entry: &Entry| entry.key != "foreach" && grammar::is_kind(&entry.key);
         let Some(at) = position(entries, "do").filter(|_| !entries.iter().any(is_other_kind))
@@ -49,7 +49,7 @@ impl Recovery<'_> {
         entries.remove(at);
     }
 
-    /// Without a `foreach` the keys in it are those of the step.
+    /// Without a `foreach`, the keys in the `do` belong to the step itself.
     fn body_without(&mut self, entries: &mut Vec<Entry>, path: &str, at: usize) {
         let below = entries[at].value.entries().unwrap_or_default();
         let Some(kind) = below.iter().find(|entry| grammar::is_kind(&entry.key)) else {
@@ -72,7 +72,7 @@ impl Recovery<'_> {
     }
 }
 
-/// A text as the step that it says.
+/// Turns a text into a step of kind `guidance`.
 fn as_step(body: Node) -> Node {
     match body.text() {
         Some(_) => mapping(body.place, vec![entry("guidance", body)]),
@@ -80,7 +80,7 @@ fn as_step(body: Node) -> Node {
     }
 }
 
-/// The mapping of a `foreach` with what it does; a list alone becomes one.
+/// Adds the body to the mapping of a `foreach`. A bare list becomes such a mapping.
 fn with_body(list: Node, body: Node) -> Node {
     let (place, body) = (list.place, entry("do", body));
     match list.content {

@@ -1,4 +1,5 @@
-//! Recovery of documents with another outline: all of it below one key, inputs as a list or a schema, steps under their ids.
+//! Recovers documents with another structure: everything nested below one key, inputs as a list or a JSON Schema, or
+//! steps keyed by id.
 
 use super::{
     Recovery, is_large,
@@ -13,7 +14,7 @@ use midex_domain::{
 };
 
 impl Recovery<'_> {
-    /// `workflow: { name: …, steps: … }`: its keys belong to the top.
+    /// `workflow: { name: …, steps: … }`: moves the keys to the top level.
     pub(super) fn hoist(&mut self, entries: &mut Vec<Entry>) {
         let (key, record) = (self.form.name_key(), self.form.record());
         let Some(at) = position(entries, key) else {
@@ -46,7 +47,7 @@ impl Recovery<'_> {
         }
     }
 
-    /// `inputs` as a JSON Schema, or as a list.
+    /// `inputs` written as a JSON Schema, or as a list.
     pub(super) fn inputs_of_another_shape(&mut self, node: &mut Node, path: &str) {
         let properties = node.get("properties").filter(|_| {
             let kind = node.get("type").and_then(Node::text);
@@ -75,7 +76,7 @@ impl Recovery<'_> {
         }
     }
 
-    /// `topic: string`.
+    /// `topic: string`: an input written as only its type.
     pub(super) fn input_as_its_type(&mut self, node: &mut Node, path: &str) {
         let Content::Text(text) = &node.content else {
             return;
@@ -92,10 +93,10 @@ impl Recovery<'_> {
         *node = mapping(place, vec![entry("type", read(kind, place))]);
     }
 
-    /// Steps under their ids.
+    /// Steps written as a mapping from their ids.
     pub(super) fn steps_as_a_mapping(&mut self, node: &mut Node, path: &str) {
         let id_key = self.form.id_key();
-        // `dag: { tasks: […] }` and the like hold nothing but the list.
+        // `dag: { tasks: […] }` and similar: a mapping with nothing but the list.
         if let [only] = node.entries().unwrap_or_default()
             && matches!(
                 foreign::key(self.form.record().what, &only.key, |_| false),
@@ -133,7 +134,8 @@ impl Recovery<'_> {
     }
 }
 
-/// An item of a list as an entry under the name that it gives itself, and the finding with the edit that makes it one.
+/// Converts a list item into an entry under the name that it contains. Returns the entry, and the finding with the
+/// matching edit.
 fn named(item: &Node, finding: Finding, keys: &[&str]) -> (Option<Entry>, Finding) {
     if let Content::Text(name) = &item.content {
         let entry = Entry {
@@ -150,7 +152,8 @@ fn named(item: &Node, finding: Finding, keys: &[&str]) -> (Option<Entry>, Findin
         return (None, finding.by_hand());
     };
     let first = &entries[at];
-    // Below the key of the list, and not at its own margin, where an entry would leave it.
+    // Only for a block list that is indented below its key. At the key's own indentation, the edited entry would no
+    // longer be nested in it.
     let is_block = at == 0
         && first.place.column > 3
         && entries.len() > 1

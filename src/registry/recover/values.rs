@@ -1,4 +1,5 @@
-//! Recovery of values of another shape, if their meaning is plain: a number for a mapping, a mapping for a list.
+//! Recovers values of another type whose meaning is clear, such as a number in place of a mapping, or a mapping in
+//! place of a list.
 
 use serde_json::Value;
 
@@ -16,7 +17,7 @@ use midex_domain::{
 };
 
 impl Recovery<'_> {
-    /// `agent: { name: … }`, with what belongs beside it.
+    /// `agent: { name: … }`: the agent's name, and keys that belong to the step itself.
     pub(super) fn agent_as_a_mapping(&mut self, entries: &mut Vec<Entry>, path: &str) {
         let Some(at) = position(entries, "agent") else {
             return;
@@ -54,7 +55,7 @@ impl Recovery<'_> {
         }
     }
 
-    /// `if: failure()`: what the steps before came to is said by `run_when`.
+    /// `if: failure()`: a condition on the outcome of earlier steps, which midex writes as `run_when`.
     pub(super) fn condition_on_the_end(&mut self, entries: &mut [Entry], path: &str) {
         if position(entries, "run_when").is_some() {
             return;
@@ -94,7 +95,7 @@ impl Recovery<'_> {
         }
     }
 
-    /// `type: guidance`: the kind of a step is a key of its own.
+    /// `type: guidance`: midex gives each kind of step its own key.
     pub(super) fn kind_under_type(&mut self, entries: &mut Vec<Entry>, path: &str) {
         let Some(at) = position(entries, "type").or_else(|| position(entries, "kind")) else {
             return;
@@ -126,7 +127,7 @@ impl Recovery<'_> {
             }
             (None, None) => finding.suggest(format!("write `{meant}: …`: the key is the kind")),
         };
-        // What says the same again may go.
+        // Remove the entry if it only repeats the kind of the step, or if `instructions` becomes its kind `guidance`.
         if there.as_deref().is_none_or(|there| kind == Some(there))
             && (there.is_some() || body.is_some())
         {
@@ -144,7 +145,7 @@ impl Recovery<'_> {
         }
     }
 
-    /// `withItems: […]` of another system beside the kind of the step is its `foreach`.
+    /// `withItems: […]` of another system, next to the kind of the step: rewritten to `foreach`.
     pub(super) fn loop_beside_kind(&mut self, entries: &mut [Entry], path: &str) {
         let is_loop = |entry: &&mut Entry| {
             let meant = foreign::key(STEP.what, &entry.key, |_| false);
@@ -159,7 +160,7 @@ impl Recovery<'_> {
         }
     }
 
-    /// `foreach: ${{ … }}` with what is done with each item beside it.
+    /// `foreach: ${{ … }}` with the work for each item next to it instead of in its `do`.
     pub(super) fn body_beside_foreach(&mut self, entries: &mut Vec<Entry>, path: &str) {
         let Some(at) = position(entries, "foreach") else {
             return;
@@ -200,7 +201,7 @@ impl Recovery<'_> {
         }
     }
 
-    /// `do` of a `foreach` as a list: it is one step, and the first one is checked.
+    /// A `do` that is a list: it must be a single step. The first one is kept and checked.
     pub(super) fn one_of_a_list(&mut self, node: &mut Node, path: &str) {
         let finding = wrong_type(node, path, "a mapping");
         let Content::List(items) = &mut node.content else {
@@ -214,7 +215,8 @@ impl Recovery<'_> {
         let finding = finding.raw(start.filter(|_| is_alone), "- ".to_owned(), "  ".to_owned());
         self.found.push(finding);
         if let Some(mut first) = first {
-            // Of several each has an id, and the workflow that holds them will.
+            // If there are several steps, drop the id of the first one: the ids belong into the sub-workflow that the
+            // hint suggests.
             if let Content::Map(entries) = &mut first.content {
                 entries.retain(|entry| is_alone || entry.key != "id");
             }
@@ -243,7 +245,7 @@ impl Recovery<'_> {
     }
 
     fn entries_around(&mut self, node: &mut Node, path: &str, bare: &Bare) {
-        // Seconds are what a number of time means, and a name alone is a list of one.
+        // A bare number means seconds, and a single name means a list of one.
         let instead = match (bare.key, &node.content) {
             ("wait", Content::Number(..)) => node.count().map(|count| format!("{count}s")),
             ("wait", Content::Text(text)) if text.parse::<Span>().is_err() => {
@@ -287,7 +289,7 @@ impl Recovery<'_> {
         *node = mapping(node.place, entries.collect());
     }
 
-    /// `depends_on: "a, b"`.
+    /// `depends_on: "a, b"`: several ids in one text.
     pub(super) fn ids_in_one_text(&mut self, node: &mut Node, path: &str) {
         let Some(text) = node.text().filter(|text| text.contains(',')) else {
             return;
@@ -316,7 +318,7 @@ impl Recovery<'_> {
         node.content = Content::List(items.collect());
     }
 
-    /// The arms of a branch, of which one alone may stand as a mapping, and whose last may be an `else`.
+    /// The arms of a branch. A single arm may be written as a mapping, and the last one may have an `else`.
     pub(super) fn branch(&mut self, node: &mut Node, path: &str) {
         if let Content::Map(entries) = &node.content {
             let hint = "write a list of arms: `- if: CONDITION` with `next: STEP` below it, and last `- next: STEP`";
@@ -338,7 +340,7 @@ impl Recovery<'_> {
         arms.extend(last);
     }
 
-    /// The arm that `else` beside `if` should have been.
+    /// Turns an `else` next to `if` into an arm of its own.
     fn else_of(&mut self, arm: &mut Node, path: &str, is_last: bool) -> Option<Node> {
         let Content::Map(entries) = &mut arm.content else {
             return None;
@@ -363,7 +365,7 @@ impl Recovery<'_> {
     }
 }
 
-/// The entries of a `wait` that is a text alone: a duration, an instant, or else the name of a signal.
+/// The entries for a `wait` that is only a text: a duration, an instant, or otherwise the name of a signal.
 fn awaited(text: &str) -> Entries {
     let is_span = || text.parse::<Span>().is_ok() || Span::meant(text).is_some();
     let is_number = || text.starts_with(|c: char| c.is_ascii_digit());
@@ -376,7 +378,7 @@ fn awaited(text: &str) -> Entries {
     }
 }
 
-/// The arms in a mapping that stands in place of their list.
+/// The arms that a mapping in place of their list describes.
 fn arms(entries: &[Entry], place: Place) -> Vec<Node> {
     let lists = entries.iter().filter_map(|entry| entry.value.items());
     let mut arms: Vec<_> = lists.flatten().cloned().collect();
@@ -394,7 +396,7 @@ fn arms(entries: &[Entry], place: Place) -> Vec<Node> {
     };
     let cases = entries.iter().find(|entry| entry.key == "cases");
     if let Some(cases) = cases.and_then(|cases| cases.value.entries()) {
-        // Each leads somewhere where the value is the word that it stands under.
+        // Each case leads to a step if the value equals its key. The condition itself is not recovered.
         let case = |one: &Entry| vec![entry("if", read("true", one.place)), rename(one)];
         return cases.iter().map(|one| mapping(place, case(one))).collect();
     }
@@ -429,7 +431,7 @@ pub(super) fn mapping(place: Place, entries: Vec<Entry>) -> Node {
     }
 }
 
-/// The node that a plain value would be read as.
+/// The node that a plain value is parsed to.
 pub(super) fn read(text: &str, place: Place) -> Node {
     let content = match (text, text.parse::<u64>()) {
         ("true", _) => Content::Bool(true),
@@ -439,7 +441,7 @@ pub(super) fn read(text: &str, place: Place) -> Node {
     Node { content, place }
 }
 
-/// A value as a suggestion writes it.
+/// A value, written for a suggestion.
 pub(super) fn shown(node: &Node) -> String {
     match &node.content {
         Content::Text(text) if !is_plain(text) => Value::String(text.clone()).to_string(),
@@ -451,21 +453,21 @@ pub(super) fn shown(node: &Node) -> String {
     }
 }
 
-/// The text of a node that is written without quotes and would need them inside `{ … }`.
+/// The text of a node that is written without quotes, and would need them inside `{ … }`.
 pub(super) fn needs_quotes(node: &Node) -> Option<&str> {
     let text = node.text()?;
     let is_bare = node.place.end.checked_sub(node.place.start) == Some(text.len());
     (is_bare && !is_plain(text)).then_some(text)
 }
 
-/// Whether a text needs no quotes in YAML, inside `{ … }` neither.
+/// Whether a text needs no quotes in YAML, even inside `{ … }`.
 fn is_plain(text: &str) -> bool {
     let is_sign = |c: char| c.is_alphanumeric() || " _-./$".contains(c);
     let is_word = !["true", "false", "null", "~"].contains(&text) && text.parse::<f64>().is_err();
     text.chars().all(is_sign) && is_word && text.trim() == text && !text.is_empty()
 }
 
-/// A short plain value as it is written; `None` for lists, mappings and long texts.
+/// A short plain value as it is written, or a list of such values. `None` for mappings and long texts.
 pub(super) fn written(node: &Node) -> Option<String> {
     match &node.content {
         Content::Text(text) if !text.contains('\n') && text.len() <= 80 => Some(text.clone()),

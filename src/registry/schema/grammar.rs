@@ -1,4 +1,4 @@
-//! The schemas of definition files, from the table that the checker uses.
+//! Generates the JSON Schemas of definition files from the grammar tables that the checker uses.
 
 use serde_json::{Map, Value, json};
 
@@ -10,18 +10,18 @@ use midex_domain::{
     limits,
 };
 
-/// Where `${{ … }}` is allowed and stands.
+/// The start of a template, for values where `${{ … }}` is allowed.
 const TEMPLATE: &str = r"\$\{\{";
-/// What step ids and names of inputs are.
+/// The pattern of step ids and input names.
 const IDENTIFIER: &str = "^[A-Za-z0-9_][A-Za-z0-9_-]*$";
-/// White space, as Unicode has it, inside a character class. Written out, for `\s` is another set in
-/// each dialect of regular expressions.
+/// Unicode white space, for use inside a character class. Written out, since `\s` means a different set in each regular
+/// expression dialect.
 const WHITE_SPACE: &str =
     r"\t\n\u000b\f\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000";
 /// Control characters, inside a character class.
 const CONTROL: &str = r"\u0000-\u001f\u007f-\u009f";
 
-/// A workflow, with the definitions that its schema refers to.
+/// The schema of a workflow, including the `$defs` that it refers to.
 pub(super) fn workflow(form: Form) -> Value {
     let top = form.record();
     let mut schema = record(top);
@@ -40,12 +40,12 @@ pub(super) fn workflow(form: Form) -> Value {
     Value::Object(schema)
 }
 
-/// An agent.
+/// The schema of an agent.
 pub(super) fn persona() -> Value {
     Value::Object(record(&PERSONA))
 }
 
-/// A mapping. Keys that are planned are refused by the reader, so the schema does not offer them.
+/// The schema of a mapping. Planned keys are left out, since the reader refuses them.
 fn record(record: &Record) -> Map<String, Value> {
     let keys: Vec<_> = record.keys.iter().filter(|key| !key.is_planned()).collect();
     let mut schema = mapping(&keys, record.is_open, described);
@@ -66,7 +66,7 @@ fn record(record: &Record) -> Map<String, Value> {
     schema
 }
 
-/// Which other key makes up for a missing one, and which one a key needs.
+/// The rules that relate a key to others: a key that may replace it, and a key that it requires.
 fn rules_beside(key: &Key) -> Vec<Value> {
     let required = |name: &str| json!({ "required": [name] });
     let unless = key
@@ -77,7 +77,7 @@ fn rules_beside(key: &Key) -> Vec<Value> {
     unless.into_iter().chain(beside).collect()
 }
 
-/// Exactly one of these keys.
+/// The rule that exactly one of these keys is present.
 fn one_of(keys: &[&str]) -> Vec<Value> {
     let required: Vec<_> = keys
         .iter()
@@ -86,7 +86,7 @@ fn one_of(keys: &[&str]) -> Vec<Value> {
     vec![json!({ "oneOf": required })]
 }
 
-/// What a `foreach` does: a step with fewer keys.
+/// The schema of the `do` of a `foreach`: a step with fewer keys.
 fn each() -> Map<String, Value> {
     let keys = STEP.keys.iter();
     let keys = keys.filter(|key| !key.is_planned() && key.not_each.is_none());
@@ -119,7 +119,7 @@ fn not_both(one: &str, other: &str) -> Value {
     json!({ "not": { "required": [one, other] } })
 }
 
-/// Exactly one kind, and which fields go with it and with each other.
+/// The rules of a step: exactly one kind, and which keys may be combined with it and with each other.
 fn step_rules(keys: &[&Key]) -> Vec<Value> {
     let required = |key: &&&Key| json!({ "required": [key.name] });
     let kinds = || keys.iter().filter(|key| key.is_kind());
@@ -143,7 +143,7 @@ fn step_rules(keys: &[&Key]) -> Vec<Value> {
     rules
 }
 
-/// What `value` is beside each `from`.
+/// The rules for `value` under each `from` of a default.
 fn default_rules() -> Vec<Value> {
     let when = |from: DefaultFrom, value: Value| {
         json!({
@@ -159,7 +159,8 @@ fn default_rules() -> Vec<Value> {
     ]
 }
 
-/// A key's schema with what it means. Before 2019-09 whatever stands beside a reference is ignored.
+/// The schema of a key, with its description. None is added next to a `$ref`: drafts before 2019-09 ignore all siblings
+/// of `$ref`.
 fn described(key: &Key) -> Value {
     let mut schema = shape(&key.shape);
     if let Value::Object(map) = &mut schema
@@ -208,7 +209,7 @@ fn shape(shape: &Shape) -> Value {
         Shape::InstantOrTemplate => json!({ "anyOf": [instant(), template()] }),
         Shape::Failure => {
             let (least, most) = FAILED_STATUSES.into_inner();
-            // A text of digits is a status as well.
+            // A status may also be written as a text of digits.
             let mut word = name(limits::WORD_BYTES_MAX);
             word["not"] = json!({ "pattern": "^[0-9]+$" });
             json!({ "anyOf": [
@@ -244,12 +245,13 @@ fn shape(shape: &Shape) -> Value {
         }),
         Shape::Schema => json!({ "type": ["object", "boolean"] }),
         Shape::Each => json!({ "$ref": "#/$defs/each" }),
-        // No key that is planned comes this far.
+        // Planned keys are filtered out before this point.
         Shape::Planned => json!(false),
     }
 }
 
-/// What a step offers, by patterns `key.nested:value`: no key is empty, and no white space stands around key or value.
+/// The schema of a step's branches. Their keys are patterns `key.nested:value`, where no key is empty, and neither key
+/// nor value has white space around it.
 fn branches(branch: &Record) -> Value {
     let said = format!("[^{WHITE_SPACE}]");
     let patterns = [
@@ -267,7 +269,7 @@ fn branches(branch: &Record) -> Value {
     })
 }
 
-/// A text with something in it.
+/// A text that is not blank.
 fn said(bytes_max: usize) -> Value {
     json!({ "type": "string", "maxLength": bytes_max, "pattern": not_blank() })
 }
@@ -304,7 +306,7 @@ fn scalars(max: usize) -> Value {
     })
 }
 
-/// Units from the largest to the smallest, each at most once, at least one, not all of them zero.
+/// A duration: units from largest to smallest, each at most once, at least one of them, and not all zero.
 fn span() -> Value {
     let units = ["d", "h", "m", "s", "ms"].map(|unit| format!("[0-9]+{unit}"));
     let from = |first: usize| {
@@ -320,7 +322,7 @@ fn span() -> Value {
     })
 }
 
-/// As far as a pattern can tell.
+/// An instant, as far as a pattern can check it.
 fn instant() -> Value {
     json!({ "type": "string", "pattern": "^[-+]?[0-9]{4,6}-?[0-9]{2}-?[0-9]{2}[Tt ]" })
 }
@@ -343,7 +345,7 @@ fn not_blank() -> String {
     format!("[^{WHITE_SPACE}]")
 }
 
-/// A name: no control characters, and no white space around it.
+/// A name, without control characters and without white space around it.
 fn name(bytes_max: usize) -> Value {
     let (end, inner) = (
         format!("[^{CONTROL}{WHITE_SPACE}]"),

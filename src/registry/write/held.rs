@@ -1,4 +1,4 @@
-//! The directory that is written to, and the files in it.
+//! The directory that workflows are written into, and the files in it.
 
 use std::{
     ffi::OsString,
@@ -24,16 +24,16 @@ use midex_domain::{
 };
 use midex_folder::{Folder, WriteLock};
 
-/// A directory of workflows, with all that lies in it when it was opened.
+/// A directory of workflows, with the registry as it was when the directory was opened.
 pub(super) struct Room {
     pub(super) registry: Arc<Registry>,
-    /// As the registry names it.
+    /// The path by which the registry refers to the directory.
     pub(super) directory: PathBuf,
     root: Root,
     _lock: Option<WriteLock>,
 }
 
-/// The file of a workflow.
+/// The file of a workflow, with its content.
 pub(super) struct Held {
     pub(super) path: PathBuf,
     pub(super) folder: Folder,
@@ -43,10 +43,11 @@ pub(super) struct Held {
 }
 
 impl Room {
-    /// Opens the directory, as one who only looks.
+    /// Opens the directory for reading, without a lock.
     pub(super) fn open(definitions: &Definitions, target: &Directory) -> Result<Self> {
         let registry = definitions.current();
-        // The project may lie in the user's directory: then the first of the two names counts.
+        // The project may be inside the user's directory. Both paths then name one directory, and the registry's first
+        // one is used.
         let real = fs::canonicalize(&target.path).map_err(|error| unusable(&target.path, error))?;
         let is_target = |one: &&Directory| fs::canonicalize(&one.path).is_ok_and(|it| it == real);
         let mut known = registry.sources().workflows.iter();
@@ -61,7 +62,7 @@ impl Room {
         })
     }
 
-    /// Opens the directory as its only writer.
+    /// Opens the directory with the exclusive write lock.
     pub(super) fn locked(definitions: &Definitions, target: &Directory) -> Result<Self> {
         let folder = opened(target)?;
         let lock = folder.lock().map_err(|error| match error.kind() {
@@ -74,7 +75,7 @@ impl Room {
         })
     }
 
-    /// The directory, to write in.
+    /// The directory, for writing.
     pub(super) fn folder(&self) -> Result<Folder> {
         self.folder_of(&self.directory)
     }
@@ -85,14 +86,14 @@ impl Room {
         Ok(Folder::from(std::os::fd::OwnedFd::from(opened)))
     }
 
-    /// The workflows that lie in the directory.
+    /// The workflows in the directory.
     fn entries(&self) -> impl Iterator<Item = (&WorkflowEntry, &Path)> {
         let all = self.registry.all_workflows();
         let with_paths = all.filter_map(|entry| Some((entry, entry.path.as_deref()?)));
         with_paths.filter(|(_, path)| path.starts_with(&self.directory))
     }
 
-    /// The file in the directory that has this id: of several the one that counts.
+    /// The file in the directory that has this id; if several have it, the one in effect.
     pub(super) fn held(&self, id: &str) -> Result<Option<Held>> {
         let Some((_, path)) = self.entries().find(|(entry, _)| entry.name == id) else {
             return Ok(None);
@@ -123,7 +124,7 @@ impl Room {
         }))
     }
 
-    /// The workflow of this id that counts, where it lies in another directory.
+    /// The workflow that is in effect for this id, if it is in another directory.
     pub(super) fn elsewhere(&self, id: &str) -> Option<&WorkflowEntry> {
         let is_here = |entry: &&WorkflowEntry| {
             let path = entry.path.as_deref();
@@ -132,7 +133,8 @@ impl Room {
         self.registry.workflow(id).filter(|entry| !is_here(entry))
     }
 
-    /// Refuses an id that differs from that of another file in case alone: not every file system tells the two apart.
+    /// Refuses an id that differs only in case from that of another file, since some file systems do not distinguish
+    /// them.
     pub(super) fn refuse_look_alike(&self, id: &str, but: Option<&str>) -> Result<()> {
         let is_alike = |name: &str| name != id && name.eq_ignore_ascii_case(id);
         let mut others = self
@@ -151,12 +153,12 @@ impl Room {
 }
 
 impl Held {
-    /// The digest of its bytes.
+    /// The version of the file: the digest of its bytes.
     pub(super) fn version(&self) -> String {
         Digest::of(&self.bytes).to_string()
     }
 
-    /// Its text.
+    /// The text of the file.
     pub(super) fn manifest(&self) -> Result<Manifest> {
         let text = String::from_utf8(self.bytes.clone());
         let text = text.map_err(|error| {
@@ -168,7 +170,7 @@ impl Held {
     }
 }
 
-/// Why a file was not written whose name was to be free.
+/// The error for a new file that could not be written.
 pub(super) fn unwritten(path: &Path, id: &str, error: io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::AlreadyExists => refusal::taken(id, path),
@@ -176,7 +178,8 @@ pub(super) fn unwritten(path: &Path, id: &str, error: io::Error) -> Error {
     }
 }
 
-/// The directory, which is made if need be. One of a project is opened through no link out of that.
+/// Opens the directory, and creates it if necessary. For a project's directory, does not follow links out of the
+/// project.
 pub(super) fn opened(target: &Directory) -> Result<Folder> {
     let project = target.path.parent();
     let folder = match project.filter(|_| target.source == Source::Project) {

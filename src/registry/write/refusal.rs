@@ -1,4 +1,4 @@
-//! Why a workflow is not written.
+//! The errors for workflows that cannot be written.
 
 use std::path::Path;
 
@@ -8,17 +8,17 @@ use midex_domain::{
     limits,
 };
 
-/// The next call where the caller has not seen what is there.
+/// The next call if the caller has not seen the current version of the file.
 const SEEN_FIRST: NextCall = call(
     "workflow.get",
     &[("workflow_id", "{workflow_id}")],
     "make the change in its content, and send its version as expected_version",
 );
 
-/// The next call where an id stands in the way.
+/// The next call if the id is taken.
 const ANOTHER_ID: NextCall = again("choose another id");
 
-/// The next call where the file is another source's.
+/// The next call if the file belongs to another source.
 const A_COPY: NextCall = call(
     "workflow.get",
     &[("workflow_id", "{workflow_id}")],
@@ -34,7 +34,7 @@ pub(super) fn identifier(id: &str) -> Error {
     Error::new(Code::IdentifierInvalid, message).with("workflow_id", shown)
 }
 
-/// An id of the same words.
+/// A valid id made of the same words, as a suggestion.
 fn alike(id: &str) -> Option<String> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
     let words: Vec<_> = id

@@ -1,4 +1,4 @@
-//! Definitions for those who write them: the files as they lie, what a text comes to, and what an execution of it would be.
+//! For authors: checks definitions, resolves inputs, plans executions, and runs them to their end.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,17 +18,17 @@ use midex_domain::{
 use midex_registry as registry;
 use midex_registry::{Examined, Manifest, Registry};
 
-/// A definition that a caller works on.
+/// The definition that an authoring call works on.
 #[derive(Clone, Debug)]
 pub enum Subject {
-    /// The workflow of this name, as its file has it.
+    /// The workflow of this name, as it is in its file.
     Named(String),
-    /// A text of the caller's.
+    /// A text that the caller passes.
     Lent(Manifest),
 }
 
 impl App {
-    /// What the check makes of a definition.
+    /// Checks a definition and returns the findings.
     ///
     /// # Errors
     /// `WORKFLOW_NOT_FOUND`.
@@ -37,7 +37,7 @@ impl App {
             .await?
     }
 
-    /// The definition that an execution would follow.
+    /// The valid definition that an execution would use.
     ///
     /// # Errors
     /// `WORKFLOW_NOT_FOUND`; `WORKFLOW_VALIDATION_FAILED` with every violation.
@@ -56,7 +56,7 @@ fn examined(registry: &Registry, subject: Subject) -> Result<Examined> {
     let entry = entry.ok_or_else(|| registry.no_such_id(&name))?;
     Ok(Examined {
         name,
-        // The last good version of a broken file is what runs, but not what its author works on.
+        // A broken file still runs as its last good version, but its author works on the current text.
         definition: entry.value.clone().filter(|_| !entry.is_broken()),
         findings: entry.findings.clone(),
     })
@@ -75,23 +75,23 @@ fn sound(registry: &Registry, subject: Subject) -> Result<Arc<Definition>> {
     })
 }
 
-/// What inputs come to.
+/// The result of resolving inputs.
 #[derive(Clone, Debug)]
 pub struct Resolved {
     /// Each input that the workflow declares, in order.
     pub inputs: Vec<InputReport>,
-    /// The values that are known, by name.
+    /// The values that are resolved, by name.
     pub known: Map<String, Value>,
-    /// What becomes of the arguments of providers.
+    /// The arguments of input providers, resolved as far as possible.
     pub providers: Vec<ProviderResolution>,
-    /// That names are given that are no inputs.
+    /// Violations for names that the workflow does not declare.
     unknown: Vec<Violation>,
 }
 
 impl Resolved {
     fn of(workflow: &Workflow, given: Map<String, Value>, sources: &DefaultSources) -> Self {
         let Some(declared) = &workflow.inputs else {
-            // Any object does.
+            // A workflow that declares no inputs accepts any object.
             return Self {
                 inputs: Vec::new(),
                 known: given,
@@ -110,14 +110,14 @@ impl Resolved {
         }
     }
 
-    /// Whether nothing is missing or wrong, and every provider can be asked that has to be.
+    /// Whether no input is missing or invalid, and every provider that is needed can be called.
     pub fn is_ready(&self) -> bool {
         let has_open = self.inputs.iter().any(InputReport::is_open)
             || self.providers.iter().any(ProviderResolution::is_open);
         self.unknown.is_empty() && !has_open
     }
 
-    /// Everything that is wrong, missing inputs included.
+    /// All violations, including those for missing inputs; at most [`limits::VIOLATIONS_MAX`].
     pub fn violations(&self) -> Vec<&Violation> {
         let of_inputs = self.inputs.iter().flat_map(|report| &report.violations);
         let all = self.unknown.iter().chain(of_inputs);
@@ -125,29 +125,29 @@ impl Resolved {
     }
 }
 
-/// What an execution would be.
+/// A planned execution.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What it would follow.
+    /// The definition that it would use.
     pub definition: Arc<Definition>,
-    /// What is known of it before it begins.
+    /// The facts that are known before it starts.
     pub rehearsal: Rehearsal,
 }
 
-/// Where an execution stands that was started to be waited for.
+/// An execution that was run to its end, as far as it got within the time limit.
 #[derive(Clone, Debug)]
 pub struct Ran {
-    /// What to do now, where a model is waited for.
+    /// The current step, if the execution waits for a model.
     pub step: CurrentStep,
-    /// Where it stands.
+    /// Its status.
     pub status: StatusView,
 }
 
 impl App {
-    /// What these inputs come to for a workflow. Only defaults out of earlier executions need the store.
+    /// Resolves the inputs of a workflow. Reads the store only for defaults taken from earlier executions.
     ///
     /// # Errors
-    /// Those of reading what ran before.
+    /// The errors of reading earlier executions.
     pub async fn resolved(
         &self,
         definition: &Definition,
@@ -200,10 +200,10 @@ impl App {
         })
     }
 
-    /// What an execution of this definition with these inputs would be. Begins none.
+    /// Plans an execution of this definition with these inputs, without starting it.
     ///
     /// # Errors
-    /// As [`App::sound`]; `LIMIT_EXCEEDED` where the inputs are too large.
+    /// As [`App::sound`]; `LIMIT_EXCEEDED` if the inputs are too large.
     pub async fn plan(&self, subject: Subject, given: Map<String, Value>) -> Result<Plan> {
         let definition = self.sound(subject).await?;
         let resolved = self.resolved(&definition, given).await?;
@@ -232,8 +232,8 @@ impl App {
         })
     }
 
-    /// Starts an execution, and answers as soon as it has ended, waits for somebody else than the server, or `longest` is
-    /// over.
+    /// Starts an execution. Returns when it has ended, waits for something other than the server, or `longest` has
+    /// passed.
     ///
     /// # Errors
     /// As [`App::start`].
@@ -247,7 +247,8 @@ impl App {
         self.driven(&started.execution_id, longest).await
     }
 
-    /// Where an execution stands once it has ended or waits for somebody else than the server, or after `longest`.
+    /// Waits until an execution has ended or waits for something other than the server, at most `longest`. Returns its
+    /// state.
     pub(super) async fn driven(&self, id: &str, longest: Duration) -> Result<Ran> {
         let id = ExecutionId::parse(id)?;
         let until = self.now().after(longest);
@@ -263,7 +264,7 @@ impl App {
     }
 }
 
-/// Whether the server itself leads the execution on.
+/// Whether the server itself can move the execution forward: it waits for an operation, a timer or a retry.
 fn is_of_server(status: &StatusView) -> bool {
     let by_server = ["operation", "timer", "retry"];
     let mut waits = status.waits.iter();

@@ -1,4 +1,5 @@
-//! Catalogs of operations: where their documents may come from, what follows a change, and what refers to them.
+//! Catalogs of operations: where their documents may be imported from, what a change affects, and which steps it
+//! breaks.
 
 use std::{
     collections::BTreeSet,
@@ -24,7 +25,7 @@ use midex_domain::{
 use midex_folder::read_regular;
 use midex_registry::user_dir;
 
-/// Where a document lies.
+/// The kind of location that a document is imported from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceType {
     /// In a file.
@@ -34,7 +35,7 @@ pub enum SourceType {
 }
 
 impl SourceType {
-    /// What a source looks like.
+    /// Guesses the kind of a source from its text: one with a scheme is a URL.
     pub fn of(source: &str) -> Self {
         let is_url = source.split_once("://").is_some_and(|(scheme, _)| {
             scheme.len() > 1 && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
@@ -43,24 +44,24 @@ impl SourceType {
     }
 }
 
-/// A step that a change of a catalog breaks.
+/// A step that a change to a catalog breaks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Break {
     /// The workflow.
     pub workflow_id: String,
     /// The step.
     pub step_id: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
-/// What steps may name of these catalogs.
+/// The operations of these catalogs, for checking steps.
 pub(super) fn operations(catalogs: &Catalogs) -> Operations {
     Operations::now(catalogs.loaded())
 }
 
 impl App {
-    /// The same for a person's own commands: what only the user may change of catalogs, they may.
+    /// The same app for the user's own commands, which may change catalogs in ways that tools may not.
     #[must_use]
     pub fn of_user(self) -> Self {
         Self {
@@ -69,13 +70,14 @@ impl App {
         }
     }
 
-    /// The same for a call that this one asks for.
+    /// The same app, acting for the given kind of caller.
     #[must_use]
     pub fn asked_by(&self, by: By) -> Self {
         Self { by, ..self.clone() }
     }
 
-    /// What waits for a catalog that is there and disabled goes on once that is enabled: nothing is to be imported.
+    /// Points each wait for a disabled catalog to `catalog.set_enabled`: the catalog exists, so importing one is not
+    /// needed.
     pub(super) fn tell_disabled(&self, mut status: StatusView) -> StatusView {
         let Ok(catalogs) = self.catalogs() else {
             return status;
@@ -93,7 +95,7 @@ impl App {
     /// The user's catalogs.
     ///
     /// # Errors
-    /// `CATALOG_NOT_FOUND` where the program brings operations of its own, or the user has no directory.
+    /// `CATALOG_NOT_FOUND` if the embedding program supplies its own operations, or there is no home directory.
     pub fn catalogs(&self) -> Result<&Arc<Catalogs>> {
         self.host.catalogs.as_ref().ok_or_else(|| {
             let message = "this midex has no catalogs: its program brings its own operations, or there is no home directory";
@@ -101,12 +103,12 @@ impl App {
         })
     }
 
-    /// Who asks.
+    /// Whether calls act for the user or for a tool.
     pub fn by(&self) -> By {
         self.by
     }
 
-    /// The catalogs as they stand, those on disk included.
+    /// The current catalogs, including changes on disk.
     ///
     /// # Errors
     /// As [`App::catalogs`].
@@ -114,10 +116,10 @@ impl App {
         self.with_catalogs(|catalogs| Ok(catalogs.current())).await
     }
 
-    /// Works with the catalogs, off the workers.
+    /// Runs `work` on the catalogs, off the async worker threads.
     ///
     /// # Errors
-    /// As [`App::catalogs`], and those of the work.
+    /// As [`App::catalogs`], and the errors of `work`.
     pub async fn with_catalogs<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Catalogs) -> Result<T> + Send + 'static,
@@ -127,17 +129,16 @@ impl App {
         worked.map_err(|error| Error::internal("the work with catalogs panicked").because(error))?
     }
 
-    /// The secrets that headers of catalogs may refer to and that are there, as headers write them; none where there are no
-    /// catalogs.
+    /// The secrets that are available to headers of catalogs, as headers refer to them. Empty if there are no catalogs.
     pub async fn catalog_secrets(&self) -> BTreeSet<String> {
         let names = self.with_catalogs(|catalogs| Ok(catalogs.caller().sources().names()));
         names.await.unwrap_or_default()
     }
 
-    /// Changes catalogs. What follows from that, in definitions and executions, is in force before the answer.
+    /// Runs `work`, which changes catalogs. Definitions and executions reflect the change before this returns.
     ///
     /// # Errors
-    /// As [`App::with_catalogs`]. Nothing is changed then.
+    /// As [`App::with_catalogs`]. Nothing is changed in that case.
     pub async fn change_catalogs<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Catalogs) -> Result<T> + Send + 'static,
@@ -161,7 +162,7 @@ impl App {
             .await
     }
 
-    /// Follows the files of catalogs until the process stops. To be called on a runtime.
+    /// Watches the catalog files until the process stops. Must be called within an async runtime.
     pub fn follow_catalogs(&self) {
         let Some(catalogs) = &self.host.catalogs else {
             return;
@@ -179,7 +180,7 @@ impl App {
         });
     }
 
-    /// Definitions are checked against the catalogs that there are now, and what waits for one looks for it.
+    /// Re-checks the definitions against the current catalogs, and wakes executions that wait for a catalog.
     async fn catalogs_changed(&self) {
         let Ok(catalogs) = self.catalogs() else {
             return;
@@ -206,10 +207,10 @@ impl App {
         }
     }
 
-    /// The text of a document, and what it is called: the absolute path, or the URL.
+    /// Reads a document. Returns its absolute path or URL, and its bytes.
     ///
     /// # Errors
-    /// `SOURCE_REFUSED` where a tool may not read there; `FILE_UNUSABLE`, `ADDRESS_REFUSED`, `FETCH_FAILED`,
+    /// `SOURCE_REFUSED` if a tool may not read the path; `FILE_UNUSABLE`, `ADDRESS_REFUSED`, `FETCH_FAILED`,
     /// `LIMIT_EXCEEDED`.
     pub async fn document_of(
         &self,
@@ -225,7 +226,7 @@ impl App {
             SourceType::Path => {
                 let (path, roots) = (self.project_dir.join(source), self.import_roots());
                 let by = self.by;
-                // A file system that answers nothing keeps these threads, and no others, from their work.
+                // If a file system hangs, it blocks only the threads of this semaphore, not the whole pool.
                 let turns = self.host.document_reads.clone();
                 let reading = async move {
                     let turn = turns.acquire_owned().await;
@@ -242,7 +243,7 @@ impl App {
         }
     }
 
-    /// The directories that tools may import from.
+    /// The directories that tools may import documents from.
     fn import_roots(&self) -> Vec<PathBuf> {
         let sources = self.config().import_from.iter();
         let named = sources.filter(|from| allowable(from).is_none());
@@ -253,11 +254,11 @@ impl App {
         own.chain(named).collect()
     }
 
-    /// What a change of a catalog breaks in the definitions that are loaded.
-    /// `before` are the catalogs without it.
+    /// The steps that a change to a catalog breaks in the loaded definitions. `before` holds the catalogs before the
+    /// change.
     ///
     /// # Errors
-    /// The definitions could not be read.
+    /// If the definitions cannot be read.
     pub async fn broken_by(
         &self,
         before: &Arc<Set>,
@@ -291,7 +292,7 @@ fn breaks(definition: &Definition, set: &Set, id: &str, removed: &[String]) -> V
     broken.collect()
 }
 
-/// Reads a document where the caller may.
+/// Reads a document, if the caller may read this path.
 fn read(path: &Path, by: By, roots: &[PathBuf]) -> Result<(String, Arc<[u8]>)> {
     let unusable = |error: std::io::Error| {
         let shown = path.display();

@@ -1,5 +1,5 @@
-//! Commands: the operations of catalogs, and workflows as if they were some. A call of an operation is an execution of one
-//! step, so it stands in the journal and is recovered as any other.
+//! Commands: the operations of catalogs, and workflows that are run like operations. A call of an operation is an
+//! execution with one step, so it is journaled and recovered like any other.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,20 +18,20 @@ use midex_domain::{
 };
 use midex_engine::StartRequest;
 
-/// A command that is to be run.
+/// The arguments of a command to run.
 #[derive(Clone, Debug)]
 pub struct CommandCall {
-    /// Its arguments.
+    /// The parameters, by name.
     pub with: Map<String, Value>,
-    /// Its body.
+    /// The request body.
     pub body: Option<Value>,
-    /// How long one attempt may take.
+    /// The timeout of one attempt.
     pub timeout: Option<Duration>,
-    /// How many pages of a list are gathered, where they are.
+    /// How many pages of a list to gather. `None` for a single request.
     pub pages: Option<u32>,
 }
 
-/// What a command is.
+/// The target of a command id.
 #[derive(Clone, Debug)]
 pub enum Command {
     /// An operation of a catalog.
@@ -40,14 +40,14 @@ pub enum Command {
     Workflow(String),
 }
 
-/// The first word of the id of a workflow as a command.
+/// The first word of the command id of a workflow.
 pub const WORKFLOW: &str = "workflow";
 
 impl App {
-    /// What an id means, with its class.
+    /// Resolves a command id to its target and safety class.
     ///
     /// # Errors
-    /// `COMMAND_NOT_FOUND` with the nearest; `CATALOG_MISSING` where its catalog is disabled.
+    /// `COMMAND_NOT_FOUND` with the nearest id; `CATALOG_MISSING` if its catalog is disabled.
     pub async fn command_meant(&self, id: &str) -> Result<(Command, Class)> {
         let words: Vec<_> = id.split_whitespace().collect();
         let Some((first, rest)) = words.split_first().filter(|(_, rest)| !rest.is_empty()) else {
@@ -88,10 +88,10 @@ impl App {
         }
     }
 
-    /// Refuses a call of an operation that could not be sent, so that nothing is kept of it.
+    /// Checks before the start whether a call could be sent, so that a call that cannot is never journaled.
     ///
     /// # Errors
-    /// `ARGUMENTS_INVALID` with every violation; `ADDRESS_REFUSED` where it would go to no address, or to one that nobody
+    /// `ARGUMENTS_INVALID` with every violation; `ADDRESS_REFUSED` if the catalog has no address, or one that is not
     /// allowed.
     pub async fn admit(&self, id: &str, named: &Named, call: &CommandCall) -> Result<()> {
         let (id, named, call) = (id.to_owned(), named.clone(), call.clone());
@@ -99,7 +99,7 @@ impl App {
             let catalog = &named.catalog;
             let (Ok(prepared), Ok(target)) = (catalog.prepared(named.place), catalog.target())
             else {
-                // The call says what is wrong with its catalog.
+                // The catalog itself is broken: the call reports that.
                 return Ok(());
             };
             let (with, body) = (Value::Object(call.with), call.body.as_ref());
@@ -113,10 +113,10 @@ impl App {
         .await
     }
 
-    /// Calls an operation, and answers where its execution stands when it has ended or `longest` is over.
+    /// Calls an operation. Returns the state of its execution when it has ended, or after `longest`.
     ///
     /// # Errors
-    /// `LIMIT_EXCEEDED` where the arguments are too large, and those of a start.
+    /// `LIMIT_EXCEEDED` if the arguments are too large, and the errors of a start.
     pub async fn call(&self, id: &str, call: CommandCall, longest: Duration) -> Result<Ran> {
         let (definition, inputs) = of_one_step(id, &call)?;
         let request = StartRequest {
@@ -130,7 +130,8 @@ impl App {
         self.driven(&started.execution_id, longest).await
     }
 
-    /// The error of a call that its service did not know the caller of, with what the user is asked to do.
+    /// Adds to an authentication failure (the service rejected the credentials) the credential that the user has to
+    /// set.
     pub async fn asking_for_credentials(&self, id: &str, error: Error) -> Error {
         let Ok((Command::Operation(named), _)) = self.command_meant(id).await else {
             return error;
@@ -144,10 +145,10 @@ impl App {
         }
     }
 
-    /// How many attempts a call has taken: one, and one more for each further page, and for each that began after a crash.
+    /// How many attempts a call has taken: one, plus one for each further page and one for each retry after a crash.
     ///
     /// # Errors
-    /// Those of reading its history.
+    /// The errors of reading its history.
     pub async fn attempts(&self, execution_id: &str) -> Result<u32> {
         let id = ExecutionId::parse(execution_id)?;
         let rows = self.engine().await?.history(&id).await?;
@@ -155,7 +156,7 @@ impl App {
     }
 }
 
-/// The refusal of a call that cannot be sent.
+/// The error for a call that cannot be sent.
 fn refused(id: &str, unsent: Unsent) -> Error {
     let not_called = |why: &str| format!("`{id}` was not called: {why}");
     match unsent {
@@ -186,30 +187,31 @@ fn refused(id: &str, unsent: Unsent) -> Error {
     }
 }
 
-/// Suggests to look what the command takes.
+/// Suggests listing the arguments that the command takes.
 const TAKEN: NextCall = call(
     "command.list",
     &[("id", "{command}")],
     "it shows what the command takes; correct `with` or `body` as the violations say",
 );
 
-/// Suggests to say where the catalog is called.
+/// Suggests setting the base URL of the catalog.
 const SET_BASE_URL: NextCall = call(
     "catalog.set_base_url",
     &[("catalog_id", "{catalog_id}"), ("base_url", "{base_url}")],
     "with the host of the service, which your user knows",
 );
 
-/// Suggests to have the catalog given what the operation asks for.
+/// Suggests that the user sets the missing credential in a terminal.
 const CREDENTIAL: NextCall = again("once the user has done that").after(
     "run `midex catalog credential {catalog_id} {scheme} '${env:NAME}'` in a terminal, with the name of the secret",
 );
 
-/// Suggests to have the address allowed.
+/// Suggests that the user allows the address in a terminal.
 const ALLOW: NextCall = again("once it is allowed")
     .after("run `midex catalog allow {catalog_id} {host}` in a terminal, if that address is meant");
 
-/// The definition of a call, and the inputs of its start. What the caller gives is data: nothing in it is an expression.
+/// Builds the one-step definition of a call, and the inputs to start it with. The caller's values are passed as inputs,
+/// so an expression in them is not evaluated.
 fn of_one_step(id: &str, call: &CommandCall) -> Result<(Definition, Value)> {
     let (catalog, operation) = id.split_once(' ').unwrap_or((id, ""));
     let values: Vec<_> = call.with.values().cloned().collect();
@@ -243,15 +245,16 @@ fn of_one_step(id: &str, call: &CommandCall) -> Result<(Definition, Value)> {
     Ok((definition, json!({ "with": values, "body": call.body })))
 }
 
-/// Whether the name of a workflow may have it.
+/// Whether a workflow name may contain this character.
 fn is_of_name(sign: char) -> bool {
     sign.is_ascii_alphanumeric() || "_.-".contains(sign)
 }
 
-/// The id of its step.
+/// The id of the one step of a call.
 const STEP: &str = "call";
 
-/// A workflow is as strict as the strictest of its steps, and starts something at least.
+/// The class of a workflow: the strictest class of its operations, and at least [`Class::Standard`], since it starts an
+/// execution.
 fn class_of(definition: &Definition, commands: Option<&dyn Commands>) -> Class {
     let classes = definition.calls().filter_map(|(_, catalog, operation)| {
         match commands?.find(catalog, operation) {
@@ -262,14 +265,14 @@ fn class_of(definition: &Definition, commands: Option<&dyn Commands>) -> Class {
     classes.fold(Class::Standard, Class::max)
 }
 
-/// Suggests to enable the catalog.
+/// Suggests enabling the catalog.
 const ENABLE: NextCall = call(
     "catalog.set_enabled",
     &[("catalog_id", "{catalog_id}"), ("enabled", "true")],
     "if your user wants it",
 );
 
-/// Suggests the same call with the nearest id.
+/// Suggests the same call with the nearest command id.
 const NEAREST: NextCall = again("if that is the one meant").with(&[("id", "{nearest}")]);
 
 fn no_command(id: &str, near: Option<String>) -> Error {

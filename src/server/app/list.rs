@@ -1,4 +1,4 @@
-//! Lists of executions, asked for in the words of a caller.
+//! Lists of executions, with filters given as text.
 
 use midex_domain::{
     Sequence, State, WorkflowName,
@@ -7,41 +7,41 @@ use midex_domain::{
 };
 use midex_engine::store::ListQuery;
 
-/// The word for every project.
+/// The filter for every project.
 pub(super) const ALL_PROJECTS: &str = "*";
-/// The word for every state that is not final.
+/// The filter for every state that is not final.
 pub(super) const OPEN: &str = "open";
 
-/// Which executions a caller asks for, in the caller's words.
+/// The filters of a list of executions, as the caller writes them.
 #[derive(Clone, Debug, Default)]
 pub struct ListRequest {
-    /// One of the seven states, or `open` for those that have not ended.
+    /// The name of a state, or `open` for executions that have not ended.
     pub state: Option<String>,
     /// Only of this workflow.
     pub workflow: Option<String>,
-    /// Only of this project; `*` for all, the caller's own where `None`.
+    /// Only of this project: `*` for all, `None` for the caller's own.
     pub project: Option<String>,
-    /// Whether the calls of commands are meant, and no executions of workflows.
+    /// Lists the calls of commands instead of executions of workflows.
     pub calls: bool,
-    /// Whether children are meant too.
+    /// Includes child executions.
     pub children: bool,
-    /// How many at most; [`limits::LIST_LIMIT_DEFAULT`] where `None`.
+    /// The maximum number. [`limits::LIST_LIMIT_DEFAULT`] if `None`.
     pub limit: Option<usize>,
-    /// Where the page before ended.
+    /// The cursor of the previous page.
     pub cursor: Option<String>,
 }
 
 impl ListRequest {
-    /// The words that `state` may be.
+    /// The accepted values of `state`.
     pub fn states() -> Vec<&'static str> {
         let states = State::ALL.iter().map(|state| state.as_str());
         states.chain([OPEN]).collect()
     }
 
-    /// What the store is asked; `project` is the caller's own.
+    /// Converts the request to a store query. `project` is the project to list, `None` for all.
     ///
     /// # Errors
-    /// `ARGUMENTS_INVALID` where a word of the request means nothing.
+    /// `ARGUMENTS_INVALID` if a filter or the cursor is invalid.
     pub(super) fn query(self, project: Option<String>) -> Result<ListQuery> {
         let open_only = self.state.as_deref() == Some(OPEN);
         let state = self.state.filter(|_| !open_only);

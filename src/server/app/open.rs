@@ -1,4 +1,4 @@
-//! Opening the store: by the first call, or by a process that owns its directory.
+//! Opens the store: on the first call, or when this process has become the owner of its data directory.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use midex_engine::{
     store::{self, RedbStore, Store},
 };
 
-/// The engine, or when it was last tried to open its store.
+/// The engine, or the last failed attempt to open its store.
 pub(super) enum Slot {
     Open(Engine),
     Closed { tried: Option<(Timestamp, Error)> },
@@ -27,16 +27,16 @@ pub(super) enum Slot {
 }
 
 impl App {
-    /// Opens the store where it is not open yet.
+    /// Opens the store if it is not open yet.
     ///
     /// # Errors
-    /// `STORE_BUSY` while another process owns the data directory: asked again at most every
-    /// [`limits::STORE_RETRY_EVERY`]; `STORE_CORRUPT`, `STORE_TOO_NEW`, `STORE_FORMAT`, `FILE_UNUSABLE`.
+    /// `STORE_BUSY` while another process owns the data directory. The open is retried at most every
+    /// [`limits::STORE_RETRY_EVERY`]. `STORE_CORRUPT`, `STORE_TOO_NEW`, `STORE_FORMAT`, `FILE_UNUSABLE`.
     pub async fn open(&self) -> Result<()> {
         self.engine().await.map(drop)
     }
 
-    /// The same in a directory that this process owns already, whenever it was tried last.
+    /// Like [`App::open`], in a directory that this process owns already. Ignores the retry interval.
     ///
     /// # Errors
     /// As [`App::open`].
@@ -48,12 +48,12 @@ impl App {
         Ok(())
     }
 
-    /// The engine, for programs that bring definitions of their own; opens the store as [`App::open`] does.
+    /// The engine, for programs that supply their own definitions. Opens the store as [`App::open`] does.
     pub async fn engine(&self) -> Result<Engine> {
         if !self.host.opens_itself {
             self.tried().await;
         }
-        // An opening has the slot until its end, so who waits for it gets its outcome.
+        // An open holds the lock until it ends, so a call that waits for the lock gets its outcome.
         let mut slot = self.host.engine.lock().await;
         match &*slot {
             Slot::Open(engine) => Ok(engine.clone()),
@@ -68,14 +68,15 @@ impl App {
         }
     }
 
-    /// Whether the store was tried just now. A clock that stepped back must not keep it shut.
+    /// Whether the last attempt is too recent to retry. A clock that stepped back counts as not recent, so that it
+    /// cannot block retries.
     fn is_recent(&self, tried: Timestamp) -> bool {
         let now = self.now();
         now >= tried && now.since(tried) < limits::STORE_RETRY_EVERY
     }
 
-    /// Waits until this process has tried to own its directory and to open the store, or ends; for [`limits::OWNED_WITHIN`]
-    /// at most.
+    /// Waits until this process has tried to own its directory and open the store, or is stopping; at most
+    /// [`limits::OWNED_WITHIN`].
     async fn tried(&self) {
         let mut outcome = self.host.opened.subscribe();
         let tried = async {
@@ -88,7 +89,7 @@ impl App {
         let _ = tokio::time::timeout(limits::OWNED_WITHIN, tried).await;
     }
 
-    /// Takes note why this process does not own its directory: what calls are told until it does.
+    /// Records why this process does not own its directory. Calls get this error until it does.
     pub async fn not_owned(&self, error: Error) {
         let mut slot = self.host.engine.lock().await;
         if let Slot::Closed { tried } = &mut *slot {
@@ -160,25 +161,24 @@ impl App {
     }
 }
 
-/// What there is of a store.
+/// The result of verifying a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verified {
-    /// It was never begun.
+    /// No store was ever created.
     Nothing,
-    /// It was begun, and its file is gone.
+    /// A store was created, but its file is missing.
     Gone,
-    /// A file of so many bytes, which were read through.
+    /// The file was read completely and is sound. Holds its size in bytes.
     Sound(u64),
 }
 
-/// Reads the whole store of a configuration through, where there is one. The directory is this process's meanwhile.
-/// Blocks.
+/// Reads and verifies the whole store of a configuration, if it has one. Owns the data directory meanwhile. Blocks.
 ///
 /// # Errors
 /// As [`App::open`].
 pub fn verify(config: &Config) -> Result<Verified> {
     let Ok(file) = std::fs::metadata(config.data_dir.join(store::FILE_NAME)) else {
-        // To own a directory is to make it.
+        // Taking ownership creates the directory, so do it only if the directory exists.
         let is_gone = config.data_dir.is_dir()
             && OwnedDirectory::take(&config.data_dir)?.has_lost_its_store();
         return Ok(if is_gone {

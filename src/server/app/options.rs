@@ -1,4 +1,4 @@
-//! What an app is made of.
+//! The options of an app.
 
 use std::sync::Arc;
 
@@ -12,27 +12,27 @@ use midex_domain::{
 };
 use midex_engine::{activity::Activities, store};
 
-/// What an app is made of.
+/// The options of an app.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What the process is told.
+    /// The configuration of the process.
     pub config: Config,
-    /// Where the time comes from.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Where randomness comes from.
+    /// The source of random ids.
     pub ids: Arc<dyn IdSource>,
-    /// The work of this process that steps may ask for, by name.
+    /// The activities that steps may run in this process, by name.
     pub activities: Activities,
-    /// The operations of others that steps may ask for, where its program brings its own instead of the user's catalogs.
+    /// The operations that steps may call. Set by an embedding program, instead of the user's catalogs.
     pub operations: Option<Arc<dyn Operations>>,
-    /// Whether it does the work of the server: [`engine::Options::is_worker`](midex_engine::Options::is_worker).
+    /// Whether the process does background work: [`engine::Options::is_worker`](midex_engine::Options::is_worker).
     pub is_worker: bool,
-    /// How its store works, but for the snapshots: [`Config::snapshot_every`] says those.
+    /// The options of the store, except for the snapshot interval: that is [`Config::snapshot_every`].
     pub store: store::Options,
 }
 
 impl Options {
-    /// Nothing but midex: what the binary serves.
+    /// The options of the `midex` binary: no activities, and the user's catalogs.
     pub fn new(config: Config, clock: Arc<dyn Clock>, ids: Arc<dyn IdSource>) -> Self {
         Self {
             config,
@@ -45,7 +45,7 @@ impl Options {
         }
     }
 
-    /// The user's catalogs, where no others take their place. Reads files.
+    /// The user's catalogs, unless `operations` replaces them. Reads files.
     #[cfg(feature = "catalog")]
     pub(super) fn catalogs(&self) -> Option<Arc<Catalogs>> {
         if self.operations.is_some() {
@@ -60,7 +60,7 @@ impl Options {
         Some(Arc::new(Catalogs::open(places, secrets)))
     }
 
-    /// What steps may name of it.
+    /// The activities that definitions are checked against. Operations and secrets are added elsewhere.
     pub(super) fn abilities(&self) -> Abilities {
         let activities = self.activities.names().map(str::to_owned);
         Abilities {

@@ -1,4 +1,4 @@
-//! Checks trust before a start: a workflow of a project that its user does not trust must do nothing outside of midex.
+//! Checks trust before a start: a workflow of an untrusted project may have no effects outside midex.
 
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 
@@ -16,7 +16,7 @@ use midex_domain::{
 use midex_registry::Definitions;
 
 impl App {
-    /// A warning where a project's definition takes the place of the user's or of one that is part of midex.
+    /// A warning if a project's definition hides one of the same name that belongs to the user or is part of midex.
     pub async fn hiding(&self, definition: &Definition) -> Option<String> {
         if !definition.is_of_project() {
             return None;
@@ -31,7 +31,7 @@ impl App {
         self.look_into_files(look).await.ok().flatten()
     }
 
-    /// Refuses what a project has a part in that its user does not trust.
+    /// Refuses a definition that comes in part from an untrusted project.
     pub(super) async fn check_trust(&self, definition: &Arc<Definition>) -> Result<()> {
         if !definition.is_of_project() {
             return Ok(());
@@ -44,7 +44,8 @@ impl App {
         self.look_into_files(check).await?
     }
 
-    /// Trusts the caller's project from now on, because its user said so. Nothing that an agent can call leads here.
+    /// Adds the caller's project to the trust list. Only for commands of the user: no tool that an agent can call
+    /// reaches this.
     pub async fn trust_project(&self) -> Result<()> {
         let app = self.clone();
         let add = move |_: &Definitions| app.config().trust.set(&app.project_dir, true).map(drop);
@@ -52,11 +53,11 @@ impl App {
     }
 }
 
-/// Refuses the start of a workflow that a project has a part in, where it does more than lead a model and read, and the user
-/// does not trust the project. Reads files: not for a worker of an async runtime.
+/// Refuses to start a workflow that comes in part from an untrusted project, if it has effects beyond guiding a model
+/// and reading. Reads files, so do not call it on an async worker thread.
 ///
 /// # Errors
-/// `PROJECT_NOT_TRUSTED` with what the workflow would do.
+/// `PROJECT_NOT_TRUSTED` with the effects of the workflow.
 pub(super) fn check_trust(
     definition: &Definition,
     commands: Option<&dyn Commands>,
@@ -85,8 +86,8 @@ pub(super) fn check_trust(
         .with("project", shown))
 }
 
-/// What a workflow does beyond leading a model and reading with safe operations, in words. What an operation will be once its
-/// catalog is there is not known.
+/// The effects of a workflow, in words: all that it does beyond guiding a model and calling safe operations. An
+/// operation whose catalog is missing counts as an effect, since its class is unknown.
 fn effects(definition: &Definition, commands: Option<&dyn Commands>) -> Vec<String> {
     let effect = |step: &Step| match &step.kind {
         StepKind::Activity { name, .. } => Some(format!("runs the activity `{name}`")),
@@ -103,7 +104,7 @@ fn effects(definition: &Definition, commands: Option<&dyn Commands>) -> Vec<Stri
     };
     let mut effects: BTreeSet<_> = definition.acting().filter_map(effect).collect();
     let mut workflow = serde_json::to_value(&definition.workflow).unwrap_or_default();
-    // The text of the file repeats its steps, and has comments.
+    // The raw text repeats the steps, and may mention secrets in comments.
     if let Some(fields) = workflow.as_object_mut() {
         fields.remove("content");
     }
@@ -113,7 +114,7 @@ fn effects(definition: &Definition, commands: Option<&dyn Commands>) -> Vec<Stri
     effects.into_iter().collect()
 }
 
-/// Whether a step gives an operation a header or a cookie.
+/// Whether a step passes a header or a cookie to an operation.
 fn gives_header(step: &Step, callable: &Callable) -> bool {
     let mut headers = callable.arguments.iter().filter(|one| one.is_header);
     let with = step.with.as_ref();
@@ -123,7 +124,7 @@ fn gives_header(step: &Step, callable: &Callable) -> bool {
 /// Whether an expression somewhere in a value may name a secret.
 fn refers_to_secrets(value: &Value) -> bool {
     match value {
-        // Whatever follows counts: an expression may hold `}}` in a text of its own.
+        // Search everything after the opening, since an expression may contain `}}` inside a string literal.
         Value::String(text) => text
             .split_once("${{")
             .is_some_and(|(_, rest)| rest.contains("secrets")),

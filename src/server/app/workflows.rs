@@ -1,4 +1,4 @@
-//! The definitions of callers: each set of directories is loaded once for all who have it, callers and executions alike.
+//! A cache of definitions. Each set of directories is loaded once and shared by all callers and executions that use it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,19 +13,19 @@ use midex_domain::{
 use midex_engine::Workflows;
 use midex_registry::Definitions;
 
-/// Definitions by their directories.
+/// The loaded definitions, by their directories.
 #[derive(Debug)]
 pub(super) struct DefinitionCache {
-    /// Those of the process itself, for executions whose directories mean nothing here.
+    /// The definitions of the process itself, for executions whose directories belong to another machine or user.
     own: Arc<Definitions>,
     own_lookup: Lookup,
     trust: Trust,
-    /// Those that were asked for last stand last.
+    /// Least recently used first.
     loaded: Mutex<Vec<(Directories, Arc<Definitions>)>>,
 }
 
 impl DefinitionCache {
-    /// A cache in which these definitions of the process itself are those of `directories`.
+    /// Creates a cache that holds the definitions of the process itself under `directories`.
     pub(super) fn new(directories: Directories, own: Arc<Definitions>, trust: Trust) -> Self {
         let loaded = Mutex::new(vec![(directories.clone(), own.clone())]);
         let own_lookup = Lookup {
@@ -45,14 +45,15 @@ impl DefinitionCache {
         self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All that are loaded now.
+    /// All definitions that are loaded now.
     #[cfg(feature = "catalog")]
     pub(super) fn all(&self) -> Vec<Arc<Definitions>> {
         let loaded = self.lock();
         loaded.iter().map(|(_, all)| all.clone()).collect()
     }
 
-    /// The definitions of these directories. Past [`limits::DEFINITIONS_KEPT_MAX`] the first ones that no caller has are dropped.
+    /// The definitions of these directories, loaded if necessary. Above [`limits::DEFINITIONS_KEPT_MAX`] entries, the
+    /// least recently used one without a caller is dropped.
     pub(super) fn of(&self, directories: &Directories) -> Arc<Definitions> {
         let mut loaded = self.lock();
         let known = loaded.iter().position(|(of, _)| of == directories);
@@ -72,7 +73,7 @@ impl DefinitionCache {
         definitions
     }
 
-    /// What an execution keeps of a caller with these directories.
+    /// The look-up that is stored with an execution, for a caller with these directories.
     pub(super) fn lookup(&self, directories: Directories) -> Lookup {
         Lookup {
             directories,
@@ -80,7 +81,8 @@ impl DefinitionCache {
         }
     }
 
-    /// The definitions that a look-up means: those of the process itself where the directories are another machine's or user's.
+    /// The definitions that a look-up refers to. If its directories belong to another machine or user, those of the
+    /// process itself.
     fn of_lookup(&self, lookup: &Lookup) -> Arc<Definitions> {
         if lookup.account == self.own_lookup.account {
             return self.of(&lookup.directories);
@@ -115,8 +117,8 @@ impl Workflows for DefinitionCache {
     }
 }
 
-/// The workflow of this name in the directories of a look-up. Where one of those is gone, a workflow of this name elsewhere is
-/// not the one that was meant at the start.
+/// Finds a workflow in the directories of a look-up. If one of these directories no longer exists, a workflow that was
+/// known at the start of the execution is not found: a workflow of that name elsewhere may be a different one.
 async fn find(
     definitions: &Arc<Definitions>,
     lookup: &Lookup,
@@ -132,7 +134,7 @@ async fn find(
     definitions.find(name).await
 }
 
-/// The same error; where it says that there is no such workflow, with the directories that it was looked for in.
+/// Adds the searched directories to a "workflow not found" error. Returns other errors unchanged.
 fn in_directories(error: Error, directories: &Directories) -> Error {
     if error.code() != Code::WorkflowNotFound {
         return error;

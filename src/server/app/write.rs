@@ -1,5 +1,5 @@
-//! Definitions for those who write them: saved, renamed and deleted in the directory of the caller's tools, and in force
-//! before the answer.
+//! For authors: saves, renames and deletes workflows in the authoring directory. A change is loaded before the call
+//! returns.
 
 use std::path::PathBuf;
 
@@ -14,13 +14,13 @@ use midex_domain::{
 use midex_registry as registry;
 use midex_registry::{Definitions, Deleted, Directory, Renamed, Save, Saved};
 
-/// What still refers to a workflow by its id.
+/// Something that refers to a workflow by its id.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Reference {
-    /// Executions that are open: they keep the definition that they began with.
+    /// Open executions. They keep the definition that they started with.
     OpenExecutions {
-        /// How many; [`limits::LIST_LIMIT_MAX`] stands for more, too.
+        /// The count. [`limits::LIST_LIMIT_MAX`] means that many or more.
         count: usize,
     },
     /// The prompt that starts it.
@@ -28,25 +28,25 @@ pub enum Reference {
         /// The name of the prompt.
         name: String,
     },
-    /// Another workflow, which does not work without it.
+    /// Another workflow that needs this one.
     Definition {
         /// Its name.
         workflow: String,
         /// Its file.
         path: Option<String>,
-        /// How it names it: `extends`, or `workflow` in a step or a hook.
+        /// How it refers to the workflow: `extends`, or `workflow` in a step or a hook.
         by: &'static str,
     },
-    /// Another file that gives the id, which counts from now on.
+    /// Another file with the same id, which takes effect once this one is gone.
     Workflow {
-        /// The file; none for one that is part of midex.
+        /// The file. `None` for a workflow that is part of midex.
         path: Option<String>,
-        /// Whose it is.
+        /// The kind of its source.
         source: &'static str,
     },
 }
 
-/// A file of a workflow with what refers to its id.
+/// A workflow file, together with everything that refers to its id.
 #[derive(Clone, Debug, Serialize)]
 pub struct Referred<T> {
     /// The file.
@@ -66,17 +66,14 @@ impl App {
             .await
     }
 
-    /// The file that a save would replace, where there is one.
-    ///
-    /// # Errors
-    /// As [`registry::save`].
+    /// The file that a save would replace, if there is one.
     pub async fn overwritten(&self, save: &Save) -> Option<Deleted> {
         let manifest = save.manifest.clone();
         let found = self.write(move |definitions, target| {
             let id = definitions.current().examine(&manifest).name;
             registry::deletable(definitions, target, &id, None)
         });
-        // The save itself says what is wrong.
+        // `ok`: the save that follows reports the same error.
         found.await.ok()
     }
 
@@ -145,7 +142,7 @@ impl App {
         Referred { file, referred_by }
     }
 
-    /// Does something with the directory that the tools of authors write into.
+    /// Runs `work` on the directory that the authoring tools write into.
     async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Definitions, &Directory) -> Result<T> + Send + 'static,
@@ -158,7 +155,8 @@ impl App {
             .await?
     }
 
-    /// What refers to the id once its file has another one, or none. A store that cannot be asked has nothing to say.
+    /// What refers to an id whose file was renamed or deleted. If the store cannot be read, open executions are left
+    /// out.
     async fn references(&self, id: &str) -> Vec<Reference> {
         let mut references = Vec::new();
         let request = ListRequest {
@@ -202,7 +200,7 @@ impl App {
 }
 
 impl Referred<Deleted> {
-    /// What refers to it, as a person is told it before it is deleted; begins with a space where there is anything.
+    /// The references in words, for the confirmation before a delete. Starts with a space unless it is empty.
     pub fn told(&self) -> String {
         let told = self.referred_by.iter().map(|reference| match reference {
             Reference::OpenExecutions { count } => {

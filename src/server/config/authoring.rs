@@ -1,4 +1,4 @@
-//! Where the tools of authors write workflows.
+//! The directory that the authoring tools (`workflow.save`, `workflow.rename`, `workflow.delete`) write into.
 
 use std::path::{Path, PathBuf};
 
@@ -12,48 +12,50 @@ use midex_catalog::Places;
 use midex_domain::error::{Code, Error, Result};
 use midex_registry::{Directory, Source, user_dir};
 
-/// The environment variable that names the directory of workflows of the registry.
+/// The environment variable that names the registry's workflow directory.
 const WORKFLOWS_ENV: &str = "REGISTRY_WORKFLOWS_PATH";
-/// The environment variable that names the directory of catalogs.
+/// The environment variable that names the catalog directory.
 #[cfg(feature = "catalog")]
 const CATALOGS_ENV: &str = "REGISTRY_CATALOGS_PATH";
-/// The environment variable that names a file beside which that directory lies.
+/// The environment variable that names the registry's configuration file. Its directory holds the `workflows` and
+/// `catalogs` directories.
 const CONFIG_ENV: &str = "REGISTRY_CONFIG_PATH";
 
-/// A directory of workflows that the environment names.
+/// A workflow directory that an environment variable names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegistryDir {
-    /// Where it is.
+    /// The path of the directory.
     pub path: PathBuf,
     /// The variable that names it.
     pub variable: String,
 }
 
-/// Whose workflows the tools of authors write.
+/// Which workflow directory the authoring tools write into.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AuthorTo {
-    /// Those of the registry, where the environment names one; else the user's.
+    /// The registry's directory if the environment names one, otherwise the user's.
     #[default]
     User,
-    /// The project's.
+    /// The project's directory.
     Project,
 }
 
-/// The directory that the tools of authors write into.
+/// The directory that the authoring tools write into.
 #[derive(Clone, Debug)]
 pub struct Authoring {
-    /// The directory; it need not be there yet.
+    /// The directory. It may not exist yet.
     pub directory: Directory,
-    /// What makes it that one.
+    /// The setting that selects it.
     pub reason: String,
 }
 
 impl RegistryDir {
-    /// What the environment of this process says.
+    /// Reads the directory from the environment of this process. The variable for workflows takes precedence over the
+    /// one for the configuration file.
     ///
     /// # Errors
-    /// `USAGE_INVALID` where a variable holds a relative path.
+    /// `USAGE_INVALID` if a variable holds a relative path.
     pub(super) fn from_environment() -> Result<Option<Self>> {
         if let Some(path) = path_in(WORKFLOWS_ENV)? {
             let variable = WORKFLOWS_ENV.to_owned();
@@ -67,10 +69,11 @@ impl RegistryDir {
     }
 }
 
-/// Where the user's catalogs lie, as the environment of this process says; `None` where there is no home.
+/// The directories of the user's catalogs and of their cache, from the environment of this process. `None` if no
+/// variable is set and there is no home directory.
 ///
 /// # Errors
-/// `USAGE_INVALID` where a variable holds a relative path.
+/// `USAGE_INVALID` if a variable holds a relative path.
 #[cfg(feature = "catalog")]
 pub(super) fn catalogs() -> Result<Option<Places>> {
     let beside = path_in(CONFIG_ENV)?;
@@ -86,7 +89,8 @@ pub(super) fn catalogs() -> Result<Option<Places>> {
 }
 
 impl Config {
-    /// The directory that the tools of authors write into; `None` where there is no home.
+    /// The directory that the authoring tools write into. `None` if it would be the user's and there is no home
+    /// directory.
     pub fn authoring(&self) -> Option<Authoring> {
         let (source, path, reason) = match (self.author_to, &self.registry_dir) {
             (AuthorTo::Project, _) => {
@@ -106,7 +110,8 @@ impl Config {
     }
 }
 
-/// The path in a variable that is set, with the home directory in its place.
+/// The path in an environment variable, with a leading home directory expanded. `None` if the variable is unset or
+/// empty.
 fn path_in(variable: &str) -> Result<Option<PathBuf>> {
     let Some(value) = std::env::var_os(variable).filter(|value| !value.is_empty()) else {
         return Ok(None);

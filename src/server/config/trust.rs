@@ -1,5 +1,5 @@
-//! The projects that the user trusts: the list `trust` of the user's `midex.toml`. It is read each time that it matters, so a
-//! running server heeds a change at once.
+//! The projects that the user trusts: the list `trust` in the user's `midex.toml`. The file is read at every check, so
+//! a running server sees a change at once.
 
 use std::{
     fs, io,
@@ -21,30 +21,30 @@ pub const TRUST_KEY: &str = "trust";
 /// Which projects the user trusts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// All: for a program whose projects are its own.
+    /// All projects. For embedding programs that supply their own projects.
     Everything,
-    /// Those that this file lists; none where there is no file.
+    /// The projects that this file lists; none if the file does not exist.
     Listed(Option<PathBuf>),
 }
 
 impl Trust {
-    /// Those of the user who runs this.
+    /// The trust list of the user who runs this process.
     pub fn of_user() -> Self {
         Self::Listed(user_dir().map(|directory| directory.join("midex.toml")))
     }
 
-    /// Whether the project at this directory is trusted: the directory itself, after links are resolved, and no other one
-    /// above or below it. Reads files: not for a worker of an async runtime.
+    /// Whether the project at this directory is trusted. Compares the directory after resolving links; trust does not
+    /// extend to its parents or subdirectories. Reads files, so do not call it on an async worker thread.
     pub fn includes(&self, project: &Path) -> bool {
         let listed = || self.projects().unwrap_or_default();
         let is_listed = || fs::canonicalize(project).is_ok_and(|real| listed().contains(&real));
         *self == Self::Everything || is_listed()
     }
 
-    /// The directories in the list.
+    /// The directories in the trust list.
     ///
     /// # Errors
-    /// `FILE_UNUSABLE` where the file cannot be read, or its list is none.
+    /// `FILE_UNUSABLE` if the file cannot be read, or `trust` is not a valid list.
     pub fn projects(&self) -> Result<Vec<PathBuf>> {
         match self {
             Self::Listed(Some(path)) if path.exists() => Ok(document(path)?.1),
@@ -52,11 +52,11 @@ impl Trust {
         }
     }
 
-    /// Adds a directory to the list, or takes it out of it; answers whether that changed anything. One that is taken out need
+    /// Adds a directory to the trust list or removes it. Returns whether the list changed. A directory to remove need
     /// not exist any more.
     ///
     /// # Errors
-    /// `FILE_UNUSABLE` where there is no such directory, or the file cannot be changed.
+    /// `FILE_UNUSABLE` if a directory to add does not exist, or the file cannot be changed.
     pub fn set(&self, project: &Path, is_trusted: bool) -> Result<bool> {
         let failed = |error: io::Error| unusable(project, &plain(&error));
         let real = match fs::canonicalize(project) {
@@ -66,7 +66,7 @@ impl Trust {
         let Self::Listed(Some(path)) = self else {
             return Err(unusable(project, "there is no file of the user's for it"));
         };
-        // Behind a link the file that it leads to is changed.
+        // If the path is a symbolic link, change the file that it points to.
         let file = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
         let directory = file.parent().unwrap_or(Path::new("/"));
         let failed = |error: io::Error| unusable(path, &plain(&error));
@@ -89,7 +89,7 @@ impl Trust {
     }
 }
 
-/// What the file says, and the directories that it lists.
+/// Parses the file. Returns the document and the directories in its trust list.
 fn document(path: &Path) -> Result<(DocumentMut, Vec<PathBuf>)> {
     let is_new = !path.exists();
     let read = (!is_new).then(|| read_file(path, limits::CONFIG_BYTES_MAX));

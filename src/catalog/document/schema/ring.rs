@@ -1,5 +1,5 @@
-//! Shared schemas that hold themselves for the same value (`A: {allOf: [A]}`) say nothing, and no evaluation of one would
-//! end.
+//! Breaks cycles of shared schemas that apply to the same value (`A: {allOf: [A]}`). Such schemas constrain nothing,
+//! and evaluating them would not terminate.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::shared_name;
 use midex_domain::limits;
 
-/// Lets the schemas accept anything that lead back to themselves, or over too many others, for the same value. Returns
-/// their names.
+/// Replaces the schemas that close such a cycle, or a chain of more than [`limits::SCHEMA_REFERENCES_MAX`]
+/// references, by schemas that accept anything. Returns their names.
 pub(super) fn cut(shared: &mut BTreeMap<String, Value>) -> Vec<String> {
     let mut depths = HashMap::new();
     let mut found = Vec::new();
@@ -22,7 +22,8 @@ pub(super) fn cut(shared: &mut BTreeMap<String, Value>) -> Vec<String> {
     found
 }
 
-/// The longest chain from a schema on, found without recursion. Marks those to be cut, which end a chain.
+/// Computes the length of the longest chain of references from a schema, without recursion. Adds the schemas to
+/// replace to `cut`; a chain ends at them.
 fn measure<'a>(
     first: &'a str,
     shared: &'a BTreeMap<String, Value>,
@@ -61,7 +62,8 @@ fn measure<'a>(
     }
 }
 
-/// The shared schemas that are held for the same value.
+/// The shared schemas that apply to the same value as this schema: by reference, or in `allOf`, `anyOf`, `oneOf`,
+/// `not`, `if`, `then`, `else` and `dependentSchemas`.
 fn targets<'a>(name: &str, shared: &'a BTreeMap<String, Value>) -> Vec<&'a str> {
     let mut found = Vec::new();
     let mut open: Vec<_> = shared.get(name).into_iter().collect();

@@ -1,5 +1,5 @@
-//! What a step gives its operation, as far as the manifest says it word by word: it is held to the schemas of the operation
-//! as it is at the call, so that nobody has to run a workflow to learn of a wrong constant.
+//! Validates constant arguments of `run` steps against the schemas of the operation, in the same way as the call does,
+//! so that a wrong constant is found before the workflow runs.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::error::Violation;
 
-/// Adds a finding for each value without an expression that the operation does not take.
+/// Adds a finding for each constant value that the operation refuses.
 pub(super) fn check(
     found: &mut Vec<Finding>,
     step: &StepDraft,
@@ -35,7 +35,7 @@ pub(super) fn check(
     found.extend(breaks);
 }
 
-/// The finding for a violation, where what it is about is there and no expression stands in it.
+/// The finding for a violation; `None` if its value is absent, contains an expression, or is reported elsewhere.
 fn finding(field: &RawField, pointer: &str, violation: &Violation) -> Option<Finding> {
     let told_elsewhere = ["unknown_argument", "body"].contains(&violation.rule.as_str());
     field.value.to_json().pointer(pointer)?;

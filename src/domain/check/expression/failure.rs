@@ -1,11 +1,11 @@
-//! Checks what expressions ask of failures: `steps.ID.error`, `run.failure`, and the output of a step that failed.
+//! Checks expressions about failures: `steps.ID.error`, `run.failure`, and outputs of steps that failed.
 
 use super::{super::flow::run_when, Checker, Finding, Owner, Reference, Root, Rule, Scope, Site};
 use crate::expression::{ERROR, ERROR_FIELDS};
 
 impl Checker<'_, '_, '_> {
-    /// Adds a finding for what is not there where something failed, or where nothing did. Answers whether nothing else is to be
-    /// said of the reference.
+    /// Adds a finding for a failure that is read where nothing failed, or for an output that is read where its step
+    /// failed. Returns true if the reference needs no further checks.
     pub(super) fn failed(
         &mut self,
         site: &Site<'_>,
@@ -29,7 +29,7 @@ impl Checker<'_, '_, '_> {
         is_told || is_error || is_guarded && reference.is_error()
     }
 
-    /// Whether this is asked only where the step failed: it has no output then.
+    /// Whether the expression is evaluated only after the step failed, so that the step has no output.
     fn is_after_failure(&self, site: &Site<'_>, scope: Scope<'_>, step: usize) -> bool {
         match scope.owner {
             Owner::Step(asks, _) if scope.is_beside => {
@@ -40,8 +40,7 @@ impl Checker<'_, '_, '_> {
         }
     }
 
-    /// Whether the path leads to what the step failed with. Where nothing need have failed, a field of that name in its output
-    /// is meant.
+    /// Whether the path refers to the failure of a step. If no failure is implied, `error` is a field of the output.
     fn is_error(&self, scope: Scope<'_>, reference: &Reference, step: usize) -> bool {
         let result = self.steps[step].field("result");
         let declared = result.and_then(|field| field.value.get("properties")?.get(ERROR));
@@ -87,7 +86,7 @@ impl Checker<'_, '_, '_> {
         )))
     }
 
-    /// `run.failure` is what the execution, or what a hook belongs to, failed with.
+    /// Checks `run.failure`, which is available in `on_failure` steps, hooks and compensations.
     fn failure(&self, site: &Site<'_>, scope: Scope<'_>, reference: &Reference) -> Option<Finding> {
         let is_failure = reference
             .path

@@ -1,5 +1,5 @@
-//! Whether what a reference leads to is sure to be there: attributes, keys of a `set`, fields of an output, and outputs of steps
-//! that may be skipped.
+//! Checks whether a referenced value always exists: attributes, keys of a `set`, fields of an output, and outputs of
+//! steps that may be skipped.
 
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ use super::{
 };
 
 impl<'d> Checker<'_, '_, 'd> {
-    /// A path that can lead to nothing: an attribute of what has none, or a key that a `set` does not set.
+    /// Adds a finding for a path that cannot exist: an attribute of a scalar, or a key that a `set` does not write.
     pub(super) fn impossible(&mut self, site: &Site<'_>, reference: &Reference) {
         let steps = self.steps;
         let step = reference.step().and_then(|id| self.flow.position(&id));
@@ -64,8 +64,8 @@ impl<'d> Checker<'_, '_, 'd> {
         self.found.push(finding.suggest(hint));
     }
 
-    /// Warns of a field that an output need not have: any but the summary, where no `result` says more, and those of an item
-    /// that may be passed over.
+    /// Warns of a field that an output may lack: any field but `summary` if the step declares no `result`, and fields
+    /// of an item that may have failed or been skipped.
     pub(super) fn brief(&mut self, site: &Site<'_>, all: &[Reference], reference: &Reference) {
         let is_guarded = |other: &Reference| other.is_guarded && other.is_above(reference);
         let Some((_, step, path)) = self.body_of(reference) else {
@@ -131,8 +131,8 @@ impl<'d> Checker<'_, '_, 'd> {
         }
     }
 
-    /// Warns of the output of a step that its condition may skip or that runs after a failure alone, where a step that none may
-    /// skip asks for it, or the final output does.
+    /// Warns of a reference to the output of a step that may be skipped or runs only after a failure, if the referring
+    /// step always runs, or if the final output refers to it.
     pub(super) fn conditional(
         &mut self,
         site: &Site<'_>,
@@ -150,7 +150,7 @@ impl<'d> Checker<'_, '_, 'd> {
         let is_guarded = |other: &Reference| other.is_guarded && other.is_above(reference);
         let is_left = |step: &StepDraft| is_conditional(step) || is_handler(step);
         let may_skip = |step: &StepDraft| step.is_provision || step.bodies().any(is_left);
-        // A branch between the two may well ask whether it was done.
+        // A branch between the two steps may test whether the first one ran.
         let between = self.steps.get(asked + 1..position).unwrap_or_default();
         let asks = self.steps.get(position);
         let step = &self.steps[asked];
@@ -178,12 +178,12 @@ impl<'d> Checker<'_, '_, 'd> {
         self.found.push(finding.suggest(hint));
     }
 
-    /// Checks a referenced field against the answer that the document of a catalog promises.
+    /// Checks a referenced field against the response schema of the operation.
     pub(super) fn answer(&mut self, site: &Site<'_>, reference: &Reference) {
         let answer = self.body_of(reference).and_then(|(_, step, path)| {
             let is_gathered = step.field("paginate").is_some();
             let answer = Answer::new(self.calls.of(step)?, is_gathered, path)?;
-            // A `result` says what the answer is held to.
+            // With a declared `result`, that schema decides which fields exist.
             step.field("result").is_none().then_some((step, answer))
         });
         if let Some((step, answer)) = answer {
@@ -192,13 +192,14 @@ impl<'d> Checker<'_, '_, 'd> {
         }
     }
 
-    /// The schema of the output that a path leads into, with the id of its step and the path inside.
+    /// The declared schema of the output that a reference reads, with the id of the step and the path below the output.
     fn schema_of<'r>(&self, reference: &'r Reference) -> Option<(String, &'d Node, &'r [Segment])> {
         let (id, step, path) = self.body_of(reference)?;
         Some((id.into_owned(), &step.field("result")?.value, path))
     }
 
-    /// The step whose output a path leads into, with its id and the path inside. A `foreach` has a list of outputs.
+    /// The step whose output a reference reads, with its id and the path below the output. The output of a `foreach` is
+    /// a list.
     fn body_of<'r>(
         &self,
         reference: &'r Reference,

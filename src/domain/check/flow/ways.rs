@@ -1,4 +1,4 @@
-//! Finds paths that an author hardly means: endless loops, and failure handlers that are reached although nothing failed.
+//! Finds control flow that is probably a mistake: endless loops, and failure handlers that also run without a failure.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::{
     Flow, Jump, arms, ends, is_conditional, jump, jumps, reached,
 };
 
-/// The successors of a step, and whether the execution may end there.
+/// The successors of a step, and whether the execution may end after it.
 struct Ways {
     to: Vec<usize>,
     ends: bool,
@@ -60,7 +60,7 @@ impl Flow<'_> {
         let mut is_end = jumps.iter().any(leaves) || step.field("fail").is_some();
         let on_error = step.field("on_error").and_then(|field| field.value.text());
         let forgives = step.field("optional").is_some() || on_error == Some("continue");
-        // A failure that is passed over goes on in order, as a step does that its condition skips.
+        // After a tolerated failure, or if its condition skips the step, control continues with its dependents.
         if forgives || !ends(step) {
             let after: Vec<_> = self.after(position).map(|(next, _)| next).collect();
             is_end |= after.is_empty();
@@ -69,7 +69,7 @@ impl Flow<'_> {
         Ways { to, ends: is_end }
     }
 
-    /// Adds a finding for each failure handler that is reached without a failure.
+    /// Adds a finding for each failure handler that control also reaches without a failure.
     pub(super) fn handlers(&self, found: &mut Vec<Finding>) {
         let mut seen = BTreeSet::new();
         for (failing, step) in self.steps.iter().enumerate() {
@@ -88,16 +88,16 @@ impl Flow<'_> {
         }
     }
 
-    /// Whether the failure of the step at `failing` leads to the one at `then`.
+    /// Whether the step at `then` is the `on_error` handler of the step at `failing`.
     pub(in super::super) fn handles(&self, then: usize, failing: usize) -> bool {
         let handler = self.steps[failing].field("on_error");
         handler.and_then(|field| self.position(field.value.text()?)) == Some(then)
     }
 
-    /// Whether the step at `then` runs only where the one at `failing` failed: nothing else leads to it.
+    /// Whether the step at `then` runs only after a failure of the step at `failing`.
     pub(in super::super) fn runs_on_failure(&self, then: usize, failing: usize) -> bool {
         let is_for_failures = run_when(&self.steps[then]) == Some("failed");
-        // What it waits for because it reads it does not lead to it.
+        // Dependencies that were added for references do not count: they delay the step but do not release it.
         let before = self.before[then].iter();
         let before = before.filter(|before| before.implied || before.stated.is_some());
         let before: Vec<_> = before.map(|before| before.position).collect();
@@ -180,12 +180,12 @@ impl Flow<'_> {
     }
 }
 
-/// What the step says of when it runs.
+/// The `run_when` of the step, as written.
 pub(in super::super) fn run_when(step: &StepDraft) -> Option<&str> {
     step.field("run_when")?.value.text()
 }
 
-/// The first jump that the step states for its successor.
+/// The first jump of the step after success.
 fn first_way(step: &StepDraft) -> Option<Jump<'_>> {
     if let Some(branch) = step.field("branch") {
         return arms(branch).into_iter().next();

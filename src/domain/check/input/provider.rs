@@ -1,7 +1,7 @@
-//! Checks the providers of inputs against the catalogs that there are, and what they are given against the other inputs.
+//! Checks the providers of inputs against the catalogs, and their arguments against the other inputs.
 //!
-//! What an argument is worked out from says already which inputs it depends on, so `depends_on` may be left out. Where it is
-//! there too, both must name the same inputs.
+//! An argument implies the inputs that it depends on, so `depends_on` may be omitted. If an argument is under both
+//! keys, both must name the same inputs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,17 +21,17 @@ use crate::{
     node::{Entry, Node, join},
 };
 
-/// The keys that say what a provider is given; the first one counts where both do.
+/// The keys that hold the arguments of a provider; for an argument under both, the first key takes precedence.
 const GIVEN: [&str; 2] = ["provider_args", "depends_on"];
 
-/// An input with its place in the file.
+/// A declared input with its position in the file.
 struct Chosen<'a> {
     name: &'a str,
     node: &'a Node,
     path: String,
 }
 
-/// An argument that a provider is given.
+/// An argument of a provider.
 struct Given<'a> {
     entry: &'a Entry,
     path: String,
@@ -67,7 +67,8 @@ pub(in super::super) fn check(
     cycles(found, &chosen);
 }
 
-/// The names of the inputs that providers are given by a binding; those in expressions are found where expressions are.
+/// The names of the inputs that provider arguments are bound to. Inputs in expressions are collected with the other
+/// expressions.
 pub(in super::super) fn bound(draft: &WorkflowDraft) -> impl Iterator<Item = &str> {
     let entries = draft
         .field("inputs")
@@ -92,7 +93,7 @@ impl<'a> Chosen<'a> {
         given.collect()
     }
 
-    /// What its provider is given.
+    /// The arguments of its provider.
     fn given(&self) -> Vec<Given<'a>> {
         let [mut given, others] = GIVEN.map(|key| self.below(key));
         let known: BTreeSet<_> = given.iter().map(|one| one.entry.key.as_str()).collect();
@@ -110,7 +111,7 @@ impl<'a> Chosen<'a> {
         names.flatten().collect()
     }
 
-    /// What is said of a provider where there is none.
+    /// Adds a finding for each key that has no effect without a provider.
     fn idle(&self, found: &mut Vec<Finding>) {
         if self.node.get("provider").is_some() {
             return;
@@ -127,7 +128,7 @@ impl<'a> Chosen<'a> {
         }
     }
 
-    /// Bindings to inputs that there are not, and paths that cannot be read.
+    /// Adds a finding for each binding to an unknown input, and for each path that does not parse.
     fn bound(&self, found: &mut Vec<Finding>, all: &[Self]) {
         for one in GIVEN.into_iter().flat_map(|key| self.below(key)) {
             let Some(node) = one.entry.value.get("from_input") else {
@@ -150,7 +151,7 @@ impl<'a> Chosen<'a> {
         }
     }
 
-    /// An argument under both keys reads the same inputs in both.
+    /// Adds a finding for each argument that reads other inputs under `provider_args` than under `depends_on`.
     fn twins(&self, found: &mut Vec<Finding>) {
         let [given, depends_on] = GIVEN.map(|key| self.below(key));
         for one in depends_on {
@@ -218,7 +219,7 @@ impl<'a> Chosen<'a> {
         found.push(finding.did_you_mean(node.place, &operation, near.as_deref()));
     }
 
-    /// Whether the provider is given what it takes.
+    /// Checks the arguments against the parameters of the provider.
     fn arguments(
         &self,
         found: &mut Vec<Finding>,
@@ -255,7 +256,7 @@ impl<'a> Chosen<'a> {
         }
     }
 
-    /// Whether the objects have the fields that are selected.
+    /// Checks that the listed objects have the selected fields.
     fn select(&self, found: &mut Vec<Finding>, callable: &Callable) {
         let (Some(output), Some(select)) = (&callable.output, self.node.get("select")) else {
             return;
@@ -274,7 +275,7 @@ impl<'a> Chosen<'a> {
     }
 }
 
-/// The finding for a selected field that the objects do not have, or whose value is none that an input is given.
+/// The finding for a selected field that the objects lack, or whose value is not a scalar.
 fn field<'a>(
     walk: &mut Walk<'a>,
     item: &'a Value,
@@ -311,8 +312,8 @@ fn field<'a>(
     Some(node.finding(rule, path, message).suggest(hint))
 }
 
-/// The finding for a field that the objects do not have, with the one that may be meant: a similar one, or one of that name
-/// in an object inside.
+/// The finding for a field that the objects lack, with a suggestion: a similar field, or a field of that name in a
+/// nested object.
 fn no_field<'a>(
     walk: &mut Walk<'a>,
     item: &'a Value,
@@ -336,7 +337,7 @@ fn no_field<'a>(
     }
 }
 
-/// The fields of an object, and those of objects in it: `owner`, `owner.id`.
+/// The field names of an object and of the objects directly in it: `owner`, `owner.id`.
 fn below<'a>(walk: &mut Walk<'a>, item: &'a Value) -> Vec<String> {
     let mut all = Vec::new();
     for (name, value) in walk.properties(item) {
@@ -355,7 +356,7 @@ fn listed(names: &BTreeSet<String>) -> String {
     }
 }
 
-/// One finding for each ring of inputs whose choices wait for each other.
+/// Adds one finding for each cycle of inputs whose choices depend on each other.
 fn cycles(found: &mut Vec<Finding>, all: &[Chosen<'_>]) {
     let before = all.iter().map(|one| (one.name, one.dependencies()));
     let before: BTreeMap<_, _> = before.collect();
@@ -381,7 +382,7 @@ fn cycles(found: &mut Vec<Finding>, all: &[Chosen<'_>]) {
     }
 }
 
-/// The inputs that one of them waits for, directly or not.
+/// The inputs that an input depends on, directly or indirectly.
 fn waited_for(name: &str, before: &BTreeMap<&str, BTreeSet<String>>) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     let mut open = vec![name];

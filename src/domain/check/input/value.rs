@@ -1,4 +1,5 @@
-//! The values that a manifest itself gives for an input: they must be ones that a caller could give.
+//! Validates the values that a manifest gives for an input: a default or an allowed value must be one that a caller
+//! could pass.
 
 use serde_json::{Map, Value};
 
@@ -11,7 +12,7 @@ use crate::{
 };
 
 impl Declared<'_> {
-    /// Holds the pattern, the values of `enum` and the default to the rules of the input.
+    /// Checks the pattern, the values of `enum` and the default against the rules of the input.
     pub(super) fn values(&self, found: &mut Vec<Finding>, quota: &mut Quota) {
         found.extend(self.pattern(quota));
         let all = self.input.constraints();
@@ -78,7 +79,7 @@ impl Declared<'_> {
     }
 }
 
-/// The output of a workflow.
+/// The finding for a default that is not a valid reference to another workflow's output.
 fn output(node: &Node, path: String) -> Option<Finding> {
     let expected = match node.text() {
         Some(text) => OutputOf::parse(text).err()?,
@@ -88,7 +89,7 @@ fn output(node: &Node, path: String) -> Option<Finding> {
     Some(Finding::new(Rule::WrongType, path, node.place, message))
 }
 
-/// The name of an environment variable.
+/// The finding for a default that is not the name of an environment variable.
 fn variable(node: &Node, path: String) -> Option<Finding> {
     let (rule, message) = match node.text() {
         Some(name) if !name.trim().is_empty() => return None,
@@ -110,7 +111,7 @@ fn hold(
     constraints: &Map<String, Value>,
     (rule, what): (Rule, &str),
 ) {
-    // What is wrong with the rules themselves has its own finding.
+    // Invalid rules have findings of their own.
     let Ok(schema) = Schema::compile(&Value::Object(constraints.clone())) else {
         return;
     };

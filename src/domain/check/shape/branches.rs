@@ -9,7 +9,7 @@ use crate::{
     node::{Node, join},
 };
 
-/// What a step offers: each key is a pattern of its output.
+/// Checks the `branches` of a step: each key is a pattern of the step's output.
 pub(super) fn check(found: &mut Vec<Finding>, node: &Node, path: &str, branch: &Record) {
     let Some(entries) = node.entries() else {
         return found.push(wrong_type(node, path, "a mapping"));

@@ -1,4 +1,4 @@
-//! Expressions where none are evaluated: in values that are taken as they are, and in keys.
+//! Finds expressions in places where none are evaluated: in literal values and in keys.
 
 use super::{
     super::super::{
@@ -9,7 +9,7 @@ use super::{
     last,
 };
 
-/// Adds a finding for each expression in a value of this shape that would not be evaluated.
+/// Adds a finding for each expression in a value whose shape is not evaluated.
 pub(super) fn check(found: &mut Vec<Finding>, node: &Node, path: &str, shape: &Shape) {
     let templates = shape.templates();
     let mut refuse = |node: &Node, text: &str, path: &str| {

@@ -157,7 +157,7 @@ impl<'a> TextNode<'a> {
     }
 }
 
-/// Suggests what the foreign word `text` stands for under the last key of `path`, else the nearest of `known`.
+/// Suggests the equivalent of the foreign word `text` for the last key of `path`, else the nearest of `known`.
 pub(in super::super) fn meant<'a>(
     finding: Finding,
     path: &str,

@@ -1,4 +1,5 @@
-//! Doubts about a finished rehearsal: it assumes an order of steps and that each one succeeds.
+//! Corrections after a dry run, which assumes one order of steps and that each step completes: results that depend on
+//! these assumptions become unknown.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +7,8 @@ use super::Rehearsing;
 use crate::{definition::OnError, execution::StepStatus};
 
 impl Rehearsing<'_> {
-    /// What was passed may be entered all the same, where a step of which the end is not known may send control back.
+    /// A skipped step may be entered after all if a step that is still pending may jump back to it or to a step before
+    /// it.
     pub(super) fn doubt_passed(&mut self) {
         let definition = self.builder.facts.definition;
         let graph = definition.graph();
@@ -26,7 +28,7 @@ impl Rehearsing<'_> {
         }
     }
 
-    /// Of jumps that may happen in either order nobody knows what they go past.
+    /// If two jumps may happen in either order, the steps that each of them skips are not known.
     pub(super) fn doubt_crossing(&mut self) {
         let definition = self.builder.facts.definition;
         let graph = definition.graph();
@@ -56,7 +58,8 @@ impl Rehearsing<'_> {
         }
     }
 
-    /// A step whose failure leads elsewhere may fail: nobody knows whether what follows it is entered, or what handles that.
+    /// A step with a failure branch may fail, so it is not known whether its dependents or the steps of that branch are
+    /// entered.
     pub(super) fn doubt_handled(&mut self) {
         let definition = self.builder.facts.definition;
         let graph = definition.graph();
@@ -77,7 +80,7 @@ impl Rehearsing<'_> {
         }
     }
 
-    /// Nobody knows which of the steps before a join are done first.
+    /// The order in which the dependencies of a join end is not known, so its losers may or may not be entered.
     pub(super) fn doubt_losers(&mut self) {
         for position in &self.losers {
             if let Some(step) = self.steps[*position].as_mut() {
@@ -87,8 +90,8 @@ impl Rehearsing<'_> {
         }
     }
 
-    /// Of a step beside a jump back nobody knows whether it is entered first, unless it waits for nothing but what comes
-    /// before the jump.
+    /// A step that runs in parallel to a jump back may be entered before or after the jump, unless all its dependencies
+    /// come before the jump.
     pub(super) fn doubt_beside(&mut self) {
         let definition = self.builder.facts.definition;
         let graph = definition.graph();

@@ -1,4 +1,4 @@
-//! Why something is not known before anybody has worked.
+//! Why a value is not known in a dry run.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ impl Rehearsing<'_> {
         references.find_map(|reference| self.why_reference(reference, position))
     }
 
-    /// Why a path leads to no value yet, for the step at `position`.
+    /// Why the value that `reference` names is not known when the step at `position` is entered; `None` if it is known.
     pub(super) fn why_reference(&self, reference: &Reference, position: usize) -> Option<String> {
         let first = reference.path.first().map(|segment| segment.key());
         let why = match (reference.root, first.as_deref()) {
@@ -79,14 +79,15 @@ impl Rehearsing<'_> {
             .or_else(|| match name {
                 WORKFLOW_INPUT => self.why_inputs(position),
                 _ if self.builder.next.memory.contains_key(name) => None,
-                // Memory holds the output of each step under its id.
+                // `memory` also finds the output of a step under its id.
                 _ => self
                     .position(name)
                     .and_then(|_| self.why_output(name, position)),
             })
     }
 
-    /// That a step that changes something may come before or after the one at `position`.
+    /// A message if a step that `changes` the value is not ordered with the step at `position`, and so may run before
+    /// or after it.
     fn unordered(&self, position: usize, changes: impl Fn(&Step) -> bool) -> Option<String> {
         let definition = self.builder.facts.definition;
         let graph = definition.graph();
@@ -105,8 +106,8 @@ impl Rehearsing<'_> {
         found.map(|(_, step)| format!("step `{}` may change it before or after", step.id))
     }
 
-    /// What control may come back to while the step at `position` waits for something else: by jumps of steps that it is
-    /// not ordered with, and of those that are entered again after them.
+    /// The steps that jumps may reset in parallel to the step at `position`: jumps of steps that are not ordered with
+    /// it, and of the steps that are entered again after those jumps.
     fn brought_back_beside(&self, position: usize) -> BTreeSet<usize> {
         let definition = self.builder.facts.definition;
         let (graph, steps) = (definition.graph(), &definition.workflow.steps);

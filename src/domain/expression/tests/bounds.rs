@@ -68,7 +68,7 @@ fn comparing_large_values_again_and_again_ends() {
 
 #[test]
 fn work_is_possible_up_to_its_limit() {
-    // Taken in, given out: both count, and so does the list around it.
+    // Inputs, the result and the list around it are all charged.
     let (text, values) = ("[inputs.x]", 3 * 24);
     for (more, fits) in [(0, true), (1, false)] {
         let mut roots = Roots::default();

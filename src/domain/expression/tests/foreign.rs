@@ -1,6 +1,6 @@
 use super::*;
 
-/// The text with the first edit made that any fault suggests, again and again until it has no fault.
+/// Applies the first suggested edit repeatedly until the text has no fault.
 #[track_caller]
 pub(super) fn mended(text: &str) -> String {
     let mut text = text.to_owned();

@@ -31,7 +31,7 @@ fn json_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Pieces that make texts which are nearly expressions.
+/// Fragments that combine to texts which are almost valid expressions.
 fn piece() -> impl Strategy<Value = String> {
     let pieces = [
         "inputs.name",
@@ -90,7 +90,7 @@ fn piece() -> impl Strategy<Value = String> {
     prop_oneof![9 => prop::sample::select(pieces.to_vec()).prop_map(str::to_owned), 1 => any::<String>()]
 }
 
-/// Expressions of people who think of another language.
+/// Expressions as written by users of other languages.
 fn foreign_expression() -> impl Strategy<Value = String> {
     let leaf = prop::sample::select(vec![
         "inputs.a",

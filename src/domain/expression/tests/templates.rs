@@ -97,7 +97,7 @@ fn a_template_knows_its_references_and_whether_it_has_any() {
         assert!(template.is_constant());
         assert_eq!(template.render(&Roots::default()).unwrap(), value);
     }
-    // An expression without a path is still to be evaluated.
+    // An expression without references is not constant.
     assert!(!Template::parse(&json!("${{ 1 }}")).unwrap().is_constant());
 }
 

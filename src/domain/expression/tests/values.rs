@@ -228,7 +228,7 @@ fn tests_with_and_without_parentheses() {
     );
 }
 
-/// An order between unlike values would be one that nobody asked for.
+/// Values of different types have no order.
 #[test]
 fn only_numbers_and_texts_have_an_order() {
     is("1 < 2.5 and 'a' < 'b' and inputs.n >= 3", json!(true));

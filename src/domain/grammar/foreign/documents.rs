@@ -1,8 +1,9 @@
-//! Whole documents of other systems, by the keys that they have at the top.
+//! Recognises documents of other systems by their top-level keys.
 
 use crate::{finding::Place, node::Node};
 
-/// The systems, each with the keys that its documents have, and what the value of the first key begins with.
+/// The systems with the keys that their documents have. `key=text` requires the value of the key to begin with the
+/// text.
 const SYSTEMS: &str = "\
 Arazzo: arazzo; OpenAPI: openapi; OpenAPI: swagger; AsyncAPI: asyncapi; Argo: apiVersion=argoproj.io; \
 Tekton: apiVersion=tekton.dev; Kubernetes: apiVersion kind; Serverless Workflow: document do; \
@@ -12,12 +13,12 @@ Logic Apps: definition triggers; Google Workflows: main; CWL: cwlVersion; CrewAI
 GitHub Actions: on jobs; CircleCI: jobs workflows; Azure Pipelines: trigger pool; Compose: services; \
 Bitbucket Pipelines: pipelines; Ansible: hosts tasks; Airflow: dag_id";
 
-/// The keys of ours that no other system has: a document with one of them is a manifest, whatever else stands in it.
+/// Keys that only midex has. A document with one of them is a manifest, regardless of its other keys.
 const OURS: [&str; 4] = ["workflow", "phases", "extends", "final_output"];
 
-/// The system whose document this is, with the place of the key that tells.
+/// The system that the document belongs to, with the place of the key that identifies it.
 pub fn document(document: &Node) -> Option<(&'static str, Place)> {
-    // A playbook is a list.
+    // An Ansible playbook is a list of mappings.
     let first = document.items().and_then(<[Node]>::first);
     let entries = first.unwrap_or(document).entries()?;
     let entry = |key: &str| entries.iter().find(|entry| entry.key == key);

@@ -11,13 +11,13 @@ use super::{
 };
 use crate::limits;
 
-/// The words of `run_when`.
+/// The values of `run_when`.
 const RUN_WHEN: &[&str] = &["succeeded", "finished", "failed"];
 
-/// The words of `losers`.
+/// The values of `losers`.
 const LOSERS: &[&str] = &["finish", "cancel"];
 
-/// The kinds that have a body of their own making, where the model brings the output.
+/// The kinds whose output a model produces freely; they may declare an `example`.
 const MODEL: &[&str] = &["agent", "guidance", "tool"];
 const INSTRUCTED: &[&str] = &["agent", "guidance", "tool", "input", "extract"];
 const WORKED: &[&str] = &["agent", "guidance", "tool", "run", "activity", "workflow"];
@@ -42,7 +42,7 @@ pub(in super::super) const EVERY: &[&str] = &[
     "foreach", "gate", "wait", "set", "fail",
 ];
 
-/// The same, with what to write at the kinds that it has no effect on.
+/// A field with advice for the kinds on which it has no effect.
 const fn field_or(
     name: &'static str,
     shape: Shape,
@@ -57,7 +57,7 @@ const fn field_or(
     }
 }
 
-/// A key that is refused in what a `foreach` does.
+/// A key that is refused in the body of a `foreach`.
 const fn not_each(key: Key, why: &'static str) -> Key {
     Key {
         not_each: Some(why),
@@ -65,7 +65,7 @@ const fn not_each(key: Key, why: &'static str) -> Key {
     }
 }
 
-/// What to do with a key that says something of the step as a whole.
+/// Advice for a key that belongs to the `foreach` step itself.
 const OF_FOREACH: &str = "say it of the `foreach` itself";
 const DEPENDS_ON: Key = not_each(
     key(
@@ -340,5 +340,5 @@ pub static PHASE: Record = record(
     ],
 );
 
-/// Fields that say the same, or the contrary: a step has one of the two.
+/// Pairs of fields that have the same or contrary meanings: a step may have only one of each pair.
 pub const EXCLUSIVE: &[(&str, &str)] = &[("if", "when"), ("optional", "on_error")];

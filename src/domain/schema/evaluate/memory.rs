@@ -1,4 +1,4 @@
-//! What an evaluation keeps, counted where it keeps the most.
+//! Tests the memory use of an evaluation in the worst cases.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use super::{
     *,
 };
 
-/// Bytes that the violations come to.
+/// The bytes of all texts of the violations.
 fn told(found: &[Violation]) -> usize {
     let texts = |violation: &Violation| {
         let more = [&violation.expected, &violation.actual]
@@ -17,9 +17,9 @@ fn told(found: &[Violation]) -> usize {
     found.iter().map(texts).sum()
 }
 
-/// Bytes that are kept at the end: what is known, what the expressions have built, and the violations.
+/// The bytes that are held at the end: by remembered results, by regular expressions, and by violations.
 fn kept(evaluation: &Evaluation<'_>) -> [usize; 3] {
-    // A table has a byte of its own for each place.
+    // A hash table has one control byte per slot.
     let place = size_of::<((NodeId, usize), Known)>() + 1;
     let caches = evaluation.caches.values().map(Cache::memory_usage);
     [

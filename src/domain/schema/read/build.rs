@@ -39,7 +39,7 @@ impl<'a> Reader<'a> {
                         keywords.extend(node.map(Keyword::Reference));
                     }
                 }
-                // Up to draft 7 all keywords beside a reference are ignored.
+                // Up to draft 7 all keywords next to a `$ref` are ignored.
                 if self.draft != Draft::Seven || !map.contains_key("$ref") {
                     self.values(&mut keywords, map, &pointer);
                     self.applied(&mut keywords, map, &pointer);
@@ -199,7 +199,7 @@ impl<'a> Reader<'a> {
         keywords.extend(self.properties(map, at));
     }
 
-    /// What tells the alternatives of `oneOf` or `anyOf` apart, which are references.
+    /// The `discriminator` of a `oneOf` or `anyOf` whose alternatives are references.
     fn discriminator(&self, map: &Map<String, Value>) -> Option<Keyword> {
         let told = map.get("discriminator")?;
         let listed = map.get("oneOf").or_else(|| map.get("anyOf"))?.as_array()?;

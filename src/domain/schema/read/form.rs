@@ -34,7 +34,7 @@ impl<'a> Reader<'a> {
             fault.hint = Some(hint.into());
             return;
         }
-        // Up to draft 7 all keywords beside a reference are ignored, those that name a part of the schema too.
+        // Up to draft 7 all keywords next to a `$ref` are ignored, including `$id` and anchors.
         let resource = if self.draft == Draft::Seven && map.contains_key("$ref") {
             resource
         } else {
@@ -187,7 +187,7 @@ fn are_texts(value: &Value) -> bool {
     count == list.len() && texts.len() == count
 }
 
-/// Whether a mapping is one of properties by name, where a schema was expected.
+/// Whether a mapping has properties by name where a schema is expected.
 fn are_bare_properties(map: &Map<String, Value>) -> bool {
     let names_type = |value: &Value| {
         let name = value.as_str();

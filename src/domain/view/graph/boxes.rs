@@ -1,28 +1,28 @@
-//! The boxes of a picture: what stands in each, its shape, and how large it is.
+//! The boxes of a picture: content, shape and size.
 
 use super::{
     GraphBeside, GraphNode,
     lines::{Room, int, width, wrapped},
 };
 
-/// The width of a letter in a box, and that of a smaller one, in the units of the picture.
+/// Letter widths of normal and small text, in units of the picture.
 pub(super) const LETTER: i64 = 8;
 pub(super) const SMALL_LETTER: i64 = 7;
-/// The height of a line of either.
+/// Line heights of normal and small text.
 pub(super) const LINE: i64 = 18;
 pub(super) const SMALL_LINE: i64 = 14;
 pub(super) const PADDING: i64 = 12;
-/// How far the frame behind a box for each item stands out.
+/// The offset of the second frame behind the box of a `foreach`.
 pub(super) const BEHIND: i64 = 5;
 const WIDTH_MIN: i64 = 96;
-/// How much higher than its text the half of a diamond is.
+/// The extra height of each half of a diamond over its text.
 const PEAK: i64 = 22;
 
 const NAME: Room = Room {
     columns: 28,
     lines: 4,
 };
-/// The room for a name in a row of many boxes, which would be wider than a page otherwise.
+/// The room for a name in a row with many boxes, which would otherwise be wider than a page.
 const NAME_CROWDED: Room = Room {
     columns: 16,
     lines: 6,
@@ -37,7 +37,7 @@ const CONDITION_CROWDED: Room = Room {
     lines: 6,
 };
 
-/// The shape of a box: what waits for people or time, what chooses and what fails is told by it.
+/// The shape of a box, which tells its kind: gates, waits, branches, children and failures differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     Plain,
@@ -51,16 +51,16 @@ pub(super) enum Shape {
     Hook,
 }
 
-/// A box without its place.
+/// A box without its position.
 #[derive(Debug)]
 pub(super) struct Face {
     pub(super) shape: Shape,
-    /// When the step runs, above the box.
+    /// The lines above the box: the conditions under which the step runs.
     pub(super) cap: Vec<String>,
     pub(super) lines: Vec<String>,
-    /// How many of them are the name.
+    /// The number of lines that belong to the name.
     pub(super) name: usize,
-    /// The size of the box alone.
+    /// The size of the box without its cap.
     pub(super) body: (i64, i64),
 }
 
@@ -140,7 +140,7 @@ impl Face {
         }
     }
 
-    /// The size of what stands above the box.
+    /// The size of the cap above the box.
     pub(super) fn cap_size(&self) -> (i64, i64) {
         match self.shape {
             _ if self.cap.is_empty() => (0, 0),
@@ -153,7 +153,7 @@ impl Face {
         int(self.cap.len()) * SMALL_LINE + PADDING / 2
     }
 
-    /// The room between the cap and the box.
+    /// The gap between the cap and the box.
     pub(super) fn behind(&self) -> i64 {
         match self.shape {
             Shape::Each => BEHIND,
@@ -161,14 +161,14 @@ impl Face {
         }
     }
 
-    /// The size of all of it.
+    /// The size of the box with its cap.
     pub(super) fn size(&self) -> (i64, i64) {
         let (cap, high) = self.cap_size();
         let wide = (self.body.0 + self.behind() * 2).max(cap);
         (wide, high + self.behind() + self.body.1)
     }
 
-    /// How far beside the middle a second way enters, and how far below the top it does.
+    /// The offset of a second incoming edge from the middle, and its depth below the top.
     pub(super) fn entry(&self) -> (i64, i64) {
         match (self.cap_size().0, self.shape) {
             (0, Shape::Branch) => (self.body.0 / 6, self.body.1 / 6),
@@ -177,7 +177,7 @@ impl Face {
         }
     }
 
-    /// How far beside the middle a second way leaves, and how far above the foot it does.
+    /// The offset of a second outgoing edge from the middle, and its height above the bottom.
     pub(super) fn exit(&self) -> (i64, i64) {
         match self.shape {
             Shape::Branch => (self.body.0 / 6, self.body.1 / 6),

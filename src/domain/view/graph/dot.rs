@@ -1,4 +1,4 @@
-//! The graph of a workflow in the DOT language of Graphviz. Everything is quoted, so no id is a keyword.
+//! The graph of a workflow in the DOT language of Graphviz. All ids are quoted, so none is parsed as a keyword.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::grammar;
 
-/// The room of a text in a label.
+/// The room for a text in a label.
 const ROOM: Room = Room {
     columns: 40,
     lines: 20,
@@ -46,8 +46,8 @@ impl GraphView {
         text
     }
 
-    /// The edge from all steps to those of `on_failure`. Graphviz has none between frames: it is one between two steps
-    /// that is cut off at the frames around them.
+    /// The edge from the regular steps to the `on_failure` steps. Graphviz has no edges between clusters, so this one
+    /// joins two steps and is clipped at their clusters.
     fn dot_failing(&self) -> String {
         let (Some((_, last)), Some((_, first))) = (self.part(false).last(), self.part(true).next())
         else {
@@ -61,8 +61,7 @@ impl GraphView {
 }
 
 impl GraphNode {
-    /// What waits for people or time, what chooses, and what fails is told by its shape; what is not always run, and what
-    /// fails, by its color besides.
+    /// The shape tells the kind of the step; conditional steps and `fail` steps also have a color.
     fn dot_style(&self) -> String {
         let shape = match self.kind.as_str() {
             "gate" => ", shape=hexagon, style=solid",
@@ -103,7 +102,7 @@ impl GraphBeside {
     }
 }
 
-/// A part with a frame and a title around it.
+/// A cluster with a title.
 fn part(text: &mut String, name: &str, title: &str, lines: &str) {
     let _ = writeln!(text, "    subgraph cluster_{name} {{");
     let _ = writeln!(text, "        label=\"{}\";", escaped(title));
@@ -113,7 +112,7 @@ fn part(text: &mut String, name: &str, title: &str, lines: &str) {
     text.push_str("    }\n");
 }
 
-/// The steps, each with what stands beside it: no id of a step has a dot in it.
+/// The steps, each with its hooks and compensation. Their node ids are unique, because step ids contain no dot.
 fn steps<'a>(nodes: impl Iterator<Item = (usize, &'a GraphNode)>) -> String {
     let mut text = String::new();
     for (_, node) in nodes {
@@ -133,7 +132,7 @@ fn steps<'a>(nodes: impl Iterator<Item = (usize, &'a GraphNode)>) -> String {
     text
 }
 
-/// A text inside a label, in lines: Graphviz breaks none.
+/// A label text with line breaks, because Graphviz does not wrap text.
 fn lines(text: &str) -> String {
     let lines = wrapped(text, ROOM);
     let lines: Vec<_> = lines.iter().map(|line| escaped(line)).collect();

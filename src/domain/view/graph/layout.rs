@@ -1,9 +1,9 @@
-//! Where everything of a picture stands.
+//! Computes the positions of everything in a picture.
 //!
-//! Rows of boxes lie one below another, and below each row of boxes one of signs, where every way to the next row has a
-//! place of its own, with its label if it has one. Between two rows lies a channel, in which ways run sideways, each on a
-//! track of its own. A way that skips a row or goes back runs past the rows in a lane beside them. So no way crosses a
-//! box or a label, whatever the graph: places in a row never overlap, and ways are only where no place is.
+//! Rows of boxes alternate with rows of labels: every edge to the next row has a cell of its own there, with its label
+//! if it has one. Above each row is a channel in which edges run horizontally, each on its track. An edge that skips
+//! rows or goes back passes them in a vertical lane at the side. So no edge crosses a box or a label: the cells of a
+//! row never overlap, and edges run only where no cell is.
 
 mod build;
 mod channels;
@@ -19,13 +19,13 @@ mod ways;
 use self::{channels::Channels, grid::Grid};
 use super::{GraphView, boxes::Face};
 
-/// The room around the whole.
+/// The margin around the picture.
 const MARGIN: i64 = 20;
-/// How often ways that lie on each other are moved apart: those in rows and those in lanes in turn, each of them by less than
-/// the room between two.
+/// The most passes that separate overlapping edges. Passes over rows and over lanes alternate, and each moves an edge
+/// by less than the gap between two.
 const NUDGES: usize = 4;
 
-/// A picture with all its places.
+/// A picture with all positions.
 #[derive(Debug)]
 pub(super) struct Layout {
     pub(super) boxes: Vec<Placed>,
@@ -36,39 +36,39 @@ pub(super) struct Layout {
     pub(super) height: i64,
 }
 
-/// A box in its place.
+/// A box with its position.
 #[derive(Debug)]
 pub(super) struct Placed {
-    /// Which of the steps it is, if it is one.
+    /// The position of its step; `None` for an end or a hook.
     pub(super) node: Option<usize>,
     pub(super) face: Face,
-    /// The middle of its upper side.
+    /// The middle of its top side.
     pub(super) x: i64,
     pub(super) y: i64,
 }
 
-/// A piece of a way: the whole of it, or what lies before or behind its label.
+/// A polyline of an edge: the whole edge, or the part before or after its label.
 #[derive(Debug)]
 pub(super) struct Way {
-    /// Of which edge.
+    /// The index of the edge.
     pub(super) edge: usize,
     /// Its corners.
     pub(super) points: Vec<(i64, i64)>,
-    /// Whether it comes to the step that the edge leads to.
+    /// Whether this part ends at the target, and so has the arrow head.
     pub(super) arrives: bool,
 }
 
-/// A label in its place.
+/// A label with its position.
 #[derive(Debug)]
 pub(super) struct Sign {
     pub(super) edge: usize,
     pub(super) lines: Vec<String>,
-    /// The middle of its upper side.
+    /// The middle of its top side.
     pub(super) x: i64,
     pub(super) y: i64,
 }
 
-/// A frame around a part of the steps, with its title.
+/// A titled frame around a part of the steps.
 #[derive(Debug)]
 pub(super) struct Frame {
     pub(super) title: &'static str,
@@ -98,7 +98,7 @@ impl Layout {
         layout
     }
 
-    /// The channels, with the places of ways moved a little where they would lie on each other.
+    /// The channels, after overlapping edges were moved apart.
     fn channels(grid: &mut Grid) -> Channels {
         let mut channels = Channels::of(grid);
         for round in 0..NUDGES {
@@ -116,7 +116,7 @@ impl Layout {
         channels
     }
 
-    /// Moves everything so that a margin lies around it.
+    /// Shifts everything so that the margin is around the picture.
     fn trim(&mut self) {
         let boxes = self.boxes.iter().map(|it| (it.x, it.face.size().0 / 2));
         let boxes = boxes.map(|(x, half)| (x - half, x + half));

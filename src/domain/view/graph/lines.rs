@@ -1,32 +1,33 @@
-//! Text of a picture: how wide it is at most, and how it is broken into lines.
+//! Text metrics of the picture: the width of a text, and line breaking.
 
 use unicode_width::UnicodeWidthStr;
 
-/// What a box may hold of one text: its lines, and the columns of each.
+/// The room for a text: lines, and columns per line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
     pub(super) columns: usize,
     pub(super) lines: usize,
 }
 
-/// How many columns a text takes at most: a sign is often taken from a font with wider letters.
+/// The most columns that a text takes. Symbols often come from a fallback font with wider glyphs, so each counts one
+/// column more.
 pub(super) fn columns(text: &str) -> usize {
     let signs = text.chars().filter(|letter| *letter >= '\u{2000}').count();
     text.width() + signs
 }
 
-/// The width in units of the picture, with letters so wide.
+/// The width of the widest line in units of the picture, with this letter width.
 pub(super) fn width<'a>(lines: impl IntoIterator<Item = &'a String>, letter: i64) -> i64 {
     let widest = lines.into_iter().map(|line| columns(line)).max();
     int(widest.unwrap_or(0)) * letter
 }
 
-/// A count as a length. No picture has so many of anything that it would not fit.
+/// Converts a count to a length. No picture has so many of anything that the conversion saturates.
 pub(super) fn int(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// The text in as many lines as there is room for; an ellipsis stands for the rest.
+/// Breaks the text into lines; what does not fit is replaced by an ellipsis.
 pub(super) fn wrapped(text: &str, room: Room) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for piece in text.split_whitespace().flat_map(|word| pieces(word, room)) {
@@ -60,7 +61,7 @@ impl Piece {
     }
 }
 
-/// A word in pieces that fit: broken after a sign where it has one, else anywhere.
+/// Splits a word into pieces that fit into a line, after punctuation if possible, else anywhere.
 fn pieces(word: &str, room: Room) -> Vec<Piece> {
     let mut texts = vec![String::new()];
     let is_long = columns(word) > room.columns;
@@ -84,7 +85,7 @@ fn pieces(word: &str, room: Room) -> Vec<Piece> {
     pieces.map(piece).collect()
 }
 
-/// A line that ends in an ellipsis and still fits.
+/// Cuts a line so that it fits with an ellipsis at its end.
 fn shortened(mut line: String, room: usize) -> String {
     while columns(&line) + columns("…") > room && line.pop().is_some() {}
     line + "…"

@@ -1,7 +1,8 @@
 //! The graph of a workflow as a Mermaid flowchart.
 //!
-//! Nodes are called `s1`, `s2`… after their position: step ids may be words that Mermaid keeps for itself (`end`), or hold
-//! what it reads as an arrow. What stands beside a step is called `s1b1`, `s1b2`…, and the hooks of the workflow `h1`, `h2`….
+//! Nodes are named by position (`s1`, `s2`…), because step ids may be reserved words of Mermaid (`end`) or contain text
+//! that it parses as an arrow. Hooks and compensations of a step are named `s1b1`, `s1b2`…, and hooks of the workflow
+//! `h1`, `h2`….
 
 use std::{collections::HashMap, fmt::Write};
 
@@ -36,7 +37,7 @@ impl GraphView {
         text
     }
 
-    /// The looks of what is not always run, of what fails, and of what stands beside a step, where there are such.
+    /// The styles of conditional steps, `fail` steps and hooks, each only if it is used.
     fn mermaid_classes(&self, text: &mut String) {
         let has = |class: &str| self.nodes.iter().any(|node| node.mermaid_class() == class);
         if has(":::maybe") {
@@ -69,7 +70,7 @@ impl GraphView {
 }
 
 impl GraphNode {
-    /// What waits for people or time, what chooses, and what is a child is told by its shape.
+    /// The shape that tells the kind of the step.
     fn mermaid_shape(&self) -> (&str, &str) {
         match self.kind.as_str() {
             "gate" => ("{{", "}}"),
@@ -103,7 +104,7 @@ impl GraphBeside {
     }
 }
 
-/// A part with a frame and a title around it.
+/// A subgraph with a title.
 fn part(text: &mut String, name: &str, title: &str, lines: &str) {
     let _ = writeln!(text, "    subgraph {name} [\"{}\"]", escaped(title));
     for line in lines.lines() {
@@ -112,7 +113,7 @@ fn part(text: &mut String, name: &str, title: &str, lines: &str) {
     text.push_str("    end\n");
 }
 
-/// The steps, each with what stands beside it.
+/// The steps, each with its hooks and compensation.
 fn steps<'a>(nodes: impl Iterator<Item = (usize, &'a GraphNode)>) -> String {
     let mut text = String::new();
     for (at, node) in nodes {

@@ -50,7 +50,7 @@ pub(super) fn node(step: &Step) -> GraphNode {
     }
 }
 
-/// How many of the steps before are waited for, where not all are.
+/// The number of awaited predecessors as text; `None` if all are awaited.
 fn join(step: &Step) -> Option<String> {
     let Join::Quorum(wanted) = step.join else {
         return None;
@@ -75,7 +75,7 @@ fn beside(bodies: &BTreeMap<Body, Step>, each: bool) -> impl Iterator<Item = Gra
     })
 }
 
-/// The kind of a step that the server does, and what it is of.
+/// The kind of a hook or compensation, with the name of what it calls.
 fn does(kind: &StepKind) -> String {
     let word = kind.as_str();
     match kind {
@@ -90,12 +90,14 @@ fn does(kind: &StepKind) -> String {
 pub(super) fn edges(steps: &[Step]) -> Vec<GraphEdge> {
     let mut edges = Vec::new();
     for step in steps {
-        // A step of `on_failure` comes after the failure, wherever that was, and not after the steps that it reads.
+        // An `on_failure` step follows the failure, wherever that was, and not the regular steps whose outputs it
+        // reads.
         let crosses = |before: &Step| before.run_when != step.run_when && is_failing(step);
         let leads = |before: &Step| leads(before) || crosses(before);
         let before = |id: &&StepId| steps.iter().all(|step| step.id != **id || !leads(step));
         let waits = step.depends_on.iter().filter(before);
-        // What leads elsewhere under a condition is waited for in the other case.
+        // A predecessor with a condition that otherwise jumps is awaited only if it is skipped: the edge is labelled
+        // `else`.
         let leads_on = |id: &StepId| {
             steps
                 .iter()
@@ -117,12 +119,12 @@ fn is_failing(step: &Step) -> bool {
     step.run_when == RunWhen::Failing
 }
 
-/// Whether the step says itself what comes next, instead of what waits for it.
+/// Whether the step always jumps instead of releasing its dependents.
 fn leads(step: &Step) -> bool {
     leads_always(step) && step.condition.is_none()
 }
 
-/// Whether it does, if it runs.
+/// Whether the step always jumps if it runs, that is, if its condition holds.
 fn leads_always(step: &Step) -> bool {
     match &step.kind {
         StepKind::Branch { arms } => arms.iter().any(|arm| arm.condition.is_none()),

@@ -1,4 +1,4 @@
-//! Where the steps of a graph stand in an execution.
+//! The state of each step in an execution, for its graph.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// The sign of where a step stands, which is read without color too.
+    /// A symbol for the state, which is readable without color.
     pub fn sign(&self) -> &'static str {
         match self.status.as_str() {
             "completed" => "✓",
@@ -41,7 +41,7 @@ impl Standing {
 }
 
 impl GraphView {
-    /// The graph of the definition that an execution keeps, with where each step stands.
+    /// The graph of an execution's definition, with the state of each step.
     pub fn of_execution(subject: &Subject<'_>) -> Self {
         let mut graph = Self::of(&subject.definition.workflow);
         for (node, step) in graph.nodes.iter_mut().zip(subject.execution.steps()) {

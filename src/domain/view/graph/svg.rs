@@ -1,5 +1,5 @@
-//! The graph of a workflow as an SVG picture. What the picture needs stands in it, so that it is shown the same anywhere;
-//! its colors are read on a light ground and on a dark one, and nothing is told by color alone.
+//! The graph of a workflow as a self-contained SVG picture. Its colors are readable on light and dark backgrounds, and
+//! no information depends on color alone.
 
 use std::fmt::Write;
 
@@ -19,7 +19,7 @@ const STYLE: &str = "text{font:13px ui-monospace,SFMono-Regular,Menlo,monospace;
 .failed{fill:#ffebe9;stroke:#cf222e}.skipped{fill:#f6f8fa;stroke:#8c959f;stroke-dasharray:2 3}\
 @media(prefers-color-scheme:dark){.l{fill:#9ea7b3}text.e{fill:#ff7b72}}";
 
-/// The states of a step that the style knows.
+/// The states of a step that have a style.
 const STATES: &[&str] = &["completed", "running", "failed", "skipped"];
 
 impl GraphView {
@@ -37,7 +37,7 @@ impl GraphView {
         for frame in &layout.frames {
             frame.draw(&mut text);
         }
-        // The ways that are taken at most once lie below the others.
+        // Error edges are drawn first, so that they lie below the others.
         let (errors, others): (Vec<_>, Vec<_>) = layout
             .ways
             .iter()
@@ -55,7 +55,7 @@ impl GraphView {
         text
     }
 
-    /// What the state of a step in an execution is called in the style.
+    /// The CSS class of the step's state in an execution; empty if it has none.
     fn state(&self, placed: &Placed) -> &str {
         let node = placed.node.map(|at| &self.nodes[at]);
         let standing = node.and_then(|node| node.standing.as_ref());
@@ -150,7 +150,7 @@ impl Placed {
     }
 }
 
-/// What waits for people or time, what chooses, and what fails is told by its shape.
+/// The outline of the box, whose shape tells the kind of the step.
 fn shape(face: &Face, (x, y): (i64, i64), state: &str) -> String {
     let (width, height) = face.body;
     let class = match (face.shape, state) {
@@ -193,14 +193,14 @@ fn rectangle((x, y): (i64, i64), (width, height): (i64, i64), class: &str, radiu
     )
 }
 
-/// Lines of text below a place, in its middle.
+/// Centered lines of text below a position.
 fn lines(text: &mut String, lines: &[String], class: &str, (x, y, high): (i64, i64, i64)) {
     let class = match class {
         "" => String::new(),
         class => format!(" class=\"{class}\""),
     };
     for (line, at) in lines.iter().zip(1..) {
-        // The letters stand on their line, and some reach below it.
+        // The y coordinate is the baseline, and some letters reach below it.
         let y = y + at * high - high / 4;
         let _ = write!(
             text,
@@ -210,7 +210,7 @@ fn lines(text: &mut String, lines: &[String], class: &str, (x, y, high): (i64, i
     }
 }
 
-/// A text inside an element; control characters are none of XML's.
+/// Escapes a text for an element. Control characters are not allowed in XML.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for (letter, is_hidden) in marked(text) {
@@ -221,7 +221,7 @@ fn escaped(text: &str) -> String {
             '"' => escaped.push_str("&quot;"),
             '\n' => escaped.push(letter),
             letter if letter.is_control() => escaped.push('\u{fffd}'),
-            // It would turn letters round, or make names look alike.
+            // Invisible characters are dropped: they could reverse text or make different names look alike.
             _ if is_hidden => {}
             letter => escaped.push(letter),
         }

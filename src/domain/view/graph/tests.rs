@@ -1,4 +1,4 @@
-//! The words of a graph in the languages of other programs.
+//! Tests of the graph in the languages of other programs.
 
 use proptest::prelude::*;
 use serde_json::Map;
@@ -141,7 +141,7 @@ fn ways_besides_the_order_are_drawn_with_what_they_depend_on() {
     "#);
 }
 
-/// When a step runs, how often, and that it fails are said in every language, and in shapes and styles besides.
+/// Conditions, repetition and failures are shown as text in every format, and also in shapes and styles.
 #[test]
 fn conditions_and_failures_are_drawn() {
     let mut graph = graph(&[("a", "x"), ("b", "y"), ("c", "z")]);
@@ -185,7 +185,7 @@ fn conditions_and_failures_are_drawn() {
     }
 }
 
-/// Ways back make no wave, and each of the others leads to a later one.
+/// Jumps back do not count for waves. Every other edge leads to a later wave.
 #[test]
 fn steps_stand_in_waves() {
     let mut graph = graph(&[("a", "x"), ("b", "x"), ("c", "x")]);
@@ -197,7 +197,7 @@ fn steps_stand_in_waves() {
         label: None,
     });
     assert_eq!(graph.waves(), [0, 1, 1]);
-    // A cycle of dependencies, which no checked workflow has, ends too.
+    // A cycle of dependencies, which no checked workflow has, does not prevent termination.
     graph.edges[0].kind = EdgeKind::DependsOn;
     graph.edges.push(GraphEdge {
         from: "b".to_owned(),
@@ -208,7 +208,7 @@ fn steps_stand_in_waves() {
     assert!(graph.waves().iter().all(|wave| *wave <= 3));
 }
 
-/// What Mermaid would make a list, a rule, emphasis, an entity or a style of.
+/// Texts that Mermaid would parse as a list, a rule, emphasis, an entity or a style.
 #[test]
 fn mermaid_sees_no_markup_in_a_name() {
     for (text, escaped) in [
@@ -226,7 +226,7 @@ fn mermaid_sees_no_markup_in_a_name() {
     }
 }
 
-/// What Mermaid shows for an escaped text.
+/// The text that Mermaid displays for an escaped text.
 fn mermaid_shown(escaped: &str) -> String {
     let mut parts = escaped.split('#');
     let first = parts.next().unwrap().to_owned();
@@ -237,7 +237,7 @@ fn mermaid_shown(escaped: &str) -> String {
     })
 }
 
-/// What Graphviz shows for a quoted string that begins `text`, and what follows it.
+/// The text that Graphviz displays for the quoted string at the start of `text`, and the rest after the string.
 fn dot_shown(text: &str) -> (String, &str) {
     let mut shown = String::new();
     let mut letters = text.strip_prefix('"').unwrap().char_indices();

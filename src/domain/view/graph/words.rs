@@ -1,9 +1,9 @@
-//! What a picture says of a step and of a way, in the words that all formats share.
+//! The texts of boxes and edges, which all formats share.
 
 use super::{EdgeKind, GraphBeside, GraphEdge, GraphNode};
 
 impl GraphNode {
-    /// Its name; in an execution with the sign of where it stands and how often it was entered.
+    /// The step id; for an execution with the symbol of its state and the number of visits.
     pub(super) fn title(&self) -> String {
         let id = &self.id;
         match &self.standing {
@@ -15,7 +15,7 @@ impl GraphNode {
         }
     }
 
-    /// When it runs, where that depends: its condition, and which ends of the steps before it let it run.
+    /// The conditions under which the step runs: its `if`, and its `run_when`.
     pub fn conditions(&self) -> Vec<String> {
         let condition = self.condition.iter().map(|text| format!("if {text}"));
         let after = match self.run_when.as_deref() {
@@ -26,7 +26,7 @@ impl GraphNode {
         condition.chain(after.map(str::to_owned)).collect()
     }
 
-    /// What its box says below the name: who or what does it, how often, and what stands beside it.
+    /// The lines below the name: who acts, how often, and the hooks.
     pub(super) fn told(&self) -> Vec<String> {
         let own = self
             .done_by()
@@ -35,7 +35,7 @@ impl GraphNode {
         own.chain(self.beside_words()).collect()
     }
 
-    /// The lines of its box for programs that draw.
+    /// The lines of the box in Mermaid and Graphviz.
     pub(super) fn label(&self) -> Vec<String> {
         let fails = (self.kind == "fail").then(|| self.kind_words().to_owned());
         let own = [Some(self.title()), self.done_by(), fails];
@@ -43,7 +43,7 @@ impl GraphNode {
         own.chain(self.conditions()).collect()
     }
 
-    /// All that its box may have cut short, and what it does.
+    /// The full text of the box without cuts, and the description, for a tooltip.
     pub(super) fn whole(&self) -> String {
         let own = std::iter::once(self.id.clone()).chain(self.done_by());
         let own = own
@@ -69,7 +69,7 @@ impl GraphNode {
         self.agent.clone().or(workflow)
     }
 
-    /// How often it is done, and what it waits for where that is not all.
+    /// The lines on items, on the join and on repetition.
     fn turns(&self) -> Vec<String> {
         let each = (self.kind == "foreach").then(|| self.items_words());
         let join = self.join.as_ref().map(|join| format!("waits for {join}"));
@@ -77,7 +77,7 @@ impl GraphNode {
         own.chain(self.repeats()).collect()
     }
 
-    /// That it is done again until something holds, and that its failure is passed over.
+    /// The lines on `repeat.until` and on a tolerated failure.
     pub fn repeats(&self) -> Vec<String> {
         let until = self.until.iter().map(|text| format!("again until {text}"));
         let passed = self.optional.then(|| "may fail".to_owned());
@@ -100,7 +100,7 @@ impl GraphNode {
         )
     }
 
-    /// Whether it may be passed over.
+    /// Whether the step may be skipped.
     pub(super) fn is_conditional(&self) -> bool {
         self.condition.is_some() || self.run_when.is_some()
     }
@@ -121,7 +121,7 @@ impl GraphEdge {
         self.kind == EdgeKind::OnError
     }
 
-    /// When it is taken, as a sentence would say it.
+    /// The condition of the edge as a phrase.
     pub fn words(&self) -> Option<String> {
         let label = self.label.as_ref()?;
         match self.kind {

@@ -1,4 +1,4 @@
-//! The file of a log: room that was made before, filled from its beginning.
+//! The file of a log: preallocated space, filled from its beginning.
 
 use std::{
     fs::File,
@@ -17,13 +17,13 @@ use crate::store::{
     paths,
 };
 
-/// Room is made in pieces of this size.
+/// The size of the writes that preallocate space.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// How many times longer it becomes when it was full.
+/// The factor by which a full log grows.
 const GROWTH: u64 = 4;
 
-/// A log that is written.
+/// A log file that is open for writing.
 #[derive(Debug)]
 pub(super) struct LogFile {
     path: PathBuf,
@@ -32,15 +32,15 @@ pub(super) struct LogFile {
     hook: Option<Hook>,
     /// Where the next record goes.
     end: RecordPlace,
-    /// How far records of earlier ids reach.
+    /// The end of the records of earlier ids.
     past: u64,
-    /// How many bytes there are that need no room any more.
+    /// The length of the preallocated space, in bytes.
     bytes: u64,
 }
 
 impl LogFile {
-    /// A new one at `path`, under a name that is durable, with room for so many bytes. An empty record of no log lies at its
-    /// beginning, so a log of zeros is known to have lost something.
+    /// Creates a log at `path`, with a durable name and this many bytes of preallocated space. It begins with an empty
+    /// record with the id [`LogId::NONE`], so a log that holds only zeros is known to have lost data.
     pub(super) fn begin(path: &Path, hook: Option<Hook>, bytes: u64) -> io::Result<Self> {
         before(hook.as_ref(), Operation::CreateLog)?;
         let file = paths::create_new(path)?;
@@ -58,11 +58,11 @@ impl LogFile {
             .make_room(bytes)
             .and_then(|()| log.append(record::begin(), LogId::NONE))
             .and_then(|()| sync_name(&log.path, log.hook.as_ref()));
-        // What is left of it holds nothing, and the next opening removes it.
+        // A file whose creation failed holds nothing. If it cannot be removed here, the next opening removes it.
         made.inspect_err(|_| log.remove()).map(|()| log)
     }
 
-    /// Writes zeros up to the length of `bytes`: what is written over them later changes no length and needs no blocks.
+    /// Writes zeros up to the length `bytes`, so that a later write over them changes no length and needs no blocks.
     fn make_room(&mut self, bytes: u64) -> io::Result<()> {
         let zeros = vec![0; CHUNK_BYTES];
         let mut at = self.bytes;
@@ -78,7 +78,7 @@ impl LogFile {
         Ok(())
     }
 
-    /// Makes it four times as long, up to `most`. On a full disk it stays as it is.
+    /// Makes the file four times as long, up to `most` bytes. On a full disk its length does not change.
     pub(super) fn grow(&mut self, most: u64) -> io::Result<()> {
         if !self.is_there() {
             return Err(io::ErrorKind::NotFound.into());
@@ -88,7 +88,7 @@ impl LogFile {
             return Ok(());
         }
         match self.make_room(bytes) {
-            // The zeros that were written before the disk was full give their blocks back.
+            // Give back the blocks of the zeros that were written before the disk was full.
             Err(error) if error.kind() == io::ErrorKind::StorageFull => {
                 self.file.set_len(self.bytes)
             }
@@ -96,18 +96,18 @@ impl LogFile {
         }
     }
 
-    /// How many bytes there are.
+    /// The length of the preallocated space, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// How many of them are left.
+    /// How many bytes of it are left.
     pub(super) fn left(&self) -> u64 {
         self.bytes.saturating_sub(self.end.offset)
     }
 
-    /// Adds a record with this body, and makes it durable. Where older records lay behind it, a page of zeros is
-    /// written too: a reader that finds no record but other bytes there knows that a record was torn or damaged.
+    /// Appends a record with this body, and makes it durable. If older records lie behind it, a page of zeros is
+    /// written after it: a reader that finds neither zeros nor a record there knows that a record was torn or damaged.
     pub(super) fn append(&mut self, body: Vec<u8>, id: LogId) -> io::Result<()> {
         let mut record = record::seal(body, id, self.end);
         let end = self.end.after(record.len());
@@ -121,24 +121,24 @@ impl LogFile {
         Ok(())
     }
 
-    /// Goes on from the beginning.
+    /// Continues from the beginning of the file.
     pub(super) fn rewind(&mut self) {
         self.past = self.past.max(self.end.offset);
         self.end = RecordPlace::default();
     }
 
-    /// Whether nobody removed, replaced or cut it.
+    /// Whether the file is still in place: not removed, replaced or cut.
     pub(super) fn is_there(&self) -> bool {
         self.named().is_some_and(|bytes| bytes >= self.bytes)
     }
 
-    /// Its length, where its name is still its own.
+    /// The length of the file, if its path still refers to it.
     fn named(&self) -> Option<u64> {
         let (there, bytes) = identity::at(&self.path).ok()?;
         (there == self.identity).then_some(bytes)
     }
 
-    /// Removes it, if it is still there.
+    /// Removes the file, if its path still refers to it.
     pub(super) fn remove(&self) {
         if self.named().is_some() {
             remove(&self.path, self.hook.as_ref());
@@ -155,8 +155,8 @@ impl LogFile {
     }
 }
 
-/// Removes the log at `path`, which is not needed any more, and makes that durable. Where that fails the next opening tries
-/// again.
+/// Removes the log at `path`, which is no longer needed, and makes the removal durable. If that fails, the next opening
+/// tries again.
 pub(super) fn remove(path: &Path, hook: Option<&Hook>) {
     let removed = before(hook, Operation::RemoveLog)
         .and_then(|()| paths::remove(path))

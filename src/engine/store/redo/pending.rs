@@ -1,5 +1,5 @@
-//! What an opening does with the log that lies beside the data file: reads it whole before anything is changed, refuses what
-//! does not belong together, and puts what the data file lacks into it, in one transaction.
+//! The log that an opening finds beside the data file. It is read whole before anything is changed, refused if it does
+//! not belong to the data file, and applied to the data file in one transaction.
 
 use std::{
     fs::File,
@@ -23,19 +23,20 @@ use crate::store::{
 };
 use midex_domain::error::{Code, Error, Result};
 
-/// What a file says that stands in the place of a log whose loss is accepted.
+/// The content of a file that a user puts in place of a log in order to accept its loss.
 const DROPPED: &[u8] = b"dropped";
 
-/// Room for each byte of a log that is put into the data file.
+/// Disk space needed for each byte of a log that is applied to the data file.
 const ROOM_PER_LOG_BYTE: u64 = 4;
 
-/// What a disk writes at once, at least: a record that was written at another place may begin at any such piece.
+/// The smallest piece that a disk writes at once. A record that was written at a wrong place may begin at any multiple
+/// of it.
 const SECTOR_BYTES: usize = 512;
 
-/// What the log holds and the data file does not.
+/// The changes that the log holds and the data file lacks.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Pending {
-    /// The data file says that it goes with a log.
+    /// Whether the data file names a log that follows it.
     is_awaited: bool,
     /// The bodies of its records, in order.
     bodies: Vec<Vec<u8>>,
@@ -44,8 +45,8 @@ pub(in crate::store) struct Pending {
 /// Reads the log beside the data file at `path`.
 ///
 /// # Errors
-/// `STORE_CORRUPT` where the two do not belong together or the log is damaged, `STORE_TOO_NEW` where a later version wrote
-/// it, `FILE_UNUSABLE` where it cannot be read.
+/// `STORE_CORRUPT` where the two do not belong together or the log is damaged, `STORE_TOO_NEW` where a later version
+/// wrote it, `FILE_UNUSABLE` where it cannot be read.
 pub(in crate::store) fn read(
     database: &Database,
     path: &Path,
@@ -78,7 +79,7 @@ fn check(transaction: &ReadTransaction, path: &Path, options: &Options) -> Resul
     } else {
         bodies(&log, follows, &state, path)?
     };
-    // All of it is understood before anything is changed.
+    // Decode everything before anything is changed.
     for body in &bodies {
         changes::decode(body)?;
     }
@@ -88,7 +89,7 @@ fn check(transaction: &ReadTransaction, path: &Path, options: &Options) -> Resul
     })
 }
 
-/// Refuses a log whose data file is gone: what it holds can be put nowhere.
+/// Refuses a log whose data file is missing: there is nothing to apply it to.
 ///
 /// # Errors
 /// `STORE_CORRUPT`; `FILE_UNUSABLE` where it cannot be read.
@@ -110,7 +111,8 @@ pub(in crate::store) fn refuse_orphan(path: &Path, options: &Options) -> Result<
         .with_action("Put {path} back beside its log, both from the same moment; to begin an empty database, move {redo} away"))
 }
 
-/// A log that nobody waits for: empty, or one whose content the data file has.
+/// Accepts a log that the data file does not need: an empty one, or one whose content the data file has. Refuses any
+/// other.
 fn is_leftover(log: &[u8], state: &LogState, path: &Path) -> Result<()> {
     match look(log) {
         _ if is_dropped(log) => Ok(()),
@@ -120,7 +122,7 @@ fn is_leftover(log: &[u8], state: &LogState, path: &Path) -> Result<()> {
     }
 }
 
-/// The bodies of the records of the log that follows.
+/// The bodies of the records of the log that the data file names.
 fn bodies(
     log: &[u8],
     Follows { id, bytes }: Follows,
@@ -144,7 +146,8 @@ fn bodies(
         end = end.after(record);
         rest = rest.get(record..).unwrap_or_default();
     }
-    // Each record is durable before the next one is written: one that is whole behind a gap, or at another place, proves a loss.
+    // Each record is durable before the next one is written. So an intact record after a gap, or at a wrong place,
+    // proves a loss.
     let is_whole = |at: usize| matches!(look(&rest[at..]), Found::Record(of, Some(_)) if of == id);
     if (0..rest.len()).step_by(SECTOR_BYTES).any(is_whole) {
         return Err(refused(
@@ -153,7 +156,7 @@ fn bodies(
         ));
     }
     let is_untouched = match look(rest) {
-        // A whole record of another id is the past.
+        // An intact record of another id is left over from before a fold.
         Found::Record(_, whole) => whole.is_some(),
         _ => rest.iter().take(PAGE_BYTES).all(|byte| *byte == 0),
     };
@@ -177,7 +180,7 @@ fn is_dropped(log: &[u8]) -> bool {
     log.trim_ascii() == DROPPED
 }
 
-/// What the log beside `path` begins with: a page, or `most` bytes where that is more.
+/// The first page of the log beside `path`, or its first `most` bytes if that is more. `None` if there is no log.
 fn content(path: &Path, most: u64, options: &Options) -> Result<Option<Vec<u8>>> {
     let log = redo_beside(path);
     check_regular(&log)?;
@@ -214,7 +217,7 @@ fn foreign(found: &Found<'_>, path: &Path) -> Error {
     }
 }
 
-/// Nothing of the log was taken.
+/// The error of a log that does not fit the data file. Nothing of the log was applied.
 fn refused(path: &Path, what: &str) -> Error {
     mismatch(path, &format!("`{}` {what}", redo_beside(path).display()))
 }
@@ -238,19 +241,19 @@ fn mismatch(path: &Path, message: &str) -> Error {
 }
 
 impl Pending {
-    /// Whether the data file is to be told that it needs no log any more.
+    /// Whether the data file names a log, so that [`Pending::fold`] must be called.
     pub(in crate::store) fn is_awaited(&self) -> bool {
         self.is_awaited
     }
 
-    /// The room that it may need in the data file.
+    /// The disk space that applying the log may need in the data file.
     pub(in crate::store) fn room(&self) -> u64 {
         let bytes = self.bodies.iter().map(|body| body.len() as u64);
         bytes.sum::<u64>() * ROOM_PER_LOG_BYTE
     }
 
-    /// Puts it into the data file, which needs no log then. Where that is not to be durable it is so in memory alone, until
-    /// the next commit that is.
+    /// Applies the changes to the data file, which then needs no log. If they are not to be durable, they are committed
+    /// in memory only, until the next durable commit.
     pub(in crate::store) fn fold(&self, database: &Database, is_durable: bool) -> Result<()> {
         let mut transaction = database.begin_write().map_err(fault)?;
         transaction.set_quick_repair(is_durable);

@@ -1,15 +1,16 @@
-//! How records lie in the log: each begins at a page, for no page that was acknowledged is written again.
+//! The layout of records in the log. Each record begins at a page boundary, so that no page with acknowledged data is
+//! written again.
 //!
-//! A record is `midexlog`, the version `u8`, three bytes of nothing, the length of its body `u32`, the id of the log, its
-//! number in the log and its offset, each `u64`, the SHA-256 of all these and of the body, the body, and zeros up to the next
-//! page. Numbers are little-endian. The checksum covers number and offset, so a record that a disk wrote at the place of another
-//! one is not taken for it.
+//! A record is `midexlog`, the version `u8`, three unused bytes, the length of its body `u32`, the id of the log, its
+//! number in the log and its offset, each `u64`, the SHA-256 of all these and of the body, the body, and zeros up to
+//! the next page. Numbers are little-endian. The checksum covers number and offset, so a record that the disk wrote at
+//! a wrong place is detected.
 
 use sha2::{Digest as _, Sha256};
 
 use super::state::LogId;
 
-/// What is written at once.
+/// The unit of writing: records are padded to a multiple of it.
 pub(super) const PAGE_BYTES: usize = 4096;
 
 /// Bytes before the body.
@@ -39,19 +40,20 @@ impl RecordPlace {
     }
 }
 
-/// How many bytes a record takes whose header and body have so many.
+/// The length of a record whose header and body have this many bytes.
 pub(super) fn padded(bytes: usize) -> usize {
     bytes.next_multiple_of(PAGE_BYTES)
 }
 
-/// Room for the header, before the body.
+/// A buffer with room for the header, to which the body is appended.
 pub(super) fn begin() -> Vec<u8> {
     let mut bytes = Vec::with_capacity(2 * PAGE_BYTES);
     bytes.resize(HEADER_BYTES, 0);
     bytes
 }
 
-/// Makes the record at `place` of the log `id` out of the room for a header and the body behind it.
+/// Fills in the header of the record at `place` of the log `id`, and pads the record to full pages. `bytes` is the
+/// buffer of [`begin`] with the body.
 pub(super) fn seal(mut bytes: Vec<u8>, id: LogId, place: RecordPlace) -> Vec<u8> {
     let body_bytes = u32::try_from(bytes.len() - HEADER_BYTES).unwrap_or(u32::MAX);
     bytes[..8].copy_from_slice(MAGIC);
@@ -73,22 +75,22 @@ fn sum(record: &[u8]) -> [u8; 32] {
     hasher.finalize().into()
 }
 
-/// What a page says at the place where a record may begin.
+/// The content at a place where a record may begin.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found<'a> {
-    /// No beginning was ever written there.
+    /// Zeros, or the torn first record of a new file: nothing was written here.
     Nothing,
-    /// No record.
+    /// Bytes that are no record.
     Garbage,
     /// A record of a later version of midex.
     TooNew(u8),
-    /// A record of this log; where it is whole, its place and its body.
+    /// A record of this log, with its place and body if it is intact.
     Record(LogId, Option<(RecordPlace, &'a [u8])>),
 }
 
-/// What `bytes` begin with.
+/// Recognises the record at the start of `bytes`.
 pub(super) fn look(bytes: &[u8]) -> Found<'_> {
-    // A record may be torn within its first page, which a disk writes in smaller pieces.
+    // The header may be torn, because a disk writes a page in smaller pieces.
     let header = &bytes[..bytes.len().min(HEADER_BYTES)];
     if header.iter().all(|byte| *byte == 0) || is_torn_beginning(header) {
         return Found::Nothing;
@@ -114,7 +116,7 @@ pub(super) fn look(bytes: &[u8]) -> Found<'_> {
     )
 }
 
-/// Whether the record that a file begins with was torn while it was written over zeros.
+/// Whether this is the first record of a new file, torn while it was written over zeros.
 fn is_torn_beginning(header: &[u8]) -> bool {
     if header.first() != MAGIC.first() || header.last() != Some(&0) {
         return false;

@@ -1,4 +1,4 @@
-//! What the data file says of its log.
+//! The entry of the data file about its redo log.
 
 use redb::{ReadTransaction, ReadableTable, WriteTransaction};
 
@@ -9,26 +9,26 @@ use crate::store::{
 };
 use midex_domain::error::Result;
 
-/// The entry of `meta.v1` with the id of the log that follows, zeros where there is none, how many bytes it has at least,
-/// `u64` little-endian, and the ids of those that were folded, the latest first.
+/// The entry of `meta.v1` about the log: the id of the log that follows the data file (zeros where there is none), its
+/// minimum length in bytes (`u64`, little-endian), and the ids of folded logs, the latest first.
 const LOG_KEY: &str = "redo";
 
-/// What a data file is that is not whole without its log: a midex that knows of no logs refuses it.
+/// The format of a data file that is incomplete without its log. A midex that does not know logs refuses it.
 pub(in crate::store) const FORMAT_WITH_LOG: &str = "midex-1 with a log";
 
-/// How many folded logs a data file remembers. A log that was not removed, or came back after a power cut, begins with a
-/// record of one of them.
+/// How many ids of folded logs a data file keeps. A log that was not removed, or that came back after a power cut,
+/// begins with a record of one of them.
 const FOLDED_KEPT_MAX: usize = 64;
 
-/// What a log is known by. It takes another at each fold, so a data file says of which moment the log is that goes with it.
+/// The id of a log. It changes at each fold, so a data file can tell whether a log follows its present content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LogId([u8; 16]);
 
 impl LogId {
-    /// That of the record that a file begins with before it is a log.
+    /// The id of the record that a new file begins with, before it is used as a log.
     pub(super) const NONE: Self = Self([0; 16]);
 
-    /// One that no log ever had.
+    /// A new id.
     pub(super) fn random() -> Self {
         Self(rand::random())
     }
@@ -51,25 +51,25 @@ impl LogId {
     }
 }
 
-/// A log that holds what the data file does not.
+/// A log with changes that the data file lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) struct Follows {
     pub(super) id: LogId,
-    /// Its length, at least.
+    /// Its minimum length.
     pub(super) bytes: u64,
 }
 
-/// What the data file says of its log.
+/// The entry of the data file about its log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct LogState {
-    /// It is whole only with this log.
+    /// The log without which the data file is incomplete.
     pub(super) follows: Option<Follows>,
-    /// It holds everything of these, the latest first.
+    /// Logs whose content is in the data file, the latest first.
     folded: Vec<LogId>,
 }
 
 impl LogState {
-    /// What the data file says.
+    /// Reads the entry of the data file.
     pub(super) fn read(transaction: &ReadTransaction) -> Result<Self> {
         let meta = transaction.open_table(META).map_err(fault)?;
         let said = meta.get(LOG_KEY).map_err(fault)?;
@@ -100,8 +100,8 @@ impl LogState {
         said
     }
 
-    /// Whether a log may begin with this id: it is the one that follows, one that was folded, or none, or was torn while
-    /// the first record of one was written over that of another.
+    /// Whether a log may begin with this id: that of the log that follows, of a folded log, or [`LogId::NONE`], or a
+    /// torn mixture of two of these, left when the first record of one was written over that of another.
     pub(super) fn knows(&self, id: LogId) -> bool {
         let follows = self.follows.map(|follows| follows.id);
         let ids = || follows.iter().chain(&self.folded).chain([&LogId::NONE]);
@@ -109,7 +109,7 @@ impl LogState {
     }
 }
 
-/// Says in `transaction` that it holds everything of the log before, and which log follows it.
+/// Records in `transaction` that the data file holds everything of the previous log, and which log follows it.
 pub(in crate::store) fn say(
     transaction: &WriteTransaction,
     follows: Option<Follows>,

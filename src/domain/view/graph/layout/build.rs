@@ -1,5 +1,5 @@
-//! What stands in the rows of a picture: a box for each step, a circle for each end, a box for each hook, and a place for
-//! each way; and what each way passes.
+//! Builds the rows of a picture: a box for each step, a circle for each end, a box for each hook, a cell for each edge,
+//! and the lanes of edges that skip rows.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,12 +13,12 @@ use crate::{
     },
 };
 
-/// The room of a label on a way.
+/// The room for a label of an edge.
 const LABEL: Room = Room {
     columns: 26,
     lines: 4,
 };
-/// How many boxes side by side have room for long lines.
+/// The most boxes in a row that still have room for long lines.
 const CROWD: usize = 4;
 impl Grid {
     pub(super) fn of(graph: &GraphView) -> Self {
@@ -39,8 +39,8 @@ impl Grid {
         grid
     }
 
-    /// The row of each box, and after each step that leads to the end a circle for it: one for all would lie far from
-    /// most of them.
+    /// Adds the boxes of all steps, and an end circle after each step that leads to the end. A single circle would be
+    /// far from most of these steps.
     fn add_steps(&mut self, graph: &GraphView) -> HashMap<usize, usize> {
         let waves = graph.waves();
         let failing = |at: usize| graph.nodes[at].on_failure;
@@ -51,7 +51,7 @@ impl Grid {
         let main = (0..waves.len()).filter(|at| !failing(*at));
         let below = main.map(|at| waves[at] + 1 + usize::from(ending.contains(&at)));
         let below = below.max().unwrap_or(0);
-        // A row is left free before a part, in which ways of the one before it turn round.
+        // One row is left free before a frame, for edges of the part above that turn back.
         let wave = |at: usize| waves[at] + if failing(at) { below + 1 } else { 0 };
         let mut beside = vec![0; waves.len() * 2 + 2];
         (0..waves.len()).for_each(|at| beside[wave(at)] += 1);

@@ -1,41 +1,42 @@
-//! The channels between the rows: on which track each way runs sideways, and how high every channel is.
+//! The channels between the rows: the track of each horizontal segment, and the height of every channel.
 //!
-//! Ways out of one step share a track in the channel below it, and ways into one step that in the channel above it. Between
-//! the two every way has a place of its own, so nobody takes one for another.
+//! All edges that leave a step share a track in the channel below it, and all edges that enter a step share one in the
+//! channel above it. In the rows between, every edge has its own position, so that edges stay distinguishable.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::grid::{Grid, Route};
 
-/// The room between two tracks.
+/// The gap between two tracks.
 const TRACK: i64 = 12;
-/// Above the first track and below the last one, in a channel below boxes and in one above them, where arrows end.
+/// The room above the first track and below the last one, in a channel below boxes and in a channel above boxes, where
+/// arrows end.
 const BELOW: (i64, i64) = (12, 8);
 const ABOVE: (i64, i64) = (8, 18);
-/// The room of the title of a frame, and what lies between two parts.
+/// The room for the title of a frame, which also separates two parts.
 const TITLE: i64 = 68;
-/// Ways nearer than this lie on each other.
+/// Edges nearer than this overlap.
 pub(super) const NEAR: i64 = 5;
-/// How many crossings one way that lies on another counts for.
+/// The cost of an overlap, in crossings.
 const COLLISION: usize = 100;
-/// How often the order of tracks is gone through.
+/// The most passes of reordering the tracks of a channel.
 const PASSES: usize = 8;
 
-/// What runs on one track.
+/// The edges that share a track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Track {
-    /// What leaves this cell; in case of an error or not.
+    /// All edges that leave this cell; the flag selects error edges.
     From(usize, bool),
-    /// What enters this cell; in case of an error or not.
+    /// All edges that enter this cell; the flag selects error edges.
     To(usize, bool),
-    /// The way of this route to its lane.
+    /// The segment of this route between its label and its lane.
     Lane(usize),
 }
 
-/// Where ways lie on each other: in which channel, and how far to the right.
+/// Positions where edges overlap: the channel and the x coordinate.
 pub(super) type Collisions = BTreeSet<(usize, i64)>;
 
-/// A way through a channel: along which track, and from where to where.
+/// A horizontal segment of an edge in a channel, on a track.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hop {
     pub(super) channel: usize,
@@ -44,34 +45,34 @@ pub(super) struct Hop {
     pub(super) to: Pin,
 }
 
-/// Where a way enters a channel or leaves it.
+/// The position at which an edge enters or leaves a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pin {
     pub(super) x: i64,
     pub(super) is_above: bool,
 }
 
-/// All that runs on one track.
+/// All segments on one track.
 #[derive(Debug, Default)]
 struct Net {
-    /// Where ways enter or leave above it, and below it; each in order and once.
+    /// The x coordinates at which edges enter or leave above and below the track, sorted and distinct.
     above: Vec<i64>,
     below: Vec<i64>,
     place: i64,
 }
 
-/// All channels; each lies above the row of its number.
+/// All channels. Each is above the row with the same index.
 #[derive(Debug)]
 pub(super) struct Channels {
     nets: BTreeMap<(usize, Track), Net>,
-    /// How far below the top of the picture the first track of each channel is.
+    /// The y coordinate of the first track of each channel.
     tracks: Vec<i64>,
-    /// And the row below each channel; past the last one the end of the picture.
+    /// The y coordinate of the row below each channel; the last entry is the lower end of the picture.
     tops: Vec<i64>,
 }
 
 impl Route {
-    /// The hops of a route: those before its sign, and those after it.
+    /// The segments of a route before its label cell, and those after it.
     pub(super) fn hops(&self, at: usize, grid: &Grid) -> [Vec<Hop>; 2] {
         let (above, below) = (grid.cells[self.from].row, grid.cells[self.to].row);
         let sign = self.sign.map(|sign| grid.cells[sign].x);
@@ -134,8 +135,8 @@ impl Channels {
         channels
     }
 
-    /// Gives each way that runs sideways in a channel a track: first the order that crosses least, then the first track
-    /// below those before it in that order that it would touch.
+    /// Assigns a track to each horizontal segment of a channel: first orders them so that few edges cross, then puts
+    /// each on the first track below those of its predecessors in that order which it would touch.
     fn assign(&mut self, channel: usize) {
         let first = Track::From(0, false);
         let nets = self.nets.range_mut((channel, first)..(channel + 1, first));
@@ -162,7 +163,8 @@ impl Channels {
         }
     }
 
-    /// Where ways lie on each other, for each of two would have to run above the other.
+    /// The positions at which edges overlap. Overlaps remain where each of two segments would have to be above the
+    /// other.
     pub(super) fn collisions(&self) -> Collisions {
         let channels = 0..self.tops.len();
         channels
@@ -180,7 +182,7 @@ impl Channels {
         met.map(|x| (channel, x)).collect()
     }
 
-    /// Lays channels and rows one below another.
+    /// Stacks channels and rows from top to bottom.
     fn stack(&mut self, grid: &Grid) {
         let mut y = 0;
         for channel in 0..=grid.rows.len() {
@@ -192,7 +194,7 @@ impl Channels {
         }
     }
 
-    /// The room above the first track of a channel, and below its last one.
+    /// The room above the first track of a channel, and below its last track.
     fn room(&self, grid: &Grid, channel: usize) -> (i64, i64) {
         let is_used = self.within(channel).next().is_some();
         let (lead, tail) = match (is_used, channel % 2) {
@@ -210,23 +212,23 @@ impl Channels {
         nets.map(|(_, net)| net)
     }
 
-    /// How many tracks lie below the first one.
+    /// The number of tracks below the first one.
     fn count(&self, channel: usize) -> i64 {
         let nets = self.within(channel).filter(|net| net.is_wide());
         nets.map(|net| net.place).max().unwrap_or(0)
     }
 
-    /// The upper side of a row; that of the row past the last one is the lower side of the picture.
+    /// The y coordinate of the top of a row; for the index after the last row, of the lower end of the picture.
     pub(super) fn top(&self, row: usize) -> i64 {
         self.tops.get(row).copied().unwrap_or(0)
     }
 
-    /// Where the first track of a channel runs.
+    /// The y coordinate of the first track of a channel.
     pub(super) fn first_track(&self, channel: usize) -> i64 {
         self.tracks[channel]
     }
 
-    /// The height of the track that a hop runs on.
+    /// The y coordinate of the track of a segment.
     pub(super) fn height(&self, hop: &Hop) -> i64 {
         let net = self.nets.get(&(hop.channel, hop.track));
         self.tracks[hop.channel] + net.map_or(0, |net| net.place) * TRACK
@@ -261,20 +263,21 @@ impl Net {
         left <= to + NEAR && from <= right + NEAR
     }
 
-    /// Where ways down to this track, which runs below the other one, lie on such as go down from that.
+    /// The x coordinates at which edges down to this track overlap edges that leave `other`, the track above,
+    /// downwards.
     fn met_by(&self, other: &Self) -> impl Iterator<Item = i64> {
         let is_met = |x: &&i64| count(&other.below, (**x - NEAR + 1, **x + NEAR - 1)) > 0;
         self.above.iter().filter(is_met).copied()
     }
 
-    /// What it costs to run above another one: ways that cross, and much more for such as lie on each other.
+    /// The cost of placing this track above `other`: the crossings, plus a high cost for each overlap.
     fn cost_above(&self, other: &Self) -> usize {
         let crossed = count(&self.below, other.span()) + count(&other.above, self.span());
         crossed + other.met_by(self).count() * COLLISION
     }
 }
 
-/// How many of the places, which are in order, lie from the first to the last.
+/// The number of values in a sorted slice from `first` to `last`.
 fn count(places: &[i64], (first, last): (i64, i64)) -> usize {
     let before = places.partition_point(|place| *place < first);
     places.partition_point(|place| *place <= last) - before

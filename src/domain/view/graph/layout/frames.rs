@@ -1,4 +1,4 @@
-//! The frames around the parts of a graph that stand by themselves.
+//! The frames around separate parts of a graph.
 
 use super::{
     Frame,
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::view::graph::{boxes::SMALL_LETTER, lines};
 
-/// The room between a frame and what it is around.
+/// The gap between a frame and its content.
 const PADDING: i64 = 14;
 /// The room for the title.
 const HEAD: i64 = 34;
@@ -21,7 +21,7 @@ fn frame(part: &Part, grid: &Grid, channels: &Channels) -> Frame {
     let (left, right) = span(part, grid);
     let title = lines::int(lines::columns(part.title)) * SMALL_LETTER;
     let width = (right - left).max(title) + PADDING * 2;
-    // The title is wider than a part with one small box: the frame then stands around its middle.
+    // A title may be wider than the content of its frame, so the frame is centered on the content.
     let x = left.midpoint(right) - width / 2;
     let first = channels.first_track(part.first) - HEAD;
     Frame {

@@ -1,67 +1,67 @@
-//! The rows of a picture and what stands in them, before it has its place.
+//! The rows of a picture and their cells, before they have positions.
 
 use super::super::boxes::Face;
 
-/// How wide a way without a label is, and the room around a label.
+/// The width of an edge without a label, and the padding of a label.
 pub(super) const WAY: i64 = 4;
 
-/// Rows with what stands in them. Those with an even number hold boxes, those with an odd one signs.
+/// Rows of cells. Rows with an even number contain boxes, rows with an odd number contain edges with their labels.
 #[derive(Debug)]
 pub(super) struct Grid {
     pub(super) cells: Vec<Cell>,
     /// The cells of each row, from left to right; some rows are empty.
     pub(super) rows: Vec<Vec<usize>>,
     pub(super) routes: Vec<Route>,
-    /// The parts of the graph that are framed: their rows.
+    /// The framed parts of the graph.
     pub(super) parts: Vec<Part>,
 }
 
-/// Something that has a place in a row.
+/// A box or an edge with a position in a row.
 #[derive(Debug)]
 pub(super) struct Cell {
     pub(super) content: Content,
     pub(super) row: usize,
     pub(super) width: i64,
     pub(super) height: i64,
-    /// Its middle.
+    /// The x coordinate of its middle.
     pub(super) x: i64,
-    /// What a way joins it with in the row above, and in that below.
+    /// The cells that edges join it with, in the row above and in the row below.
     pub(super) above: Vec<usize>,
     pub(super) below: Vec<usize>,
-    /// Which of those it stands straight below and above, where one matters most.
+    /// The neighbour above or below with which it should be aligned, if one edge matters most.
     pub(super) trunk_above: Option<usize>,
     pub(super) trunk_below: Option<usize>,
-    /// Boxes of rows farther above that lead to it.
+    /// The source boxes of edges that skip rows.
     pub(super) far: Vec<usize>,
-    /// Whether ways in case of an error and others leave it; whether both enter it. They do so beside each other then.
+    /// Whether both error edges and other edges leave it, and whether both enter it. They are then drawn side by side.
     pub(super) parts_errors: bool,
     pub(super) joins_errors: bool,
 }
 
-/// What stands in a cell.
+/// The content of a cell.
 #[derive(Debug)]
 pub(super) enum Content {
     Box(Option<usize>, Box<Face>),
-    /// A way on its way, with its label.
+    /// The index of an edge that passes this row, with the lines of its label.
     Way(usize, Vec<String>),
 }
 
-/// How an edge runs.
+/// The route of an edge.
 #[derive(Debug)]
 pub(super) struct Route {
     pub(super) edge: usize,
     pub(super) from: usize,
     pub(super) to: usize,
     pub(super) is_error: bool,
-    /// Its place in the row of signs.
+    /// The cell of the edge in a row of labels.
     pub(super) sign: Option<usize>,
     pub(super) lane: Option<Lane>,
 }
 
-/// A lane beside the rows.
+/// A lane at the side of the rows.
 #[derive(Debug)]
 pub(super) struct Lane {
-    /// The rows that it passes.
+    /// The first and the last row that it passes.
     pub(super) first: usize,
     pub(super) last: usize,
     pub(super) goes_back: bool,
@@ -69,7 +69,7 @@ pub(super) struct Lane {
     pub(super) x: i64,
 }
 
-/// Rows that a frame is around.
+/// The rows inside a frame.
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) title: &'static str,
@@ -79,12 +79,12 @@ pub(super) struct Part {
 }
 
 impl Grid {
-    /// Where a route leaves its box.
+    /// The x coordinate where a route leaves its source box.
     pub(super) fn exit(&self, route: &Route) -> i64 {
         self.cells[route.from].exit(route.is_error).0
     }
 
-    /// Where it enters the box that it leads to.
+    /// The x coordinate where a route enters its target box.
     pub(super) fn entry(&self, route: &Route) -> i64 {
         self.cells[route.to].entry(route.is_error).0
     }
@@ -114,7 +114,7 @@ impl Cell {
         }
     }
 
-    /// Where a way leaves it, and how far above its foot.
+    /// The x coordinate where an edge leaves the cell, and its height above the bottom.
     pub(super) fn exit(&self, is_error: bool) -> (i64, i64) {
         let Content::Box(_, face) = &self.content else {
             return (self.x, 0);
@@ -127,7 +127,7 @@ impl Cell {
         }
     }
 
-    /// Where a way enters it, and how far below its top.
+    /// The x coordinate where an edge enters the cell, and its depth below the top.
     pub(super) fn entry(&self, is_error: bool) -> (i64, i64) {
         let Content::Box(_, face) = &self.content else {
             return (self.x, 0);
@@ -140,7 +140,7 @@ impl Cell {
         }
     }
 
-    /// Its left and its right end.
+    /// Its left and right bounds.
     pub(super) fn span(&self) -> (i64, i64) {
         (self.x - self.width / 2, self.x + self.width / 2)
     }

@@ -1,15 +1,17 @@
-//! The lanes beside the rows, for ways that skip rows or go back: as near to the boxes as the rows that they pass allow.
+//! Assigns lanes at the sides of the rows to edges that skip rows or go back, as near to the boxes as the passed rows
+//! allow.
 
 use super::grid::{Grid, Route};
 
-/// The room between a lane and the boxes, and between two lanes.
+/// The gap between a lane and the boxes, and between two lanes.
 const GAP: i64 = 18;
-/// How much nearer a lane may be where it runs straight on then.
+/// How much nearer a lane may be if its edge then runs straight.
 const SLACK: i64 = 8;
-/// How much shorter a way on the other side must be to be taken there: ways that go on run left, ways back right.
+/// How much shorter an edge on the other side must be for its lane to be there. Forward edges run on the left side by
+/// default, backward edges on the right.
 const DETOUR: i64 = 80;
 
-/// Gives each lane its place, the shortest first, which so lie inside.
+/// Assigns each lane its side and position. The shortest are assigned first and so lie innermost.
 pub(super) fn assign(grid: &mut Grid) {
     let mut edges: Vec<(i64, i64)> = (0..grid.rows.len()).map(|row| edges(grid, row)).collect();
     let lanes = (0..grid.routes.len()).filter_map(|at| {
@@ -24,7 +26,7 @@ pub(super) fn assign(grid: &mut Grid) {
             continue;
         };
         (lane.is_right, lane.x) = (is_right, x);
-        // One row more at either end, so that no lane begins where another one ends.
+        // One extra row at either end, so that no lane begins where another one ends.
         let rows = lane.first.saturating_sub(1)..(lane.last + 2).min(edges.len());
         for (left, right) in &mut edges[rows] {
             (*left, *right) = ((*left).min(x), (*right).max(x));
@@ -32,7 +34,7 @@ pub(super) fn assign(grid: &mut Grid) {
     }
 }
 
-/// How far the cells of a row reach to the left and to the right.
+/// The left and right bounds of the cells of a row.
 fn edges(grid: &Grid, row: usize) -> (i64, i64) {
     let spans = grid.rows[row].iter().map(|at| grid.cells[*at].span());
     spans.fold((i64::MAX, i64::MIN), |(left, right), (from, to)| {
@@ -40,7 +42,7 @@ fn edges(grid: &Grid, row: usize) -> (i64, i64) {
     })
 }
 
-/// On which side a lane runs, and how far to the right.
+/// The side of a lane (true for right), and its x coordinate.
 fn chosen(grid: &Grid, route: &Route, edges: &[(i64, i64)]) -> (bool, i64) {
     let Some(lane) = &route.lane else {
         return (false, 0);
@@ -49,7 +51,7 @@ fn chosen(grid: &Grid, route: &Route, edges: &[(i64, i64)]) -> (bool, i64) {
         .sign
         .map_or_else(|| grid.exit(route), |sign| grid.cells[sign].x);
     let end = grid.entry(route);
-    // A lane that passes nothing but rows without cells runs beside its ends.
+    // A lane that passes only rows without cells runs next to its ends.
     let passed = || edges[lane.first..=lane.last].iter();
     let left = passed().map(|edge| edge.0).min().unwrap_or(i64::MAX);
     let right = passed().map(|edge| edge.1).max().unwrap_or(i64::MIN);
@@ -57,7 +59,7 @@ fn chosen(grid: &Grid, route: &Route, edges: &[(i64, i64)]) -> (bool, i64) {
         left.min(end.max(start)) - GAP,
         right.max(end.min(start)) + GAP,
     );
-    // A way that begins or ends farther out runs straight up or down there.
+    // An edge that begins or ends farther out runs straight there.
     let ends = || [start, end].into_iter();
     let left = ends().filter(|x| *x <= left + SLACK).max().unwrap_or(left);
     let right = ends()

@@ -1,14 +1,14 @@
-//! Moves ways a little aside that would lie on each other.
+//! Moves edges apart that would overlap.
 
 use super::{
     channels::{Collisions, NEAR},
     grid::{Content, Grid, Lane},
 };
 
-/// How far a way is moved that lies on another one.
+/// The distance by which an overlapping edge is moved.
 const NUDGE: i64 = 6;
 
-/// Moves the ways in rows aside that begin or end where others do.
+/// Moves the cells of edges that overlap others in an adjacent channel.
 pub(super) fn signs(grid: &mut Grid, collisions: &Collisions) {
     let cells = grid.cells.iter_mut();
     let ways = cells.filter(|cell| matches!(cell.content, Content::Way(..)));
@@ -17,7 +17,7 @@ pub(super) fn signs(grid: &mut Grid, collisions: &Collisions) {
     }
 }
 
-/// Moves the lanes outward that begin or end where others do.
+/// Moves the lanes outward that overlap others where they begin or end.
 pub(super) fn lanes(grid: &mut Grid, collisions: &Collisions) {
     let routes = grid.routes.iter_mut();
     let lanes = routes.filter_map(|route| route.lane.as_mut());
@@ -27,7 +27,7 @@ pub(super) fn lanes(grid: &mut Grid, collisions: &Collisions) {
     }
 }
 
-/// Whether a way through this row lies on another one in the channel above it or below it.
+/// Whether an edge at `x` in this row overlaps another one in the channel above or below.
 fn is_hit(collisions: &Collisions, row: usize, x: i64) -> bool {
     let near = |channel| (channel, x - NEAR + 1)..(channel, x + NEAR);
     [row, row + 1]

@@ -1,13 +1,14 @@
-//! The order of each row from left to right: such that few ways cross.
+//! Orders the cells of each row from left to right so that few edges cross.
 
 use super::grid::Grid;
 
-/// How often the rows are ordered anew, down and up in turn.
+/// The number of passes over the rows, alternately downwards and upwards.
 const SWEEPS: usize = 8;
-/// What stands between one place in a row and the next, so that the mean of several is a whole number.
+/// The distance between adjacent positions, large enough that integer means are precise.
 const STEP: i64 = 1_000;
 
-/// Orders each row by where the neighbours of its cells stand, down and up in turn; keeps what crosses least.
+/// Sorts each row by the mean position of its cells' neighbours, alternately downwards and upwards, and keeps the order
+/// with the fewest crossings (the barycenter heuristic).
 pub(super) fn order(grid: &mut Grid) {
     let mut places = vec![0; grid.cells.len()];
     let count = grid.rows.len();
@@ -31,7 +32,7 @@ pub(super) fn order(grid: &mut Grid) {
     grid.rows = best.1;
 }
 
-/// Notes the place of each cell of a row.
+/// Records the position of each cell of a row.
 fn number(row: &[usize], places: &mut [i64]) {
     for (at, place) in row.iter().zip(0..) {
         places[*at] = place * STEP;
@@ -53,7 +54,7 @@ fn mean(cells: &[usize], places: &[i64]) -> Option<i64> {
     sum.checked_div(i64::try_from(cells.len()).ok()?)
 }
 
-/// How many ways between this row and the one above cross.
+/// The number of crossing edges between this row and the row above.
 fn crossings(grid: &Grid, row: &[usize], places: &[i64]) -> usize {
     let above = |at: &usize| grid.cells[*at].above.iter();
     let ways = row

@@ -1,22 +1,22 @@
-//! How far to the right each cell stands: ways run straight where they can, and no two cells of a row overlap.
+//! Assigns x coordinates: edges run straight where possible, and no two cells of a row overlap.
 
 use super::{
     channels::NEAR,
     grid::{Cell, Content, Grid, Route},
 };
 
-/// The room between two boxes side by side, and where one of two cells is a way.
+/// The gap between two boxes, and between two cells of which one is an edge.
 const GAP: i64 = 28;
 const SIGN_GAP: i64 = 16;
-/// How often the rows are placed by those above them, and then by those below.
+/// The number of passes that align the rows with those above and then with those below.
 const SWEEPS: usize = 4;
-/// How much more a cell counts that stands on a straight way.
+/// The weight of a cell on a straight edge.
 const TRUNK: i64 = 10_000;
 
-/// Where a cell would like to stand, and how much that counts.
+/// The preferred x coordinate of a cell, and its weight.
 type Wish = (i64, i64);
 
-/// Gives every cell its place.
+/// Assigns every cell its x coordinate.
 pub(super) fn place(grid: &mut Grid) {
     find_trunks(grid);
     let count = grid.rows.len();
@@ -50,7 +50,7 @@ fn down(grid: &mut Grid) {
     }
 }
 
-/// Each cell would stand where the one does that it continues, else in the middle of its neighbours.
+/// Each cell prefers the position of the cell that it continues, else the mean of its neighbours.
 fn wishes(
     grid: &Grid,
     row: usize,
@@ -65,19 +65,19 @@ fn wishes(
         let places = || neighbours.iter().map(|at| grid.cells[*at].x);
         let count = i64::try_from(neighbours.len()).unwrap_or(i64::MAX);
         let mean = places().sum::<i64>().checked_div(count).unwrap_or(cell.x);
-        // Where one of them stands almost there, the way to it is straight.
+        // If a neighbour is almost at the mean, its position is preferred, so that the edge is straight.
         let near = places().find(|x| (x - mean).abs() <= NEAR);
         (near.unwrap_or(mean), 1)
     };
     cells.map(wish).collect()
 }
 
-/// Places the cells of a row as near to their wishes as they can stand without overlapping: where two would, they move as
-/// one from then on.
+/// Places the cells of a row as near to their preferred positions as possible without overlap. Cells that would overlap
+/// are merged into a group that moves as one.
 fn settle(grid: &mut Grid, row: usize, wishes: &[Wish]) {
     let offsets = offsets(grid, row);
     let mut groups: Vec<(i64, i64, usize)> = Vec::new();
-    // Rounded to the nearest, so that a cell that is hardly drawn away stays where it is.
+    // The mean is rounded to the nearest integer, so that a cell with a small offset stays in place.
     let mean = |group: &(i64, i64, usize)| (group.0 * 2 + group.1).div_euclid(group.1 * 2);
     for ((wish, weight), offset) in wishes.iter().zip(&offsets) {
         let mut group = ((wish - offset) * weight, *weight, 1);
@@ -95,7 +95,7 @@ fn settle(grid: &mut Grid, row: usize, wishes: &[Wish]) {
     }
 }
 
-/// How far each cell of a row stands from the first one at least.
+/// The least distance of each cell of a row from the first one.
 fn offsets(grid: &Grid, row: usize) -> Vec<i64> {
     let cells: Vec<&Cell> = grid.rows[row].iter().map(|at| &grid.cells[*at]).collect();
     let mut offsets = vec![0; cells.len()];
@@ -113,7 +113,7 @@ fn offsets(grid: &Grid, row: usize) -> Vec<i64> {
     offsets
 }
 
-/// From each box the way to where most follows goes straight on.
+/// Marks one straight edge per box: the edge to the successor with the longest path below it.
 fn find_trunks(grid: &mut Grid) {
     let depths = depths(grid);
     let mut next: Vec<Vec<&Route>> = vec![Vec::new(); grid.cells.len()];
@@ -146,7 +146,7 @@ fn find_trunks(grid: &mut Grid) {
     }
 }
 
-/// How many boxes follow each one after another at most.
+/// The length of the longest path below each box, in boxes.
 fn depths(grid: &Grid) -> Vec<usize> {
     let mut depths = vec![0; grid.cells.len()];
     let forward = |route: &&Route| grid.cells[route.to].row > grid.cells[route.from].row;
@@ -158,7 +158,7 @@ fn depths(grid: &Grid) -> Vec<usize> {
     depths
 }
 
-/// Puts every way between two rows straight below the one box or straight above the other.
+/// Aligns the cell of each edge between adjacent rows with its source box or its target box.
 fn straighten(grid: &mut Grid) {
     let mut ideal: Vec<i64> = grid.cells.iter().map(|cell| cell.x).collect();
     for route in grid.routes.iter().filter(|route| route.lane.is_none()) {

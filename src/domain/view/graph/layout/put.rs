@@ -1,4 +1,4 @@
-//! Boxes and labels in their places.
+//! The positions of boxes and labels.
 
 use super::{
     Placed, Sign,
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::view::graph::{boxes::SMALL_LETTER, lines::width};
 
-/// The labels in their places.
+/// The labels with their positions.
 pub(super) fn signs(grid: &Grid, channels: &Channels) -> Vec<Sign> {
     let signs = grid.cells.iter().filter_map(|cell| match &cell.content {
         Content::Way(edge, lines) if !lines.is_empty() => Some(Sign {
@@ -21,7 +21,7 @@ pub(super) fn signs(grid: &Grid, channels: &Channels) -> Vec<Sign> {
     signs.collect()
 }
 
-/// The boxes in their places, each in the middle of its row.
+/// The boxes with their positions, each vertically centered in its row.
 pub(super) fn boxes(grid: Grid, channels: &Channels) -> Vec<Placed> {
     let heights: Vec<i64> = (0..grid.rows.len()).map(|row| grid.height(row)).collect();
     let cells = grid.cells.into_iter();
@@ -38,7 +38,7 @@ pub(super) fn boxes(grid: Grid, channels: &Channels) -> Vec<Placed> {
 }
 
 impl Sign {
-    /// Its left and its right end.
+    /// Its left and right bounds.
     pub(super) fn span(&self) -> (i64, i64) {
         let half = width(&self.lines, SMALL_LETTER) / 2;
         (self.x - half, self.x + half)

@@ -1,4 +1,4 @@
-//! The lines of the ways: from box to box or label, through the channels on their tracks, and straight through all else.
+//! The polylines of edges: between boxes and labels, horizontal on the tracks of channels and vertical elsewhere.
 
 use super::{
     Way,
@@ -6,7 +6,7 @@ use super::{
     grid::{Content, Grid, Route},
 };
 
-/// The lines of all ways.
+/// The polylines of all edges.
 pub(super) fn ways(grid: &Grid, channels: &Channels) -> Vec<Way> {
     let routes = grid.routes.iter().enumerate();
     routes
@@ -14,7 +14,7 @@ pub(super) fn ways(grid: &Grid, channels: &Channels) -> Vec<Way> {
         .collect()
 }
 
-/// The line of a way; or the two before its label and behind it.
+/// The polyline of an edge, or the two before and after its label.
 fn pieces(at: usize, route: &Route, grid: &Grid, channels: &Channels) -> Vec<Way> {
     let piece = |points, arrives| Way {
         edge: route.edge,
@@ -50,7 +50,7 @@ fn line(start: (i64, i64), hops: &[Hop], end: (i64, i64), channels: &Channels) -
     std::iter::once(start).chain(corners).chain([end]).collect()
 }
 
-/// Where a way leaves its box.
+/// The point where an edge leaves its source box.
 fn start(route: &Route, grid: &Grid, channels: &Channels) -> (i64, i64) {
     let cell = &grid.cells[route.from];
     let (x, up) = cell.exit(route.is_error);
@@ -58,7 +58,7 @@ fn start(route: &Route, grid: &Grid, channels: &Channels) -> (i64, i64) {
     (x, channels.top(cell.row) + slack + cell.height - up)
 }
 
-/// Where it enters the box that it leads to.
+/// The point where an edge enters its target box.
 fn end(route: &Route, grid: &Grid, channels: &Channels) -> (i64, i64) {
     let cell = &grid.cells[route.to];
     let (x, down) = cell.entry(route.is_error);
