@@ -55,7 +55,7 @@ pub mod engine {
 /// Operations of your own program in the place of the user's catalogs.
 pub mod operation {
     pub use midex_domain::{
-        execution::Brought,
+        execution::EffectOutput,
         operation::{OperationCall, Operations, Outcome, Pages},
     };
 }

@@ -4,7 +4,7 @@
 use std::{fs::File, os::unix::fs::FileExt, path::PathBuf, sync::Arc, time::Duration};
 
 use super::{
-    Place, blocking,
+    BenchDirectory, blocking,
     calls::{Midex, Setting},
     figures::Turn,
     load::{Contender, Disk, Lane, Limited, Stopwatch, drive, now},
@@ -31,7 +31,7 @@ pub(super) struct Probe {
 
 impl Probe {
     /// Creates the file to overwrite.
-    pub(super) fn new(place: &Place) -> Result<Self> {
+    pub(super) fn new(place: &BenchDirectory) -> Result<Self> {
         let path = place.fresh()?.join("probe");
         let made = File::create(&path).and_then(|file| {
             file.write_all_at(&PAGE, 0)?;
@@ -82,7 +82,7 @@ async fn one_after_another<E: Send + 'static>(
 }
 
 /// The rows of an execution that midex ran from start to end. The baselines store the same rows.
-pub(super) async fn records(place: &Place) -> Result<Arc<[Row]>> {
+pub(super) async fn records(place: &BenchDirectory) -> Result<Arc<[Row]>> {
     let setting = Setting::steps(1);
     let (directory, id) = Midex::new(place, setting, 0).await?.played().await?;
     let open = move || RedbStore::open(&directory, store::Options::default());
@@ -93,7 +93,11 @@ pub(super) async fn records(place: &Place) -> Result<Arc<[Row]>> {
 }
 
 /// Fills a new store with `count` open executions, and returns its directory.
-pub(super) async fn filled(place: &Place, rows: &Arc<[Row]>, count: usize) -> Result<PathBuf> {
+pub(super) async fn filled(
+    place: &BenchDirectory,
+    rows: &Arc<[Row]>,
+    count: usize,
+) -> Result<PathBuf> {
     let directory = place.fresh()?;
     let path = directory.clone();
     let open = move || RedbStore::open(&path, store::Options::default());
@@ -177,7 +181,11 @@ pub(super) struct Single {
 
 impl Single {
     /// A new store with this many clients.
-    pub(super) async fn new(place: &Place, rows: &Arc<[Row]>, in_flight: usize) -> Result<Self> {
+    pub(super) async fn new(
+        place: &BenchDirectory,
+        rows: &Arc<[Row]>,
+        in_flight: usize,
+    ) -> Result<Self> {
         let (directory, disk) = (place.fresh()?, Disk::new(place.delay));
         let options = store::Options {
             batch_max: 1,

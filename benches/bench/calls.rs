@@ -9,7 +9,7 @@ use std::{
 use serde_json::json;
 
 use super::{
-    Place,
+    BenchDirectory,
     figures::Turn,
     load::{Contender, Disk, Lane, Limited, Stopwatch, drive},
 };
@@ -31,7 +31,7 @@ pub(super) const WORKFLOW: &str = "bench";
 
 /// The calls that the clients of a contender make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum CallKind {
     /// Finish steps; each client runs one execution after another.
     Steps,
     /// Start executions.
@@ -45,7 +45,7 @@ pub(super) enum Kind {
 /// The configuration of a contender.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setting {
-    pub(super) kind: Kind,
+    pub(super) kind: CallKind,
     pub(super) snapshot_every: u32,
     pub(super) in_flight: usize,
 }
@@ -54,7 +54,7 @@ impl Setting {
     /// Finish steps, with a snapshot at each transition.
     pub(super) const fn steps(in_flight: usize) -> Self {
         Self {
-            kind: Kind::Steps,
+            kind: CallKind::Steps,
             snapshot_every: 1,
             in_flight,
         }
@@ -66,37 +66,45 @@ pub(super) struct Midex {
     setting: Setting,
     config: Config,
     disk: Arc<Disk>,
-    /// The list of the [`Place`], which stops every app in it if the run is interrupted.
+    /// The list of the [`BenchDirectory`], which stops every app in it if the run is interrupted.
     opened: Arc<Mutex<Vec<App>>>,
     app: Option<App>,
     lanes: Vec<Client>,
 }
 
 impl Midex {
-    /// An app on a new store. For [`Kind::Wake`], `asleep` executions are started and the app is closed.
-    pub(super) async fn new(place: &Place, setting: Setting, asleep: usize) -> Result<Self> {
+    /// An app on a new store. For [`CallKind::Wake`], `asleep` executions are started and the app is closed.
+    pub(super) async fn new(
+        place: &BenchDirectory,
+        setting: Setting,
+        asleep: usize,
+    ) -> Result<Self> {
         let mut midex = Self::closed(place, setting)?;
         let each = match setting.kind {
-            Kind::Steps | Kind::Start => 0,
-            Kind::Wake => asleep.div_ceil(setting.in_flight),
-            Kind::CurrentStep => 1,
+            CallKind::Steps | CallKind::Start => 0,
+            CallKind::Wake => asleep.div_ceil(setting.in_flight),
+            CallKind::CurrentStep => 1,
         };
         midex.lanes = midex.started(each).await?;
-        if setting.kind == Kind::Wake {
+        if setting.kind == CallKind::Wake {
             midex.close().await?;
         }
         Ok(midex)
     }
 
     /// An app on the existing store in `data_dir`.
-    pub(super) async fn over(data_dir: PathBuf, place: &Place, setting: Setting) -> Result<Self> {
+    pub(super) async fn over(
+        data_dir: PathBuf,
+        place: &BenchDirectory,
+        setting: Setting,
+    ) -> Result<Self> {
         let mut midex = Self::closed(place, setting)?;
         midex.config.data_dir = data_dir;
         midex.lanes = midex.started(0).await?;
         Ok(midex)
     }
 
-    fn closed(place: &Place, setting: Setting) -> Result<Self> {
+    fn closed(place: &BenchDirectory, setting: Setting) -> Result<Self> {
         let config = Config {
             snapshot_every: setting.snapshot_every,
             ..place.config()?
@@ -168,7 +176,7 @@ impl Midex {
     /// Runs one execution from start to end. Returns the data directory and the id of the execution.
     pub(super) async fn played(mut self) -> Result<(PathBuf, ExecutionId)> {
         let app = self.open().await?;
-        let mut client = Client::new(&app, Kind::Steps);
+        let mut client = Client::new(&app, CallKind::Steps);
         let started = client.start().await?;
         client.tokens.extend(started.new_token);
         while !client.tokens.is_empty() {
@@ -187,7 +195,7 @@ impl Midex {
             lane.begin_turn(&app);
         }
         let turn = self.disk.turn(&mut self.lanes, length).await?;
-        if self.setting.kind == Kind::Wake || self.setting.kind == Kind::Start {
+        if self.setting.kind == CallKind::Wake || self.setting.kind == CallKind::Start {
             self.close().await?;
         }
         Ok(turn)
@@ -207,7 +215,7 @@ impl Contender for Midex {
 /// A client of the app, with the tokens of its executions.
 struct Client {
     app: App,
-    kind: Kind,
+    kind: CallKind,
     tokens: Vec<String>,
     /// The next tokens of executions that were woken in this turn. They are used in the next turn.
     woken: Vec<String>,
@@ -215,7 +223,7 @@ struct Client {
 }
 
 impl Client {
-    fn new(app: &App, kind: Kind) -> Self {
+    fn new(app: &App, kind: CallKind) -> Self {
         Self {
             app: app.clone(),
             kind,
@@ -244,21 +252,21 @@ impl Client {
 impl Lane for Client {
     async fn call(&mut self) -> Result<bool> {
         match (self.kind, &self.id) {
-            (Kind::Steps, _) => {
+            (CallKind::Steps, _) => {
                 let advanced = match self.tokens.pop() {
                     Some(token) => self.finish_step(&token).await?,
                     None => self.start().await?,
                 };
                 self.tokens.extend(advanced.new_token);
             }
-            (Kind::Wake, _) => {
+            (CallKind::Wake, _) => {
                 let Some(token) = self.tokens.pop() else {
                     return Ok(false);
                 };
                 self.woken.extend(self.finish_step(&token).await?.new_token);
             }
-            (Kind::CurrentStep, Some(id)) => drop(self.app.current_step(id).await?),
-            (Kind::Start | Kind::CurrentStep, _) => drop(self.start().await?),
+            (CallKind::CurrentStep, Some(id)) => drop(self.app.current_step(id).await?),
+            (CallKind::Start | CallKind::CurrentStep, _) => drop(self.start().await?),
         }
         Ok(true)
     }

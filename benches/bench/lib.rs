@@ -26,12 +26,12 @@ use comfy_table::Table;
 use serde_json::{Value, json};
 
 use self::{
-    calls::{Kind, Midex, Setting},
+    calls::{CallKind, Midex, Setting},
     figures::Figure,
     load::Contender,
     machine::Machine,
     processes::{Look, Processes},
-    servers::{Servers, Way},
+    servers::{Servers, Transport},
 };
 use midex_domain::{
     Row,
@@ -54,7 +54,7 @@ pub struct BenchArgs {
     seconds: Duration,
     /// Only these, with commas between them
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    only: Vec<Part>,
+    only: Vec<Benchmark>,
     /// Let each sync take so much longer, as on a slower disk
     #[arg(long, value_name = "TIME")]
     slow_disk: Option<SlowDisk>,
@@ -66,7 +66,7 @@ pub struct BenchArgs {
 
 /// What can be measured alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Part {
+enum Benchmark {
     /// Durable transitions, from 1 to 4,096 in flight, beside one sync and a commit per transition
     Engine,
     /// Starts of executions
@@ -91,10 +91,14 @@ enum Part {
 }
 
 /// The kinds of calls that are measured in a group of their own, and their names.
-const CALLS: [(Part, &str, Kind); 3] = [
-    (Part::Start, "start", Kind::Start),
-    (Part::Wake, "wake", Kind::Wake),
-    (Part::CurrentStep, "current_step", Kind::CurrentStep),
+const CALLS: [(Benchmark, &str, CallKind); 3] = [
+    (Benchmark::Start, "start", CallKind::Start),
+    (Benchmark::Wake, "wake", CallKind::Wake),
+    (
+        Benchmark::CurrentStep,
+        "current_step",
+        CallKind::CurrentStep,
+    ),
 ];
 
 /// By how much a disk is slower.
@@ -179,7 +183,7 @@ pub async fn bench(
     config: &Config,
     interrupted: impl Future<Output = ()>,
 ) -> Result<Option<Report>> {
-    let place = Place::beside(&config.data_dir, args.slow_disk)?;
+    let place = BenchDirectory::beside(&config.data_dir, args.slow_disk)?;
     let machine = Machine::now();
     let mut run = Run {
         args,
@@ -226,7 +230,7 @@ fn no_figure(error: Error) -> Error {
 /// A running measurement.
 struct Run<'a> {
     args: BenchArgs,
-    place: &'a Place,
+    place: &'a BenchDirectory,
     figures: Vec<Figure>,
     notes: Vec<String>,
 }
@@ -237,13 +241,13 @@ type Named = (&'static str, Box<dyn Contender>);
 impl Run<'_> {
     async fn measure(&mut self) -> Result<()> {
         self.note();
-        let needs_rows = self.wants(Part::Engine) || self.wants(Part::Stored);
+        let needs_rows = self.wants(Benchmark::Engine) || self.wants(Benchmark::Stored);
         let rows = if needs_rows {
             beside::records(self.place).await?
         } else {
             Arc::default()
         };
-        if self.wants(Part::Engine) {
+        if self.wants(Benchmark::Engine) {
             for in_flight in [1, 16, 256, 4096] {
                 if self.holds(in_flight) {
                     let contenders = self.transitions(in_flight, &rows).await?;
@@ -252,7 +256,9 @@ impl Run<'_> {
             }
         }
         for in_flight in [1, 256] {
-            if self.wants(Part::NextStep) && self.args.slow_disk.is_none() && self.holds(in_flight)
+            if self.wants(Benchmark::NextStep)
+                && self.args.slow_disk.is_none()
+                && self.holds(in_flight)
             {
                 let contenders = self.servers(in_flight).await?;
                 self.turns("workflow.next_step", in_flight, contenders)
@@ -265,7 +271,7 @@ impl Run<'_> {
                 self.turns("calls", in_flight, contenders).await?;
             }
         }
-        if self.wants(Part::Stored) {
+        if self.wants(Benchmark::Stored) {
             self.stored(&rows).await?;
         }
         if self.args.slow_disk.is_none() {
@@ -300,15 +306,15 @@ impl Run<'_> {
 
     /// The contenders that measure a server process as a whole.
     fn processes(&mut self) -> Result<Vec<Named>> {
-        const LOOKS: [(Part, &str, Look); 4] = [
-            (Part::ColdStart, "cold start", Look::ColdStart),
-            (Part::ColdStart, "start after a kill", Look::Recovery),
-            (Part::Memory, "memory", Look::Memory),
-            (Part::Asleep, "memory, then asleep", Look::Asleep),
+        const LOOKS: [(Benchmark, &str, Look); 4] = [
+            (Benchmark::ColdStart, "cold start", Look::ColdStart),
+            (Benchmark::ColdStart, "start after a kill", Look::Recovery),
+            (Benchmark::Memory, "memory", Look::Memory),
+            (Benchmark::Asleep, "memory, then asleep", Look::Asleep),
         ];
         let mut contenders: Vec<Named> = Vec::new();
         for (part, name, look) in LOOKS {
-            if part != Part::ColdStart && !cfg!(target_os = "linux") {
+            if part != Benchmark::ColdStart && !cfg!(target_os = "linux") {
                 self.notes
                     .push(format!("`{name}` is not measured: only Linux says it"));
             } else if self.wants(part) {
@@ -340,9 +346,9 @@ impl Run<'_> {
         }
     }
 
-    fn wants(&self, part: Part) -> bool {
+    fn wants(&self, part: Benchmark) -> bool {
         let only = &self.args.only;
-        only.contains(&part) || (only.is_empty() && part != Part::Asleep)
+        only.contains(&part) || (only.is_empty() && part != Benchmark::Asleep)
     }
 
     /// The number of turns, and the length of each.
@@ -429,7 +435,7 @@ impl Run<'_> {
                 Box::new(Midex::new(self.place, setting, 0).await?),
             ),
         ];
-        for (name, way) in Way::ALL {
+        for (name, way) in Transport::ALL {
             contenders.push((
                 name,
                 Box::new(Servers::start(self.place, way, in_flight).await?),
@@ -471,7 +477,7 @@ impl Run<'_> {
 }
 
 /// A temporary directory on the disk of the data directory. It is removed at the end.
-struct Place {
+struct BenchDirectory {
     directory: tempfile::TempDir,
     made: Cell<u32>,
     /// By how much each sync is slowed down.
@@ -480,7 +486,7 @@ struct Place {
     apps: Arc<Mutex<Vec<App>>>,
 }
 
-impl Place {
+impl BenchDirectory {
     /// Creates the directory next to the data directory, and writes the measured workflow into it. If the parent of the
     /// data directory does not exist yet, uses the nearest ancestor that does, which is on the same disk.
     fn beside(data_dir: &Path, slow_disk: Option<SlowDisk>) -> Result<Self> {

@@ -5,7 +5,7 @@ use std::{fs, sync::Arc, time::Duration};
 use tokio::process::{Child, Command};
 
 use super::{
-    Place,
+    BenchDirectory,
     client::Calls,
     figures::{Measure, Turn},
     load::{Contender, Stopwatch, fraction, now},
@@ -43,7 +43,7 @@ pub(super) struct Processes {
 
 impl Processes {
     /// Prepares the command; starts no server yet.
-    pub(super) fn new(place: &Place, look: Look) -> Result<Self> {
+    pub(super) fn new(place: &BenchDirectory, look: Look) -> Result<Self> {
         let command = command(place)?;
         Ok(Self { look, command })
     }

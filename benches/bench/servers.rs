@@ -8,7 +8,7 @@ use tokio::{
 };
 
 use super::{
-    Place,
+    BenchDirectory,
     client::{Calls, Http, Lines},
     figures::Turn,
     load::{Contender, Stopwatch, drive},
@@ -19,7 +19,7 @@ use midex_engine::store::BoxFuture;
 
 /// The transport between the clients and the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Transport {
     /// Over standard streams.
     Stdio,
     /// Over standard streams to a relay, which forwards the lines to the owner of the directory.
@@ -30,7 +30,7 @@ pub(super) enum Way {
     Session,
 }
 
-impl Way {
+impl Transport {
     /// All transports, with their names.
     pub(super) const ALL: [(&str, Self); 4] = [
         ("stdio", Self::Stdio),
@@ -55,15 +55,19 @@ enum Clients {
 
 impl Servers {
     /// Starts the servers in a new data directory.
-    pub(super) async fn start(place: &Place, way: Way, in_flight: usize) -> Result<Self> {
+    pub(super) async fn start(
+        place: &BenchDirectory,
+        way: Transport,
+        in_flight: usize,
+    ) -> Result<Self> {
         let mut command = command(place)?;
         let calls = || (0..in_flight).map(Calls::new).collect();
         match way {
-            Way::Stdio => {
+            Transport::Stdio => {
                 let (child, lines) = over_lines(&mut command).await?;
                 Ok(Self::of([child], Clients::Lines(vec![lines], calls())))
             }
-            Way::Relay => {
+            Transport::Relay => {
                 let (owner, mut lines) = over_lines(&mut command).await?;
                 // A server that has answered a call owns the directory, so that the next one becomes a relay.
                 let at_once = Stopwatch::start(Duration::ZERO);
@@ -75,11 +79,11 @@ impl Servers {
                     Clients::Lines(connections, calls()),
                 ))
             }
-            Way::Stateless | Way::Session => {
+            Transport::Stateless | Transport::Session => {
                 let (child, address) = over_http(&mut command).await?;
                 let mut clients = Vec::new();
                 for at in 0..in_flight {
-                    clients.push(Http::open(address, way == Way::Stateless, at).await?);
+                    clients.push(Http::open(address, way == Transport::Stateless, at).await?);
                 }
                 Ok(Self::of([child], Clients::Http(clients)))
             }
@@ -131,7 +135,7 @@ impl Contender for Servers {
 }
 
 /// The command of a server with its own data directory and without the user's definitions.
-pub(super) fn command(place: &Place) -> Result<Command> {
+pub(super) fn command(place: &BenchDirectory) -> Result<Command> {
     let config = place.config()?;
     let program = std::env::current_exe().map_err(|error| not_run("found", error))?;
     let mut command = Command::new(program);

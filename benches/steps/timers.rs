@@ -68,7 +68,8 @@ async fn late(
         .collect();
     let mut lateness = Vec::new();
     while lateness.len() < count as usize {
-        let heard = tokio::time::timeout(after + over + Duration::from_secs(60), listener.heard());
+        let heard =
+            tokio::time::timeout(after + over + Duration::from_secs(60), listener.changed());
         heard.await.expect("a timer that fires");
         while let Some(name) = listener.take() {
             lateness.push(begun.elapsed().saturating_sub(after + due[&name]));

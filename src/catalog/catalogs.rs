@@ -10,11 +10,11 @@ use tokio::sync::watch;
 use super::{
     call::{Caller, Options, Paged, Paginate, Prepared, Sources},
     files::{Places, Stamps},
-    set::{Catalog, Meant, Named, Set},
+    set::{Catalog, Named, OperationMatch, Set},
 };
 use midex_domain::{
     FailureCode,
-    execution::{Brought, OperationFailure, Page},
+    execution::{EffectOutput, OperationFailure, OutputPage},
     operation::{BoxFuture, OperationCall, Operations, Outcome},
 };
 use midex_folder::Follower;
@@ -110,20 +110,20 @@ impl Catalogs {
 
     fn meant(&self, catalog: &str, operation: &str) -> Result<Named, OperationFailure> {
         let (code, message) = match self.loaded().meaning(catalog, operation) {
-            Meant::Operation(named) => return Ok(named),
-            Meant::NoCatalog(_) => (
+            OperationMatch::Operation(named) => return Ok(named),
+            OperationMatch::NoCatalog(_) => (
                 FailureCode::CatalogMissing,
                 format!("there is no catalog '{catalog}' here"),
             ),
-            Meant::Disabled => (
+            OperationMatch::Disabled => (
                 FailureCode::CatalogMissing,
                 format!("the catalog '{catalog}' is disabled or cannot be used"),
             ),
-            Meant::NoOperation(_) => (
+            OperationMatch::NoOperation(_) => (
                 FailureCode::OperationNotFound,
                 format!("the catalog '{catalog}' has no operation '{operation}'"),
             ),
-            Meant::Several(ids) => (
+            OperationMatch::Several(ids) => (
                 FailureCode::OperationNotFound,
                 format!(
                     "several catalogs of '{catalog}' have an operation '{operation}': {}",
@@ -175,7 +175,7 @@ impl Operations for Catalogs {
             }
             Ok(match items {
                 None => answer.brought(call.whole),
-                Some(items) => Brought::Page(Page {
+                Some(items) => EffectOutput::Page(OutputPage {
                     items,
                     next,
                     around: call.whole.then(|| answer.whole()),

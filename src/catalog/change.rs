@@ -52,7 +52,7 @@ pub struct Import {
 
 /// The result of an import, computed before it is written.
 #[derive(Debug)]
-pub struct Planned {
+pub struct ImportPlan {
     /// The id of the catalog.
     pub id: String,
     /// The settings to write.
@@ -65,7 +65,7 @@ pub struct Planned {
     text: String,
 }
 
-impl Planned {
+impl ImportPlan {
     /// Counts the operations of each base URL, most operations first, for at most
     /// [`limits::CATALOG_ADDRESSES_SHOWN_MAX`] URLs.
     pub fn addresses(&self) -> Vec<CallAddress> {
@@ -124,7 +124,7 @@ impl Catalogs {
     /// # Errors
     /// `OPENAPI_INVALID` with every violation; `ARGUMENTS_INVALID` if the title yields no id, or if the base URL or
     /// the vendor is invalid; `FILE_UNUSABLE` if the existing settings cannot be read.
-    pub fn plan(&self, import: &Import) -> Result<Planned> {
+    pub fn plan(&self, import: &Import) -> Result<ImportPlan> {
         let compiled = document::compile(&import.document).map_err(|refused| invalid(&refused))?;
         let set = self.current();
         let title = match import.title.trim() {
@@ -189,7 +189,7 @@ impl Catalogs {
             Some(book) => Changes::between(book, &compiled),
             None => Changes::default(),
         };
-        Ok(Planned {
+        Ok(ImportPlan {
             id,
             settings,
             compiled,
@@ -203,7 +203,7 @@ impl Catalogs {
     /// # Errors
     /// As [`Catalogs::plan`]; `CATALOG_CONFLICT` if the catalog exists and `overwrite` is false; `LIMIT_EXCEEDED`
     /// past [`limits::CATALOGS_MAX`] catalogs; `FILE_UNUSABLE`, `SERVER_BUSY`. On an error nothing is changed.
-    pub fn import(&self, import: &Import) -> Result<Planned> {
+    pub fn import(&self, import: &Import) -> Result<ImportPlan> {
         let _lock = self.places().lock()?;
         let planned = self.plan(import)?;
         let (set, most) = (self.current(), limits::CATALOGS_MAX);

@@ -12,8 +12,8 @@ mod settings;
 
 pub use self::{
     catalogs::Catalogs,
-    change::{By, Changed, Changes, Import, Planned},
+    change::{By, Changed, Changes, Import, ImportPlan},
     files::Places,
-    set::{Catalog, Meant, Named, Set},
+    set::{Catalog, Named, OperationMatch, Set},
     settings::{Settings, with_host},
 };

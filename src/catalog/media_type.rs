@@ -3,7 +3,7 @@
 /// How a body is encoded, the easiest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "HTTP says what they are")]
-pub enum Kind {
+pub enum BodyFormat {
     Json,
     Form,
     Multipart,
@@ -11,7 +11,7 @@ pub enum Kind {
     Bytes,
 }
 
-impl Kind {
+impl BodyFormat {
     /// The kind of a media type.
     pub fn of(media_type: &str) -> Self {
         let media_type = media_type.to_ascii_lowercase();

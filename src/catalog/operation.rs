@@ -149,13 +149,13 @@ pub struct Parameter {
     /// The schema of its value.
     pub schema: Value,
     /// How its value is serialized.
-    pub written: Written,
+    pub written: ValueStyle,
 }
 
 /// How the value of a parameter, or of a form field, is serialized.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Written {
+pub enum ValueStyle {
     /// In a style of OpenAPI.
     Styled {
         /// The style.

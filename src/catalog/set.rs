@@ -16,7 +16,7 @@ use super::{
     settings::{Settings, own_base_url},
 };
 use midex_domain::{
-    check::{Argument, Callable, Commands, Found},
+    check::{Argument, Callable, CommandMatch, Commands},
     definition::Requirement,
     error::Violation,
     limits,
@@ -222,7 +222,7 @@ impl Named {
 
 /// The result of resolving the name of a catalog and the name of an operation.
 #[derive(Debug)]
-pub enum Meant {
+pub enum OperationMatch {
     /// One operation.
     Operation(Named),
     /// No catalog has this name. The most similar name, if there is one.
@@ -260,7 +260,7 @@ impl Set {
 
     /// Resolves the name of a catalog (its id or its vendor) and the name of an operation. An id takes precedence
     /// over a vendor.
-    pub fn meaning(&self, catalog: &str, operation: &str) -> Meant {
+    pub fn meaning(&self, catalog: &str, operation: &str) -> OperationMatch {
         let called: Vec<_> = match self.catalogs.iter().find(|one| one.id == catalog) {
             Some(by_id) if by_id.usable().is_some() || fold(by_id.vendor()) != fold(catalog) => {
                 vec![by_id]
@@ -272,7 +272,7 @@ impl Set {
                 .catalogs
                 .iter()
                 .flat_map(|one| [one.vendor(), &*one.id]);
-            return Meant::NoCatalog(nearest(catalog, names).map(str::to_owned));
+            return OperationMatch::NoCatalog(nearest(catalog, names).map(str::to_owned));
         }
         let usable: Vec<_> = called
             .into_iter()
@@ -284,19 +284,19 @@ impl Set {
             Some(Named { catalog, place })
         });
         match (found.next(), found.next()) {
-            (Some(named), None) => Meant::Operation(named),
+            (Some(named), None) => OperationMatch::Operation(named),
             (Some(one), Some(other)) => {
                 let ids = [one, other].into_iter().chain(found);
-                Meant::Several(ids.map(|named| named.catalog.id.clone()).collect())
+                OperationMatch::Several(ids.map(|named| named.catalog.id.clone()).collect())
             }
-            (None, _) if usable.is_empty() => Meant::Disabled,
+            (None, _) if usable.is_empty() => OperationMatch::Disabled,
             (None, _) => {
                 let names = usable.iter().filter_map(|one| one.usable());
                 let entries: Vec<_> = names.flat_map(Book::entries).collect();
                 let names = entries.iter().map(|entry| &*entry.name);
                 let aliases = entries.iter().flat_map(|entry| &entry.aliases);
                 let all = names.chain(aliases.map(|alias| &**alias));
-                Meant::NoOperation(like(operation, all.collect()).map(str::to_owned))
+                OperationMatch::NoOperation(like(operation, all.collect()).map(str::to_owned))
             }
         }
     }
@@ -325,7 +325,9 @@ impl Set {
         };
         let vendor = named.catalog.vendor();
         let first = match self.meaning(vendor, &entry.name) {
-            Meant::Operation(meant) if Arc::ptr_eq(&meant.catalog, &named.catalog) => vendor,
+            OperationMatch::Operation(meant) if Arc::ptr_eq(&meant.catalog, &named.catalog) => {
+                vendor
+            }
             _ => &named.catalog.id,
         };
         format!("{first} {}", entry.name)
@@ -384,15 +386,15 @@ fn like<'a>(operation: &str, names: Vec<&'a str>) -> Option<&'a str> {
 }
 
 impl Commands for Set {
-    fn find(&self, catalog: &str, operation: &str) -> Found {
+    fn find(&self, catalog: &str, operation: &str) -> CommandMatch {
         match self.meaning(catalog, operation) {
-            Meant::NoCatalog(near) => Found::NoCatalog(near),
-            Meant::Disabled => Found::Disabled,
-            Meant::NoOperation(near) => Found::NoOperation(near),
-            Meant::Several(catalogs) => Found::Several(catalogs),
-            Meant::Operation(named) => match callable(&named) {
-                Ok(callable) => Found::Operation(Arc::new(callable)),
-                Err(_) => Found::Disabled,
+            OperationMatch::NoCatalog(near) => CommandMatch::NoCatalog(near),
+            OperationMatch::Disabled => CommandMatch::Disabled,
+            OperationMatch::NoOperation(near) => CommandMatch::NoOperation(near),
+            OperationMatch::Several(catalogs) => CommandMatch::Several(catalogs),
+            OperationMatch::Operation(named) => match callable(&named) {
+                Ok(callable) => CommandMatch::Operation(Arc::new(callable)),
+                Err(_) => CommandMatch::Disabled,
             },
         }
     }
@@ -406,7 +408,7 @@ impl Commands for Set {
     }
 
     fn breaks(&self, named: (&str, &str), with: &Value, body: Option<&Value>) -> Vec<Violation> {
-        let Meant::Operation(named) = self.meaning(named.0, named.1) else {
+        let OperationMatch::Operation(named) = self.meaning(named.0, named.1) else {
             return Vec::new();
         };
         let prepared = named.catalog.prepared(named.place);

@@ -77,7 +77,7 @@ impl Default for Settings {
 
 /// The headers and credentials that are sent with calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sent {
+pub struct CatalogHeaders {
     /// Headers by name.
     pub headers: BTreeMap<String, String>,
     /// Credentials by the name of their scheme.
@@ -128,9 +128,9 @@ impl Settings {
 
     /// The headers and credentials for calls at the current base URL, and the origins that receive them. Those of the
     /// user are sent to the origins that the user approved, those of a tool to the one that they were set for.
-    pub fn sent(&self) -> Sent {
+    pub fn sent(&self) -> CatalogHeaders {
         let origin = super::call::origin(&self.base_url).unwrap_or_default();
-        let mut sent = Sent {
+        let mut sent = CatalogHeaders {
             headers: self.headers.clone(),
             credentials: self.credentials.clone(),
             origins: self.origins.clone(),

@@ -11,7 +11,7 @@ use super::{
     lifecycle::print_way_on,
     link::{Link, given, is_final},
     picker::{Choice, pick},
-    prompt::{Prompt, Typed},
+    prompt::{Prompt, PromptInput},
     question::{asks_for_help, is_possible, prompt},
     screen::Screen,
     visible::visible,
@@ -322,8 +322,8 @@ async fn ask(
 /// Reads a line; `None` for Ctrl-C and Ctrl-D.
 async fn line(asked: &str, input: &mut Prompt, link: &mut Link<'_>) -> Result<Option<String>> {
     Ok(match input.line(asked, &[], link).await? {
-        Typed::Line(said) => Some(said.trim().to_owned()),
-        Typed::End | Typed::Interrupt => None,
+        PromptInput::Line(said) => Some(said.trim().to_owned()),
+        PromptInput::End | PromptInput::Interrupt => None,
     })
 }
 

@@ -71,7 +71,7 @@ pub(super) fn complete() -> bool {
 
 /// The kind of candidates for an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ArgumentKind {
     /// Executions of this project in a state, or in any.
     Executions(Option<&'static str>),
     /// Workflows that can be started.
@@ -87,26 +87,50 @@ enum Kind {
 }
 
 /// Commands, their arguments, and the kind of candidates for each.
-const COMPLETED: &[(&str, &str, Kind)] = &[
-    ("show", "execution_id", Kind::Executions(None)),
-    ("tail", "execution_id", Kind::Executions(None)),
-    ("pause", "execution_id", Kind::Executions(Some("running"))),
-    ("resume", "execution_id", Kind::Executions(Some("paused"))),
-    ("abandon", "execution_id", Kind::Executions(Some("open"))),
-    ("signal", "execution_id", Kind::Executions(Some("open"))),
-    ("signal", "signal", Kind::Signals),
-    ("approve", "execution_id", Kind::Executions(Some("open"))),
-    ("approve", "step", Kind::Gates),
-    ("resolve", "execution_id", Kind::Executions(Some("open"))),
-    ("resolve", "step", Kind::Unknown),
-    ("run", "workflow", Kind::Workflows),
-    ("run", "id", Kind::Executions(Some("open"))),
-    ("graph", "workflow", Kind::Drawn),
-    ("show", "name", Kind::Workflows),
-    ("cat", "workflow", Kind::Workflows),
-    ("list", "workflow", Kind::Workflows),
-    ("validate", "print", Kind::Workflows),
-    ("new workflow", "from", Kind::Workflows),
+const COMPLETED: &[(&str, &str, ArgumentKind)] = &[
+    ("show", "execution_id", ArgumentKind::Executions(None)),
+    ("tail", "execution_id", ArgumentKind::Executions(None)),
+    (
+        "pause",
+        "execution_id",
+        ArgumentKind::Executions(Some("running")),
+    ),
+    (
+        "resume",
+        "execution_id",
+        ArgumentKind::Executions(Some("paused")),
+    ),
+    (
+        "abandon",
+        "execution_id",
+        ArgumentKind::Executions(Some("open")),
+    ),
+    (
+        "signal",
+        "execution_id",
+        ArgumentKind::Executions(Some("open")),
+    ),
+    ("signal", "signal", ArgumentKind::Signals),
+    (
+        "approve",
+        "execution_id",
+        ArgumentKind::Executions(Some("open")),
+    ),
+    ("approve", "step", ArgumentKind::Gates),
+    (
+        "resolve",
+        "execution_id",
+        ArgumentKind::Executions(Some("open")),
+    ),
+    ("resolve", "step", ArgumentKind::Unknown),
+    ("run", "workflow", ArgumentKind::Workflows),
+    ("run", "id", ArgumentKind::Executions(Some("open"))),
+    ("graph", "workflow", ArgumentKind::Drawn),
+    ("show", "name", ArgumentKind::Workflows),
+    ("cat", "workflow", ArgumentKind::Workflows),
+    ("list", "workflow", ArgumentKind::Workflows),
+    ("validate", "print", ArgumentKind::Workflows),
+    ("new workflow", "from", ArgumentKind::Workflows),
 ];
 
 pub(super) fn completed() -> Command {
@@ -141,15 +165,15 @@ impl At for Command {
 }
 
 /// The candidates for a begun word, at most [`limits::COMPLETIONS_MAX`].
-fn candidates(kind: Kind, begun: &OsStr) -> Vec<CompletionCandidate> {
+fn candidates(kind: ArgumentKind, begun: &OsStr) -> Vec<CompletionCandidate> {
     let words = words(std::env::args_os());
     let (Some(config), Some(begun)) = (config(&words), begun.to_str()) else {
         return Vec::new();
     };
     let asked = || asked(&config, kind, &words).unwrap_or_default();
     let found = match kind {
-        Kind::Workflows => workflows(&config),
-        Kind::Drawn => workflows(&config).into_iter().chain(asked()).collect(),
+        ArgumentKind::Workflows => workflows(&config),
+        ArgumentKind::Drawn => workflows(&config).into_iter().chain(asked()).collect(),
         _ => asked(),
     };
     offered(found, begun)
@@ -218,7 +242,7 @@ fn workflows(config: &Config) -> Vec<(String, String)> {
 
 /// Asks the server of the data directory, or an embedded one, within [`limits::COMPLETE_WITHIN`]. Does not create a
 /// data directory: a completion must not be its first user.
-fn asked(config: &Config, kind: Kind, words: &[String]) -> Option<Vec<(String, String)>> {
+fn asked(config: &Config, kind: ArgumentKind, words: &[String]) -> Option<Vec<(String, String)>> {
     if !config.data_dir.join(app::STORE_FILE).exists() {
         return None;
     }
@@ -246,10 +270,14 @@ async fn within<T>(time: Duration, work: impl Future<Output = Result<T>>) -> Opt
     tokio::time::timeout(time, work).await.ok()?.ok()
 }
 
-async fn known(link: &mut Link<'_>, kind: Kind, words: &[String]) -> Result<Vec<(String, String)>> {
+async fn known(
+    link: &mut Link<'_>,
+    kind: ArgumentKind,
+    words: &[String],
+) -> Result<Vec<(String, String)>> {
     let state = match kind {
-        Kind::Executions(state) => Some(state),
-        Kind::Drawn => Some(None),
+        ArgumentKind::Executions(state) => Some(state),
+        ArgumentKind::Drawn => Some(None),
         _ => None,
     };
     if let Some(state) = state {
@@ -302,13 +330,17 @@ async fn executions(link: &mut Link<'_>, state: Option<&str>, most: usize) -> Re
 }
 
 /// The candidate and its description for a wait; `None` if the wait is of another kind.
-fn waited(wait: &Value, kind: Kind) -> Option<(String, String)> {
+fn waited(wait: &Value, kind: ArgumentKind) -> Option<(String, String)> {
     let step = field(wait, "step_name");
     let waits_for = wait["waits_for"].as_str().unwrap_or_default();
     match (kind, waits_for) {
-        (Kind::Signals, "signal") => Some((field(wait, "signal"), format!("step {step}"))),
-        (Kind::Gates, "gate") => Some((gate_word(wait), "waits for an approval".to_owned())),
-        (Kind::Unknown, "unknown") => Some((step, "nobody knows what came of it".to_owned())),
+        (ArgumentKind::Signals, "signal") => Some((field(wait, "signal"), format!("step {step}"))),
+        (ArgumentKind::Gates, "gate") => {
+            Some((gate_word(wait), "waits for an approval".to_owned()))
+        }
+        (ArgumentKind::Unknown, "unknown") => {
+            Some((step, "nobody knows what came of it".to_owned()))
+        }
         _ => None,
     }
 }

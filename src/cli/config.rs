@@ -27,7 +27,7 @@ use self::{
 };
 pub(super) use self::{key::words, notice::Notice, print::print};
 use super::{
-    Cli, Command, Given,
+    Cli, Command, DirectoryFlags,
     examples::with_examples,
     groups::{grouped, listed_apart},
 };
@@ -92,7 +92,7 @@ impl Files {
             let is_given = matches.value_source(name) == Some(ValueSource::CommandLine);
             dir.clone().filter(|_| is_given)
         };
-        cli.global.given = Given {
+        cli.global.given = DirectoryFlags {
             data_dir: given("data_dir", &cli.global.data_dir),
             workflows: given("workflows", &cli.global.workflows),
             agents: given("agents", &cli.global.agents),

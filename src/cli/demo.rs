@@ -31,8 +31,10 @@ pub(super) async fn demo(
     out: Output<'_>,
 ) -> Result<u8> {
     let place = match data_dir {
-        Some(path) => Place::Kept(std::path::absolute(&path).map_err(|e| unusable(&path, e))?),
-        None => Place::Temporary(fresh_dir()?),
+        Some(path) => {
+            DemoDirectory::Kept(std::path::absolute(&path).map_err(|e| unusable(&path, e))?)
+        }
+        None => DemoDirectory::Temporary(fresh_dir()?),
     };
     let mut tour = Tour {
         place,
@@ -64,14 +66,14 @@ fn fresh_dir() -> Result<TempDir> {
 }
 
 /// The directory of the demonstration's executions.
-enum Place {
+enum DemoDirectory {
     /// A directory that the user named, which is kept.
     Kept(PathBuf),
     /// A temporary directory, which is removed at the end.
     Temporary(TempDir),
 }
 
-impl Place {
+impl DemoDirectory {
     fn path(&self) -> &Path {
         match self {
             Self::Kept(path) => path,
@@ -89,7 +91,7 @@ fn unusable(path: &Path, error: std::io::Error) -> Error {
 }
 
 struct Tour<'a> {
-    place: Place,
+    place: DemoDirectory,
     config: &'a Config,
     out: Output<'a>,
     steps: Vec<Value>,
@@ -193,7 +195,7 @@ impl Tour<'_> {
             status["state"].as_str().unwrap_or_default()
         ))?;
         self.what_next(id)?;
-        let is_kept = matches!(self.place, Place::Kept(_));
+        let is_kept = matches!(self.place, DemoDirectory::Kept(_));
         Ok(json!({
             "execution_id": id, "data_dir": self.place.path(), "data_dir_kept": is_kept, "status": status,
             "steps": self.steps, "history": history, "telemetry": telemetry, "killed": self.killed
@@ -230,11 +232,11 @@ impl Tour<'_> {
     fn what_next(&mut self, id: &str) -> Result<()> {
         let path = self.place.path().display().to_string();
         let lies = match self.place {
-            Place::Kept(_) => format!(
+            DemoDirectory::Kept(_) => format!(
                 "The data lies in {path}/executions.redb: midex show {id} --data-dir {}",
                 quoted(&path)
             ),
-            Place::Temporary(_) => format!(
+            DemoDirectory::Temporary(_) => format!(
                 "The data lay in {path}, which is removed now; `midex demo --data-dir DIR` keeps it"
             ),
         };

@@ -13,7 +13,7 @@ pub fn render(path: &str, text: &str, findings: &[Finding], color: bool) -> Stri
     let renderer = renderer(color);
     let mut drawn = String::new();
     for finding in findings {
-        drawn.push_str(&one(&renderer, path, text, &Fault::of(finding)));
+        drawn.push_str(&one(&renderer, path, text, &FileFault::of(finding)));
         drawn.push_str("\n\n");
     }
     drawn
@@ -38,7 +38,7 @@ pub(super) fn render_violations(
     let drawn = violations.iter().map(|violation| {
         let (line, start) = place_of(text, violation);
         let suggestion = violation.suggestion.as_ref();
-        let fault = Fault {
+        let fault = FileFault {
             level: Level::ERROR,
             rule: &violation.rule,
             message: &violation.message,
@@ -89,7 +89,7 @@ fn begins_with_key(line: &str, key: &str) -> bool {
 }
 
 /// A problem at a place of a text, as it is drawn.
-struct Fault<'a> {
+struct FileFault<'a> {
     level: Level<'static>,
     rule: &'a str,
     message: &'a str,
@@ -100,7 +100,7 @@ struct Fault<'a> {
     suggestion: Option<&'a str>,
 }
 
-impl<'a> Fault<'a> {
+impl<'a> FileFault<'a> {
     fn of(finding: &'a Finding) -> Self {
         Self {
             level: match finding.severity {
@@ -118,7 +118,7 @@ impl<'a> Fault<'a> {
     }
 }
 
-fn one(renderer: &Renderer, path: &str, text: &str, fault: &Fault<'_>) -> String {
+fn one(renderer: &Renderer, path: &str, text: &str, fault: &FileFault<'_>) -> String {
     let title = fault.level.clone().primary_title(visible(fault.message));
     let title = title.id(fault.rule);
     // The renderer gets only this line: with the whole file it would search the file again for each fault.
@@ -149,7 +149,7 @@ pub(super) fn typed(advice: &str) -> String {
     TYPED.iter().fold(advice.to_owned(), typed)
 }
 
-fn help(fault: &Fault<'_>) -> Vec<Message<'static>> {
+fn help(fault: &FileFault<'_>) -> Vec<Message<'static>> {
     let expected = fault
         .expected
         .filter(|expected| !fault.message.contains(*expected))

@@ -19,7 +19,7 @@ use midex_domain::{
     view::GraphView,
 };
 use midex_registry as registry;
-use midex_registry::{FileReport, Kind, Registry};
+use midex_registry::{DefinitionKind, FileReport, Registry};
 use midex_server::config::Config;
 
 /// What to draw, and for which program.
@@ -50,9 +50,9 @@ pub enum GraphFormat {
 /// Prints the graph. The findings of an invalid workflow go to stderr, and the exit code is 1.
 pub fn graph(args: &GraphArgs, registry: &Registry, mut out: Output<'_>) -> Result<u8> {
     let graph = match find(&args.workflow, registry)? {
-        Found::Sound(graph) => graph,
-        Found::Broken(report) if out.json => return Err(invalid(&report)),
-        Found::Broken(report) => {
+        GraphSource::Sound(graph) => graph,
+        GraphSource::Broken(report) if out.json => return Err(invalid(&report)),
+        GraphSource::Broken(report) => {
             let drawn = diagnostic::render(&report.path, &report.text, &report.findings, true);
             // If writing to stderr fails, the exit code still reports findings.
             let _ = anstream::stderr().write_all(drawn.as_bytes());
@@ -115,14 +115,14 @@ fn shown(graph: &str) -> String {
     shown
 }
 
-enum Found {
+enum GraphSource {
     Sound(GraphView),
     Broken(FileReport),
 }
 
 /// Finds the file or the workflow that the argument names: an existing file with the extension of a definition first,
 /// then a known workflow, then any other file.
-fn find(argument: &str, registry: &Registry) -> Result<Found> {
+fn find(argument: &str, registry: &Registry) -> Result<GraphSource> {
     let path = Path::new(argument);
     let entry = registry.workflow(argument);
     let is_file = match (path.is_file(), registry::is_definition_file(path)) {
@@ -131,12 +131,12 @@ fn find(argument: &str, registry: &Registry) -> Result<Found> {
     };
     if is_file {
         let (report, workflow) = registry::workflow_file(path, registry)?;
-        return Ok(workflow.map_or(Found::Broken(report), |workflow| sound(&workflow)));
+        return Ok(workflow.map_or(GraphSource::Broken(report), |workflow| sound(&workflow)));
     }
     if let Some(entry) = entry
         && let Some(report) = broken(&entry.name, &entry.findings, registry)?
     {
-        return Ok(Found::Broken(report));
+        return Ok(GraphSource::Broken(report));
     }
     let definition = registry.definition(argument).map_err(|error| {
         error.with_action("Run `midex list` and use one of its names, or name a file")
@@ -144,8 +144,8 @@ fn find(argument: &str, registry: &Registry) -> Result<Found> {
     Ok(sound(&definition.workflow))
 }
 
-fn sound(workflow: &Workflow) -> Found {
-    Found::Sound(GraphView::of(workflow))
+fn sound(workflow: &Workflow) -> GraphSource {
+    GraphSource::Sound(GraphView::of(workflow))
 }
 
 /// The report of an invalid workflow, which contains the text in which to draw the errors; `None` if it has none.
@@ -155,7 +155,9 @@ fn broken(name: &str, findings: &[Finding], registry: &Registry) -> Result<Optio
     }
     let reports = registry::validate(&[], registry)?;
     Ok(reports.into_iter().find(|report| {
-        report.kind == Kind::Workflow && report.name == name && report.findings == findings
+        report.kind == DefinitionKind::Workflow
+            && report.name == name
+            && report.findings == findings
     }))
 }
 

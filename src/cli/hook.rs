@@ -10,7 +10,7 @@ use std::{fmt::Write as _, path::Path};
 use serde_json::{Value, json};
 use tokio::task::LocalSet;
 
-use self::host::{Told, bare};
+use self::host::{HostEvent, bare};
 
 use super::{
     EXIT_OK, Output,
@@ -56,7 +56,7 @@ pub(super) async fn hook(event: Event, config: Config, mut out: Output<'_>) -> R
 }
 
 async fn answer(event: Event, config: Config) -> Result<String> {
-    let told = Told::read().await;
+    let told = HostEvent::read().await;
     let named = told.directory().map(|dir| config::project_around(&dir));
     let project_dir = named.unwrap_or(config.project_dir);
     let config = Config {

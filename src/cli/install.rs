@@ -17,7 +17,7 @@ use clap::{ArgMatches, ValueEnum};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-pub(super) use self::found::{Found, Named, found};
+pub(super) use self::found::{HostEntry, Named, found};
 use self::{
     file::HostFile,
     flags::{given_flags, is_this_machine, shared, url},
@@ -75,7 +75,7 @@ struct Fault {
 }
 
 /// A change to one file.
-struct Change {
+struct FileChange {
     /// `None` if the location of the file is not known.
     path: Option<PathBuf>,
     what: What,
@@ -93,7 +93,7 @@ enum What {
     NoHooks,
 }
 
-impl Change {
+impl FileChange {
     fn apply(&self, host: &Host, text: &str) -> Result<String, Fault> {
         match (&self.what, &host.hooks) {
             (What::Block(block), _) => with_block(text, host, block),
@@ -232,7 +232,7 @@ fn installation(
     host: &Host,
     matches: &ArgMatches,
     config: &Config,
-) -> Result<Vec<Change>> {
+) -> Result<Vec<FileChange>> {
     let (program, flags) = (program()?, given_flags(matches)?);
     let path = host.file(args.scope, config)?;
     let (block, flags) = if let Some(url) = &args.http {
@@ -244,7 +244,7 @@ fn installation(
         (host.stdio_block(&program, &args), shared(&args))
     };
     let what = What::Block(block);
-    let mut changes = vec![Change { path, what }];
+    let mut changes = vec![FileChange { path, what }];
     let run = Run {
         program,
         args: flags,
@@ -294,7 +294,7 @@ fn hooks_change(
     host: &Host,
     config: &Config,
     run: Run,
-) -> Result<Option<Change>> {
+) -> Result<Option<FileChange>> {
     let added = args.with_hooks;
     let hooks = match &host.hooks {
         _ if added => host.hooks()?,
@@ -307,7 +307,7 @@ fn hooks_change(
         return Ok(None);
     }
     let what = What::Hooks { run, added };
-    Ok(Some(Change {
+    Ok(Some(FileChange {
         path: Some(path),
         what,
     }))
@@ -318,20 +318,20 @@ fn project_of(scope: Scope, config: &Config) -> Option<&Path> {
     (scope == Scope::Project).then_some(&*config.project_dir)
 }
 
-fn removal(scope: Scope, host: &Host, config: &Config) -> Result<Vec<Change>> {
+fn removal(scope: Scope, host: &Host, config: &Config) -> Result<Vec<FileChange>> {
     let unknown = || {
         Error::new(Code::UsageInvalid, host.unknown_place()).with_action(
             "Open the file in the settings of the host, and take the block `midex` out by hand",
         )
     };
     let path = host.file(scope, config)?.ok_or_else(unknown)?;
-    let mut changes = vec![Change {
+    let mut changes = vec![FileChange {
         path: Some(path),
         what: What::NoBlock,
     }];
     if let Some(hooks) = &host.hooks {
         let path = Some(hooks.file(scope, config)?);
-        changes.push(Change {
+        changes.push(FileChange {
             path,
             what: What::NoHooks,
         });
@@ -342,7 +342,7 @@ fn removal(scope: Scope, host: &Host, config: &Config) -> Result<Vec<Change>> {
 /// Computes the new content of all files, before the first one is written.
 fn edits(
     host: &Host,
-    changes: &[Change],
+    changes: &[FileChange],
     project: Option<&Path>,
 ) -> Result<Vec<(HostFile, String)>> {
     let mut edits: Vec<(HostFile, String)> = Vec::new();

@@ -110,7 +110,7 @@ struct Global {
     data_dir: Option<PathBuf>,
     /// The directories that were given as flags: only then further commands need them too
     #[arg(skip)]
-    given: Given,
+    given: DirectoryFlags,
     /// The directories that the project's file names
     #[arg(skip)]
     named_by_project: NamedByProject,
@@ -165,7 +165,7 @@ struct Global {
 
 /// The directories that were given as flags.
 #[derive(Clone, Debug, Default)]
-struct Given {
+struct DirectoryFlags {
     data_dir: Option<PathBuf>,
     workflows: Option<PathBuf>,
     agents: Option<PathBuf>,
@@ -420,7 +420,7 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) ->
             list::list(&args, &config.registry(), authoring.as_ref(), out)
         }
         Command::Pause(args) => run_to_end(lifecycle::change(
-            lifecycle::Change::Pause,
+            lifecycle::LifecycleCommand::Pause,
             args,
             &config,
             &flags,
@@ -428,7 +428,7 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) ->
         )),
         Command::Resume(args) => run_to_end(lifecycle::resume(args, &config, &flags, out)),
         Command::Abandon(args) => run_to_end(lifecycle::change(
-            lifecycle::Change::Abandon,
+            lifecycle::LifecycleCommand::Abandon,
             args,
             &config,
             &flags,

@@ -24,13 +24,13 @@ use midex_server::config::Config;
 
 /// A change of an execution's state by a person.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Change {
+pub(super) enum LifecycleCommand {
     Pause,
     Resume,
     Abandon,
 }
 
-impl Change {
+impl LifecycleCommand {
     const fn asks(self) -> Asks {
         let (command, state) = match self {
             Self::Pause => ("midex pause", "running"),
@@ -86,7 +86,7 @@ pub(super) struct ResumeArgs {
 
 /// Calls the tool for a change of state, and prints its reply.
 pub(super) async fn change(
-    change: Change,
+    change: LifecycleCommand,
     args: ChangeArgs,
     config: &Config,
     flags: &str,
@@ -97,7 +97,7 @@ pub(super) async fn change(
     let act = async |link: &mut Link<'_>, id: &str| {
         // Confirm only an execution that was picked from a list, where another line may have been meant; a typed id is
         // deliberate.
-        let is_asked = said.is_none() && matches!(change, Change::Abandon);
+        let is_asked = said.is_none() && matches!(change, LifecycleCommand::Abandon);
         if is_asked && !question::ask(&for_good(id), "EXECUTION", link).await? {
             return Ok(None);
         }
@@ -105,7 +105,7 @@ pub(super) async fn change(
     };
     let answer = with_or_picked(&mut link, said, change.asks(), act).await;
     let answer = answer.map(Option::flatten);
-    if let (Ok(Some(resumed)), Change::Resume, false) = (&answer, change, out.json) {
+    if let (Ok(Some(resumed)), LifecycleCommand::Resume, false) = (&answer, change, out.json) {
         let done = print_resumed(&mut link, resumed, flags, &mut out).await;
         link.end().await;
         return done;
@@ -224,7 +224,7 @@ pub(super) async fn resume(
             execution_id,
             reason,
         };
-        return change(Change::Resume, args, config, flags, out).await;
+        return change(LifecycleCommand::Resume, args, config, flags, out).await;
     }
     let mut link = Link::new(config);
     let answer = link.call("execution.resume", json!({})).await;
@@ -255,14 +255,14 @@ pub(super) async fn resume(
 
 async fn has_paused(config: &Config) -> Result<bool> {
     let mut link = Link::new(config);
-    let has = has_any(&mut link, Change::Resume.asks().state).await;
+    let has = has_any(&mut link, LifecycleCommand::Resume.asks().state).await;
     link.end().await;
     has
 }
 
 async fn call(
     link: &mut Link<'_>,
-    change: Change,
+    change: LifecycleCommand,
     id: &str,
     reason: Option<&str>,
 ) -> Result<Value> {
@@ -280,7 +280,7 @@ async fn call(
 /// call was repeated because the server went away before it replied. Otherwise returns the refusal.
 async fn already_done(
     link: &mut Link<'_>,
-    change: Change,
+    change: LifecycleCommand,
     id: &str,
     refusal: Error,
 ) -> Result<Value> {
@@ -303,7 +303,7 @@ async fn already_done(
 
 /// Whether the execution is in the state that the command is to bring about. A pause counts only if a person is among
 /// its reasons.
-fn is_done(change: Change, status: &Value) -> bool {
+fn is_done(change: LifecycleCommand, status: &Value) -> bool {
     let is_of_person = || list(&status["pause_reasons"]).contains(&json!("person"));
     status["state"] == change.state().as_str()
         && (change.state() != State::Paused || is_of_person())

@@ -224,13 +224,13 @@ pub(super) async fn pages(
 
 /// The space for a list.
 #[derive(Clone, Copy, Debug)]
-struct Room {
+struct ListLayout {
     columns: usize,
     /// Whether stdout is a terminal, so that a person reads the list.
     is_terminal: bool,
 }
 
-impl Room {
+impl ListLayout {
     fn of(wide: bool) -> Self {
         let screen = Screen::stdout();
         Self {
@@ -290,7 +290,7 @@ fn execution_table(rows: &[Value], args: &ListArgs) -> String {
         };
         return Screen::stdout().block(None, "", words);
     }
-    let room = Room::of(args.wide);
+    let room = ListLayout::of(args.wide);
     let mut table = room.table([
         ("execution", 0),
         ("workflow", 80),
@@ -328,10 +328,10 @@ pub fn list(
     args.check()?;
     let printed = if args.what == Listed::Agents {
         let json = || registry.agents().map(agent_json).collect();
-        out.rows(json, || agent_table(registry, Room::of(args.wide)))
+        out.rows(json, || agent_table(registry, ListLayout::of(args.wide)))
     } else {
         let json = || registry.workflows().map(workflow_json).collect();
-        let room = Room::of(args.wide);
+        let room = ListLayout::of(args.wide);
         out.rows(json, || {
             workflow_table(registry, room) + &written_to(authoring)
         })
@@ -391,7 +391,7 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-fn workflow_table(registry: &Registry, room: Room) -> String {
+fn workflow_table(registry: &Registry, room: ListLayout) -> String {
     let mut table = room.table([
         ("name", 0),
         ("steps", 120),
@@ -430,7 +430,7 @@ fn steps(workflow: &Workflow) -> String {
     ids.join(", ")
 }
 
-fn agent_table(registry: &Registry, room: Room) -> String {
+fn agent_table(registry: &Registry, room: ListLayout) -> String {
     let mut table = room.table([("name", 0), ("source", 70), ("description", 0)]);
     for entry in registry.agents() {
         table.add([

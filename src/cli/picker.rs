@@ -46,14 +46,14 @@ pub(super) async fn pick(
         ))?;
         let said = input.line(link).await?.unwrap_or_default();
         match meant(said.trim(), choices) {
-            Meant::Nothing => break,
-            Meant::One(at) => return Ok(Some(at)),
-            Meant::None if asks_for_help(said.trim()) => prompt(HELP)?,
-            Meant::None => prompt("None of them is that.\n")?,
-            Meant::NoNumber => {
+            PickResult::Nothing => break,
+            PickResult::One(at) => return Ok(Some(at)),
+            PickResult::None if asks_for_help(said.trim()) => prompt(HELP)?,
+            PickResult::None => prompt("None of them is that.\n")?,
+            PickResult::NoNumber => {
                 prompt(&format!("The list goes from 1 to {}.\n", choices.len()))?;
             }
-            Meant::Several => prompt("Several of them have that.\n")?,
+            PickResult::Several => prompt("Several of them have that.\n")?,
         }
     }
     prompt("Nothing was done.\n")?;
@@ -77,7 +77,7 @@ fn listed(choices: &[Choice], columns: usize) -> String {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Meant {
+enum PickResult {
     Nothing,
     One(usize),
     None,
@@ -88,31 +88,31 @@ enum Meant {
 
 /// Finds the item that the text denotes. Digits alone are a full name or a number of the list, but never a part of a
 /// name: a mistyped number must not pick an item that happens to contain it.
-fn meant(said: &str, choices: &[Choice]) -> Meant {
+fn meant(said: &str, choices: &[Choice]) -> PickResult {
     if said.is_empty() {
-        return Meant::Nothing;
+        return PickResult::Nothing;
     }
     if let Some(at) = choices.iter().position(|choice| choice.key == said) {
-        return Meant::One(at);
+        return PickResult::One(at);
     }
     if said.bytes().all(|byte| byte.is_ascii_digit()) {
         return match said.parse::<usize>() {
-            Ok(number @ 1..) if number <= choices.len() => Meant::One(number - 1),
-            _ => Meant::NoNumber,
+            Ok(number @ 1..) if number <= choices.len() => PickResult::One(number - 1),
+            _ => PickResult::NoNumber,
         };
     }
     match fitting(choices, |choice| choice.key.contains(said)) {
-        Meant::None => fitting(choices, |choice| choice.about.contains(said)),
+        PickResult::None => fitting(choices, |choice| choice.about.contains(said)),
         meant => meant,
     }
 }
 
-fn fitting(choices: &[Choice], fits: impl Fn(&Choice) -> bool) -> Meant {
+fn fitting(choices: &[Choice], fits: impl Fn(&Choice) -> bool) -> PickResult {
     let mut fit = (0..choices.len()).filter(|at| fits(&choices[*at]));
     match (fit.next(), fit.next()) {
-        (Some(at), None) => Meant::One(at),
-        (Some(_), Some(_)) => Meant::Several,
-        (None, _) => Meant::None,
+        (Some(at), None) => PickResult::One(at),
+        (Some(_), Some(_)) => PickResult::Several,
+        (None, _) => PickResult::None,
     }
 }
 
@@ -133,21 +133,21 @@ mod tests {
             question: "Which?".to_owned(),
         });
         for (said, expected) in [
-            ("", Meant::Nothing),
-            ("1", Meant::One(0)),
+            ("", PickResult::Nothing),
+            ("1", PickResult::One(0)),
             // A full name takes precedence over a number.
-            ("2", Meant::One(2)),
-            ("bc", Meant::One(1)),
-            ("ab", Meant::Several),
-            ("release", Meant::One(0)),
-            ("bug-fix", Meant::Several),
-            ("nothing", Meant::None),
-            ("?", Meant::None),
+            ("2", PickResult::One(2)),
+            ("bc", PickResult::One(1)),
+            ("ab", PickResult::Several),
+            ("release", PickResult::One(0)),
+            ("bug-fix", PickResult::Several),
+            ("nothing", PickResult::None),
+            ("?", PickResult::None),
             // Part of a name, but not a number of the list.
-            ("7", Meant::NoNumber),
-            ("0", Meant::NoNumber),
-            ("4", Meant::NoNumber),
-            ("99999999999999999999999", Meant::NoNumber),
+            ("7", PickResult::NoNumber),
+            ("0", PickResult::NoNumber),
+            ("4", PickResult::NoNumber),
+            ("99999999999999999999999", PickResult::NoNumber),
         ] {
             assert_eq!(meant(said, &choices), expected, "{said}");
         }

@@ -22,7 +22,7 @@ use midex_domain::{
 
 /// The result of reading a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Typed {
+pub(super) enum PromptInput {
     /// A line without its line end; pasted text may hold several lines.
     Line(String),
     /// Ctrl-D, or the end of standard input.
@@ -64,13 +64,13 @@ impl Prompt {
         asked: &str,
         choices: &[String],
         link: &mut Link<'_>,
-    ) -> Result<Typed> {
+    ) -> Result<PromptInput> {
         match self {
             Self::Plain(input) => {
                 question::prompt(asked)?;
                 let typed = input.line(link).await?;
-                Ok(typed.map_or(Typed::End, |typed| {
-                    Typed::Line(typed.trim_end_matches(['\n', '\r']).to_owned())
+                Ok(typed.map_or(PromptInput::End, |typed| {
+                    PromptInput::Line(typed.trim_end_matches(['\n', '\r']).to_owned())
                 }))
             }
             Self::Edited(editing) => editing.line(asked, choices, link).await,
@@ -87,7 +87,7 @@ fn is_simple() -> bool {
 /// A line editor on a thread of its own, because it blocks while it waits for keys.
 pub(super) struct Editing {
     asked: mpsc::Sender<(String, Vec<String>)>,
-    typed: channel::UnboundedReceiver<Result<Typed>>,
+    typed: channel::UnboundedReceiver<Result<PromptInput>>,
 }
 
 impl Editing {
@@ -122,7 +122,7 @@ impl Editing {
         asked: &str,
         choices: &[String],
         link: &mut Link<'_>,
-    ) -> Result<Typed> {
+    ) -> Result<PromptInput> {
         let gone = || unreadable("its reader has ended");
         let question = (asked.to_owned(), choices.to_vec());
         self.asked.send(question).map_err(|_| gone())?;
@@ -162,7 +162,7 @@ fn read(
     editor: &mut Editor<Choices, MemHistory>,
     asked: &str,
     choices: Vec<String>,
-) -> Result<Typed> {
+) -> Result<PromptInput> {
     if let Some(helper) = editor.helper_mut() {
         helper.0 = choices;
     }
@@ -172,9 +172,9 @@ fn read(
             let message = format!("what was typed is too long: {limit}");
             Err(Error::new(Code::LimitExceeded, message).with("limit", limit))
         }
-        Ok(line) => Ok(Typed::Line(line)),
-        Err(ReadlineError::Eof) => Ok(Typed::End),
-        Err(ReadlineError::Interrupted | ReadlineError::Signal(_)) => Ok(Typed::Interrupt),
+        Ok(line) => Ok(PromptInput::Line(line)),
+        Err(ReadlineError::Eof) => Ok(PromptInput::End),
+        Err(ReadlineError::Interrupted | ReadlineError::Signal(_)) => Ok(PromptInput::Interrupt),
         Err(error) => Err(unreadable(&error.to_string())),
     }
 }

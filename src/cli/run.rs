@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 
 pub(super) use self::field::Field;
 use self::{
-    page::Page,
+    page::RunPage,
     progress::Progress,
     source::OutputSource,
     submission::{Next, turn},
@@ -119,7 +119,7 @@ pub(super) async fn run(
     let mut runner = Runner {
         flags: &flags,
         link,
-        page: Page::new(out, args.persona, &flags),
+        page: RunPage::new(out, args.persona, &flags),
         source,
         workflow,
         by: if args.from.editor {
@@ -134,7 +134,7 @@ pub(super) async fn run(
         inputs_flags,
         single,
         declared: None,
-        begun: Begun::No,
+        begun: StartOutcome::No,
     };
     let end = tokio::select! {
         end = runner.go() => end,
@@ -210,7 +210,7 @@ struct Runner<'a> {
     /// The flags that a follow-up command needs to reach the same executions.
     flags: &'a str,
     link: Link<'a>,
-    page: Page<'a>,
+    page: RunPage<'a>,
     source: OutputSource,
     /// The workflow, once it is known.
     workflow: Option<String>,
@@ -229,12 +229,12 @@ struct Runner<'a> {
     single: Vec<(String, String)>,
     /// The inputs that the workflow declares; `None` if it declares none, or is not known.
     declared: Option<Vec<Value>>,
-    begun: Begun,
+    begun: StartOutcome,
 }
 
 /// Whether the execution exists, so that it can be continued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Begun {
+enum StartOutcome {
     No,
     /// The start was requested, but no reply arrived. Running again with the same id starts the execution or continues
     /// it.
@@ -255,7 +255,7 @@ impl Runner<'_> {
             None if self.start().await? => {}
             None => return Ok(End::Stopped("Nothing was started.".to_owned())),
         }
-        self.begun = Begun::Yes;
+        self.begun = StartOutcome::Yes;
         self.work().await
     }
 
@@ -500,7 +500,7 @@ impl Runner<'_> {
                 let done = shown["status"]["state"] == State::Completed.as_str();
                 Ok(if done { EXIT_OK } else { EXIT_FINDINGS })
             }
-            Ok(End::Stopped(why)) if self.begun != Begun::No => {
+            Ok(End::Stopped(why)) if self.begun != StartOutcome::No => {
                 self.page
                     .stopped(&self.with_left_out(why), &[self.command()])?;
                 Ok(EXIT_FINDINGS)
@@ -518,7 +518,7 @@ impl Runner<'_> {
                 self.page.stopped(&pause.why, &commands)?;
                 Ok(EXIT_FINDINGS)
             }
-            Err(error) if self.begun != Begun::No => {
+            Err(error) if self.begun != StartOutcome::No => {
                 // The hint names the execution id: repeating the original command would start another execution.
                 let retry = format!("Run `{}`", self.command());
                 let flags = self.flags.to_owned();
@@ -533,7 +533,7 @@ impl Runner<'_> {
 
     /// The reason for stopping, with a note if [`Self::command`] had to leave the inputs out.
     fn with_left_out(&self, why: String) -> String {
-        if self.begun != Begun::Perhaps || self.inputs_flags.is_some() {
+        if self.begun != StartOutcome::Perhaps || self.inputs_flags.is_some() {
             return why;
         }
         let between = if why.is_empty() { "" } else { ". " };
@@ -546,7 +546,7 @@ impl Runner<'_> {
         let workflow = workflow.map_or_else(String::new, |name| format!(" {name}"));
         // If the start was not confirmed, this command may have to start the execution, so it needs the inputs.
         let inputs = self.inputs_flags.as_deref();
-        let inputs = inputs.filter(|_| self.begun == Begun::Perhaps);
+        let inputs = inputs.filter(|_| self.begun == StartOutcome::Perhaps);
         let inputs = inputs.unwrap_or_default();
         format!(
             "midex run{workflow} {}{inputs}{}{}",

@@ -68,19 +68,19 @@ pub(super) async fn tail(args: TailArgs, config: &Config, json: bool) -> Result<
     };
     let closed = tail.link.close().await;
     match ended {
-        Err(Ended::Failed(error)) => Err(error),
-        Ok(()) | Err(Ended::ReaderGone) => closed.map(|()| EXIT_OK),
+        Err(EarlyEnd::Failed(error)) => Err(error),
+        Ok(()) | Err(EarlyEnd::ReaderGone) => closed.map(|()| EXIT_OK),
     }
 }
 
 /// Why the command ends early.
-enum Ended {
+enum EarlyEnd {
     /// The reader of stdout has closed it.
     ReaderGone,
     Failed(Error),
 }
 
-impl From<Error> for Ended {
+impl From<Error> for EarlyEnd {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
@@ -129,7 +129,7 @@ struct Poll {
 }
 
 impl Tail<'_> {
-    async fn run(&mut self) -> Result<(), Ended> {
+    async fn run(&mut self) -> Result<(), EarlyEnd> {
         let poll = match (self.poll(None).await, &self.id) {
             (Err(unknown), Some(said)) if execution_id::is_unknown(&unknown) => {
                 let id = execution_id::meant(&mut self.link, said, unknown).await?;
@@ -251,7 +251,7 @@ struct Printer {
 
 impl Printer {
     /// Prints events; with `everywhere` they may be of several executions, and name theirs.
-    fn print(&self, events: &[Value], everywhere: bool) -> Result<(), Ended> {
+    fn print(&self, events: &[Value], everywhere: bool) -> Result<(), EarlyEnd> {
         let line = |event| {
             if self.json {
                 Some(json_text(event, false))
@@ -267,7 +267,7 @@ impl Printer {
         let mut stdout = io::stdout().lock();
         let written = stdout.write_all(text.as_bytes());
         match written.and_then(|()| stdout.flush()) {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Ended::ReaderGone),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(EarlyEnd::ReaderGone),
             written => Ok(written.map_err(unwritable)?),
         }
     }

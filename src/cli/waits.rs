@@ -76,7 +76,7 @@ pub(super) fn words(wait: &Value, now: Timestamp, is_served: bool) -> String {
 
 /// A command with which a person can act on a wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Way {
+pub(super) struct WaitAction {
     /// The command, without the flags for the data directory and definitions.
     pub(super) command: String,
     /// Its effect, in words.
@@ -91,7 +91,7 @@ pub(super) fn is_for_resume(status: &Value) -> bool {
 }
 
 /// The commands for the waits of the execution with this status, without duplicates.
-pub(super) fn ways(status: &Value) -> Vec<Way> {
+pub(super) fn ways(status: &Value) -> Vec<WaitAction> {
     let mut found = Vec::new();
     if is_for_resume(status) {
         found.extend(status["execution_id"].as_str().map(resume));
@@ -105,15 +105,15 @@ pub(super) fn ways(status: &Value) -> Vec<Way> {
     found
 }
 
-fn resume(id: &str) -> Way {
-    Way {
+fn resume(id: &str) -> WaitAction {
+    WaitAction {
         command: format!("midex resume {}", operand(id)),
         does: "lets it go on",
     }
 }
 
 /// The command for a wait of the execution with this status; `None` if the wait ends without a person.
-pub(super) fn way(wait: &Value, status: &Value) -> Option<Way> {
+pub(super) fn way(wait: &Value, status: &Value) -> Option<WaitAction> {
     let id = operand(status["execution_id"].as_str()?);
     let named = |name: &str| quoted(wait[name].as_str().unwrap_or_default());
     let (command, does) = match wait["waits_for"].as_str()? {
@@ -144,7 +144,7 @@ pub(super) fn way(wait: &Value, status: &Value) -> Option<Way> {
         "output_invalid" | "held" => return Some(resume(status["execution_id"].as_str()?)),
         _ => return None,
     };
-    Some(Way { command, does })
+    Some(WaitAction { command, does })
 }
 
 /// The child execution that an open visit waits for: the last one that it started.

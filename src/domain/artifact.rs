@@ -105,7 +105,7 @@ pub(super) fn extract(output: &Value, taken: u32) -> Result<Option<Extracted>> {
     };
     let (mut kept, mut artifacts) = (Vec::with_capacity(items.len()), Vec::new());
     for item in items {
-        match item.as_object().and_then(Given::read) {
+        match item.as_object().and_then(ArtifactInput::read) {
             Some(given) => {
                 let (artifact, content) = given
                     .check(limits::ARTIFACT_BYTES_MAX)?
@@ -177,7 +177,7 @@ fn artifact_id(taken: u32, more: usize) -> Result<u32> {
     })
 }
 
-struct Given<'a> {
+struct ArtifactInput<'a> {
     kind: ArtifactKind,
     name: &'a str,
     content: &'a [u8],
@@ -185,7 +185,7 @@ struct Given<'a> {
     metadata: Option<&'a Value>,
 }
 
-impl<'a> Given<'a> {
+impl<'a> ArtifactInput<'a> {
     fn read(item: &'a Map<String, Value>) -> Option<Self> {
         let text = |name: &str| item.get(name).and_then(Value::as_str);
         let known = |key: &String| KEYS.contains(&key.as_str());
@@ -257,7 +257,7 @@ pub(super) fn of_answer(
     content: &[u8],
     taken: u32,
 ) -> Result<(Artifact, Arc<[u8]>)> {
-    let given = Given {
+    let given = ArtifactInput {
         kind: ArtifactKind::File,
         name: &file_name(name),
         content,

@@ -26,8 +26,8 @@ mod step;
 use std::collections::BTreeSet;
 
 pub use self::{
-    commands::{Argument, BodyFields, Callable, Commands, Found, enable_call, needs},
-    known::{Abilities, Agent, Agents, Known, Operations},
+    commands::{Argument, BodyFields, Callable, CommandMatch, Commands, enable_call, needs},
+    known::{Abilities, Agent, Agents, KnownNames, Operations},
     shape::{unknown_key, wrong_type},
 };
 use super::{
@@ -42,7 +42,7 @@ use super::{
 use crate::limits;
 
 /// Checks a workflow against the known names.
-pub fn workflow(draft: &WorkflowDraft, known: Known<'_>) -> (Option<Workflow>, Vec<Finding>) {
+pub fn workflow(draft: &WorkflowDraft, known: KnownNames<'_>) -> (Option<Workflow>, Vec<Finding>) {
     let mut findings = Vec::new();
     let found = &mut findings;
     shape::record(found, &draft.document, "", draft.form.record());
@@ -162,7 +162,7 @@ fn no_description(draft: &WorkflowDraft) -> Option<Finding> {
 fn steps(
     found: &mut Vec<Finding>,
     draft: &WorkflowDraft,
-    known: Known<'_>,
+    known: KnownNames<'_>,
     quota: &mut Quota,
 ) -> Option<Vec<Step>> {
     let list = draft.steps.as_ref()?;

@@ -523,7 +523,7 @@ impl PauseReason {
 
     /// True for pauses that the scheduler enters by itself when every open step waits for a person (gate, refused
     /// output, missing catalog). Timers keep running then.
-    pub const fn is_of_what_is_open(self) -> bool {
+    pub const fn is_set_by_scheduler(self) -> bool {
         matches!(
             self,
             Self::Gate | Self::OutputInvalid | Self::CatalogMissing

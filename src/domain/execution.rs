@@ -47,8 +47,10 @@ pub use self::{
     list::Items,
     offers::Offer,
     rehearsal::{Rehearsal, Rehearsed},
-    visit::{Closed, RecordedCall, StepState, SupersededToken, Visit},
-    work::{Attachment, AttemptId, Begin, Brought, Effect, OperationFailure, Page, Safety},
+    visit::{RecordedCall, StepState, SupersededToken, Visit, VisitEnd},
+    work::{
+        Attachment, AttemptId, Begin, Effect, EffectOutput, OperationFailure, OutputPage, Safety,
+    },
 };
 pub use super::state::StepStatus;
 use super::{

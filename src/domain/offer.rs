@@ -149,7 +149,7 @@ pub struct Suggestion {
 
 /// An output separated from its suggestions.
 #[derive(Clone, Debug)]
-pub struct Taken {
+pub struct SplitOutput {
     /// The output without `toolCallSuggestions`.
     pub output: Value,
     /// The suggestions, or every way in which they are malformed.
@@ -157,14 +157,14 @@ pub struct Taken {
 }
 
 /// Removes `toolCallSuggestions` from an output; `None` if it has none.
-pub fn take(output: &Value) -> Option<Taken> {
+pub fn take(output: &Value) -> Option<SplitOutput> {
     let suggested = output.as_object()?.get(SUGGESTIONS)?;
     let suggestions = read(suggested);
     let mut output = output.clone();
     if let Some(map) = output.as_object_mut() {
         map.shift_remove(SUGGESTIONS);
     }
-    Some(Taken {
+    Some(SplitOutput {
         output,
         suggestions,
     })

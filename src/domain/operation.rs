@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use crate::{
     FailureCode,
-    execution::{Brought, OperationFailure},
+    execution::{EffectOutput, OperationFailure},
 };
 
 /// The result of a call.
-pub type Outcome = Result<Brought, OperationFailure>;
+pub type Outcome = Result<EffectOutput, OperationFailure>;
 
 /// A future that a `dyn Operations` can return.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -63,9 +63,9 @@ pub struct OperationCall {
 pub struct Pages {
     /// The maximum number of pages; the default is [`limits::CALL_PAGES`](crate::limits::CALL_PAGES).
     pub max_pages: Option<u32>,
-    /// The cursor of this page, from [`Page::next`] of the page before; `None` for the first page.
+    /// The cursor of this page, from [`OutputPage::next`] of the page before; `None` for the first page.
     ///
-    /// [`Page::next`]: crate::execution::Page::next
+    /// [`OutputPage::next`]: crate::execution::OutputPage::next
     pub next: Option<Value>,
 }
 

@@ -13,14 +13,14 @@ type Fence = (char, usize);
 
 /// Builds instructions from the author's text and values.
 #[derive(Debug, Default)]
-pub(crate) struct Words {
+pub(crate) struct InstructionBuilder {
     text: String,
     /// The bytes of whole lines that were searched for fences.
     searched: usize,
     open: Option<Fence>,
 }
 
-impl Words {
+impl InstructionBuilder {
     /// Adds text of the author.
     pub(crate) fn say(&mut self, words: &str) {
         self.text.push_str(words);
@@ -162,7 +162,7 @@ mod tests {
 
     /// The words of an author with a value where `@` stands.
     fn with(words: &str, value: &str) -> String {
-        let mut all = Words::default();
+        let mut all = InstructionBuilder::default();
         for (number, part) in words.split('@').enumerate() {
             if number > 0 {
                 let at = all.put(value);

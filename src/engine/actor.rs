@@ -12,7 +12,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::watch;
 
 use super::{
-    Seen, Shared,
+    DurableExecution, Shared,
     message::{Answer, Message},
     not_found,
     runner::Runner,
@@ -32,13 +32,13 @@ pub(super) struct ExecutionActor;
 pub(super) struct Arguments {
     pub(super) id: ExecutionId,
     pub(super) shared: Arc<Shared>,
-    pub(super) seen: watch::Sender<Option<Seen>>,
+    pub(super) seen: watch::Sender<Option<DurableExecution>>,
 }
 
 pub(super) struct ActorState {
     id: ExecutionId,
     shared: Arc<Shared>,
-    seen: watch::Sender<Option<Seen>>,
+    seen: watch::Sender<Option<DurableExecution>>,
     live: Option<Live>,
     /// Whether lost attempts were recovered since the execution was loaded, was last paused, or received
     /// [`Command::Recover`].
@@ -50,7 +50,7 @@ pub(super) struct ActorState {
 /// The execution as last made durable.
 #[derive(Clone)]
 struct Live {
-    seen: Seen,
+    seen: DurableExecution,
     position: Position,
     /// The last row. A repeat of the last call is answered from it without a read.
     last: Option<Arc<Row>>,
@@ -405,7 +405,7 @@ impl ActorState {
                 return (Err(self.placed(error)), After::Stop);
             }
         };
-        let seen = Seen {
+        let seen = DurableExecution {
             execution: next,
             definition,
         };
@@ -485,7 +485,7 @@ impl ActorState {
         let definitions = &self.shared.definitions;
         let definition = definitions.get(stored.execution.definition()).await?;
         definitions.share_pending(&mut stored.execution);
-        let seen = Seen {
+        let seen = DurableExecution {
             execution: Arc::new(stored.execution),
             definition,
         };

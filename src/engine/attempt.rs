@@ -17,7 +17,7 @@ use crate::activity::{Activities, Context};
 use midex_domain::{
     Definition, Digest, ExecutionId, FailureCode, StepKind,
     event::VisitId,
-    execution::{Begin, Brought, OperationFailure, Safety},
+    execution::{Begin, EffectOutput, OperationFailure, Safety},
     operation::{OperationCall, Operations, Pages},
 };
 
@@ -136,7 +136,7 @@ async fn perform(
                 idempotency_key,
                 cancelled,
             };
-            activity.run(context).await.map(Brought::Output)
+            activity.run(context).await.map(EffectOutput::Output)
         }
         StepKind::Run {
             catalog,

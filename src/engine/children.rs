@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 
 use super::{
-    Engine, Seen, Shared, StartRequest, Topic,
+    DurableExecution, Engine, Shared, StartRequest, Topic,
     descendants::{Announcement, is_over_budget},
     message::Origin,
     report::report,
@@ -23,7 +23,7 @@ use midex_domain::{
     Command, Definition, Execution, ExecutionId, FailureCode, Lookup, State,
     error::{Code, Error, Result},
     event::{Order, Parent},
-    execution::{Begin, Brought, OperationFailure},
+    execution::{Begin, EffectOutput, OperationFailure},
     limits,
     span::backoff,
     view,
@@ -190,7 +190,7 @@ pub(super) async fn release(shared: Arc<Shared>, parents: BTreeSet<ExecutionId>)
     }
 }
 
-type Outcome = std::result::Result<Brought, OperationFailure>;
+type Outcome = std::result::Result<EffectOutput, OperationFailure>;
 
 impl Engine {
     /// Starts the child of an attempt, unless it exists, waits until it has ended, and returns its outcome.
@@ -216,7 +216,7 @@ impl Engine {
         announced.end();
         let mut seen = self.see(&id).await?;
         while !seen.execution.state().is_final() {
-            listener.heard().await;
+            listener.changed().await;
             listener.take();
             seen = self.see(&id).await?;
         }
@@ -354,12 +354,12 @@ impl Engine {
         (Some(Box::new(lookup)), named)
     }
 
-    async fn came_of(&self, seen: &Seen) -> Result<Outcome> {
+    async fn came_of(&self, seen: &DurableExecution) -> Result<Outcome> {
         let execution = &seen.execution;
         let (id, name) = (execution.id(), execution.workflow());
         if execution.state() == State::Completed {
             let output = self.view(seen, None, view::whole_output).await?;
-            return Ok(Ok(Brought::Output(output.unwrap_or(Value::Null))));
+            return Ok(Ok(EffectOutput::Output(output.unwrap_or(Value::Null))));
         }
         let failure = if let Some(failure) = execution.failure() {
             let why = &failure.message;

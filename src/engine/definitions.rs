@@ -15,10 +15,10 @@ use midex_domain::{
 /// The definitions of live executions, held as weak references.
 pub(super) struct Definitions {
     store: Arc<dyn Store>,
-    known: Mutex<HashMap<Digest, Known>>,
+    known: Mutex<HashMap<Digest, CachedDefinition>>,
 }
 
-struct Known {
+struct CachedDefinition {
     definition: Weak<Definition>,
     /// The initial states of its steps, shared by all its executions.
     pending: Arc<[Arc<StepState>]>,
@@ -52,7 +52,7 @@ impl Definitions {
         let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|_, known| known.definition.strong_count() > 0);
         let steps = definition.workflow.steps.iter();
-        let known = Known {
+        let known = CachedDefinition {
             definition: Arc::downgrade(&definition),
             pending: steps
                 .map(|step| Arc::new(StepState::pending(step.id.clone())))

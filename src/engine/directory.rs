@@ -11,7 +11,7 @@ use std::{
 use ractor::{ActorId, ActorRef};
 use tokio::sync::watch;
 
-use super::{Seen, message::Message};
+use super::{DurableExecution, message::Message};
 use midex_domain::{ExecutionId, clock::Timestamp};
 
 /// A live actor.
@@ -19,7 +19,7 @@ use midex_domain::{ExecutionId, clock::Timestamp};
 pub(super) struct LiveActor {
     pub(super) id: ExecutionId,
     pub(super) actor: ActorRef<Message>,
-    seen: watch::Receiver<Option<Seen>>,
+    seen: watch::Receiver<Option<DurableExecution>>,
     used_at: Arc<AtomicI64>,
 }
 
@@ -27,7 +27,7 @@ impl LiveActor {
     pub(super) fn new(
         id: ExecutionId,
         actor: ActorRef<Message>,
-        seen: watch::Receiver<Option<Seen>>,
+        seen: watch::Receiver<Option<DurableExecution>>,
         now: Timestamp,
     ) -> Self {
         Self {
@@ -79,7 +79,7 @@ impl Directory {
     }
 
     /// The state that the live actor of an execution last made durable.
-    pub(super) fn seen(&self, id: &ExecutionId) -> Option<Seen> {
+    pub(super) fn seen(&self, id: &ExecutionId) -> Option<DurableExecution> {
         self.read().get(id)?.seen.borrow().clone()
     }
 

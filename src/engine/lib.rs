@@ -200,7 +200,7 @@ impl Shared {
 
 /// An execution as last made durable, with the definition it keeps.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct DurableExecution {
     /// The execution.
     pub execution: Arc<Execution>,
     /// The definition.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ractor::RpcReplyPort;
 
-use super::Seen;
+use super::DurableExecution;
 use midex_domain::{
     Command, Definition, Row,
     error::Result,
@@ -52,7 +52,7 @@ impl Message {
 /// The answer of an execution's actor.
 pub(super) struct Answer {
     /// The execution after the transition that answers the call.
-    pub(super) seen: Seen,
+    pub(super) seen: DurableExecution,
     /// The row of the transition that answers the call. `None` if nothing changed.
     pub(super) row: Option<Arc<Row>>,
     /// Small values that the transition made, so that the reply can show them without a lookup.

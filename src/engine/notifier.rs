@@ -118,12 +118,12 @@ struct Pending {
 
 #[derive(Default)]
 struct State {
-    names: HashMap<Name, Heard>,
+    names: HashMap<Name, TopicChange>,
     /// The marked names, the longest waiting first. Each name is in the queue at most once.
     queue: VecDeque<Name>,
 }
 
-struct Heard {
+struct TopicChange {
     topic: Option<Topic>,
     is_waiting: bool,
 }
@@ -179,7 +179,7 @@ impl Listener {
             });
             subscription.names.insert(name.clone());
         }
-        let heard = Heard {
+        let heard = TopicChange {
             topic,
             is_waiting: false,
         };
@@ -224,7 +224,7 @@ impl Listener {
     }
 
     /// Whether a name is marked, so that [`Listener::take`] returns one.
-    pub fn has_heard(&self) -> bool {
+    pub fn has_changed(&self) -> bool {
         !self.pending.lock().queue.is_empty()
     }
 
@@ -239,8 +239,8 @@ impl Listener {
     }
 
     /// Waits until a name is marked. Only one task may wait at a time.
-    pub async fn heard(&self) {
-        while !self.has_heard() {
+    pub async fn changed(&self) {
+        while !self.has_changed() {
             // A mark between the check and this wait is not lost: `Notify` stores its permit.
             self.pending.wake.notified().await;
         }
@@ -288,7 +288,7 @@ mod tests {
         assert!(first.take().is_none(), "what was before is not heard of");
         notifier.notify(&id("one"));
         notifier.notify(&id("two"));
-        first.heard().await;
+        first.changed().await;
         assert_eq!(taken(&first), ["a"]);
         assert_eq!(notifier.len(), 1);
         drop(second);
@@ -367,7 +367,8 @@ mod tests {
                 let notifier = notifier.clone();
                 async move { notifier.notify(&id("a")) }
             });
-            let heard = tokio::time::timeout(std::time::Duration::from_secs(60), listener.heard());
+            let heard =
+                tokio::time::timeout(std::time::Duration::from_secs(60), listener.changed());
             heard.await.expect("it is heard");
             assert_eq!(taken(&listener), ["a"]);
             telling.await.expect("no panic");

@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::{Map, Value};
 
-use super::{Engine, Listener, Seen, Topic, no_row, not_found, stopping};
+use super::{DurableExecution, Engine, Listener, Topic, no_row, not_found, stopping};
 use crate::store::{Entry, ListQuery, Placed, TelemetryQuery};
 use midex_domain::{
     Command, DefaultSources, Digest, Event, Execution, ExecutionId, PauseReason, Payload, Row,
@@ -54,7 +54,7 @@ impl Engine {
     }
 
     /// The execution, after its expired tokens were replaced.
-    pub(super) async fn see_renewed(&self, id: &ExecutionId) -> Result<Seen> {
+    pub(super) async fn see_renewed(&self, id: &ExecutionId) -> Result<DurableExecution> {
         let seen = self.see(id).await?;
         if seen
             .execution
@@ -76,7 +76,7 @@ impl Engine {
         self.view(&seen, None, GraphView::of_execution).await
     }
 
-    pub(super) async fn status_of(&self, seen: &Seen) -> Result<StatusView> {
+    pub(super) async fn status_of(&self, seen: &DurableExecution) -> Result<StatusView> {
         let state = seen.execution.state();
         let mut status = self.view(seen, None, view::status).await?;
         // An attempt may have failed before its child began. Such a child does not exist, and is left out.
@@ -119,9 +119,14 @@ impl Engine {
     }
 
     /// Returns once the execution that `listener` is subscribed to is past revision `since`, or has ended.
-    async fn past(&self, mut seen: Seen, since: u64, listener: &Listener) -> Result<()> {
+    async fn past(
+        &self,
+        mut seen: DurableExecution,
+        since: u64,
+        listener: &Listener,
+    ) -> Result<()> {
         while seen.execution.revision() <= since && !seen.execution.state().is_final() {
-            listener.heard().await;
+            listener.changed().await;
             listener.take();
             seen = self.see(seen.execution.id()).await?;
         }
@@ -377,13 +382,13 @@ impl Engine {
     }
 
     /// The execution as last made durable, with its definition: from memory if it is live, else from the store.
-    pub async fn see(&self, id: &ExecutionId) -> Result<Seen> {
+    pub async fn see(&self, id: &ExecutionId) -> Result<DurableExecution> {
         if let Some(seen) = self.shared.directory.seen(id) {
             return Ok(seen);
         }
         let execution = self.execution(id).await?;
         let definition = self.shared.definitions.get(execution.definition()).await?;
-        Ok(Seen {
+        Ok(DurableExecution {
             execution,
             definition,
         })
@@ -429,7 +434,7 @@ impl Engine {
     /// values that have not been looked up.
     pub(super) async fn view<T>(
         &self,
-        seen: &Seen,
+        seen: &DurableExecution,
         row: Option<&Row>,
         view: impl Fn(&Subject<'_>) -> T,
     ) -> Result<T> {
@@ -440,7 +445,7 @@ impl Engine {
     pub(super) async fn view_with<T>(
         &self,
         mut found: Found,
-        seen: &Seen,
+        seen: &DurableExecution,
         row: Option<&Row>,
         view: impl Fn(&Subject<'_>) -> T,
     ) -> Result<T> {

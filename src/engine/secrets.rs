@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use midex_domain::{
     FailureCode, Mask,
-    execution::{Brought, OperationFailure},
+    execution::{EffectOutput, OperationFailure},
     expression::{Rendered, SecretPlace, placeholder},
 };
 
 /// The result of an attempt.
-pub(super) type AttemptResult = Result<Brought, OperationFailure>;
+pub(super) type AttemptResult = Result<EffectOutput, OperationFailure>;
 
 /// Secrets by name. Cheap to clone. `Debug` shows only the names.
 #[derive(Clone, Default)]

@@ -15,10 +15,10 @@ use hyper::body::{Body, Buf, Bytes, Frame, SizeHint};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::{
-    budget::{Kind, Share},
+    budget::{BudgetKind, Share},
     connections::{Connection, Leaving, Work},
     refusal::{Refusal, Reply},
-    room::Room,
+    room::MemoryBudget,
 };
 use midex_domain::{
     error::{Code, Error},
@@ -27,7 +27,7 @@ use midex_domain::{
 
 /// A request body that was read.
 #[derive(Debug)]
-pub enum Sent {
+pub enum RequestBody {
     /// The whole body, and its share of the byte budget.
     Whole(Bytes, Share),
     /// The body exceeds the limit. This is its beginning, [`limits::FRAME_ID_WITHIN_BYTES`] at most.
@@ -42,9 +42,9 @@ pub enum Sent {
 /// [`limits::HTTP_BODY_MAX`].
 pub async fn read(
     body: impl Body<Data: Buf, Error: Display>,
-    room: &Room,
+    room: &MemoryBudget,
     connection: &Arc<Connection>,
-) -> Result<Sent, Refusal> {
+) -> Result<RequestBody, Refusal> {
     let _receiving = connection.receive();
     tokio::time::timeout(limits::HTTP_BODY_MAX, gather(body, room, connection))
         .await
@@ -62,11 +62,11 @@ fn late() -> Refusal {
 
 async fn gather(
     body: impl Body<Data: Buf, Error: Display>,
-    room: &Room,
+    room: &MemoryBudget,
     connection: &Connection,
-) -> Result<Sent, Error> {
+) -> Result<RequestBody, Error> {
     let mut body = std::pin::pin!(body);
-    let mut share = room.budget.count(Kind::Bytes, 0);
+    let mut share = room.budget.count(BudgetKind::Bytes, 0);
     let mut gathered = Vec::new();
     let mut dropped = 0;
     while let Some(frame) = body.frame().await {
@@ -93,9 +93,9 @@ async fn gather(
         }
     }
     Ok(if dropped > 0 {
-        Sent::Oversized(gathered.into())
+        RequestBody::Oversized(gathered.into())
     } else {
-        Sent::Whole(gathered.into(), share)
+        RequestBody::Whole(gathered.into(), share)
     })
 }
 
@@ -137,7 +137,7 @@ pub fn holding<T: Send + Sync + Unpin + 'static>(
     body: Reply,
     held: T,
     work: Work,
-    room: &Room,
+    room: &MemoryBudget,
 ) -> Reply {
     let exact = body.size_hint().exact();
     let whole = usize::try_from(exact.unwrap_or_default()).unwrap_or(usize::MAX);
@@ -158,7 +158,7 @@ struct Holding<T> {
     held: Option<T>,
     leaving: Option<Leaving>,
     connection: Arc<Connection>,
-    pieces: Option<Room>,
+    pieces: Option<MemoryBudget>,
 }
 
 impl<T> Holding<T> {
@@ -218,8 +218,8 @@ mod tests {
     use super::*;
     use crate::connections::Connections;
 
-    fn room() -> Room {
-        Room {
+    fn room() -> MemoryBudget {
+        MemoryBudget {
             budget: Arc::default(),
             connections: Arc::new(Connections::new(limits::HTTP_CONNECTIONS_MAX)),
         }
@@ -257,7 +257,7 @@ mod tests {
                 }
             });
             match read(Pieces(pieces), &room, &connection).await {
-                Ok(Sent::Whole(body, _)) => assert!(in_time && body.len() as u64 == seconds),
+                Ok(RequestBody::Whole(body, _)) => assert!(in_time && body.len() as u64 == seconds),
                 Ok(oversized) => panic!("{oversized:?}"),
                 Err(refusal) => {
                     assert!(!in_time);
@@ -266,7 +266,7 @@ mod tests {
             }
             dripping.await.expect("no panic");
         }
-        assert_eq!(room.budget.taken(Kind::Bytes), 0, "all is given back");
+        assert_eq!(room.budget.taken(BudgetKind::Bytes), 0, "all is given back");
     }
 
     #[tokio::test]
@@ -296,10 +296,10 @@ mod tests {
         send.send(piece()).await.expect("it reads");
         send.send(piece()).await.expect("it reads");
         // The channel holds one piece, so the third `send` returns only after the second piece was received.
-        assert_eq!(room.budget.taken(Kind::Bytes), 0);
+        assert_eq!(room.budget.taken(BudgetKind::Bytes), 0);
         drop(send);
         match reading.await.expect("no panic") {
-            Ok(Sent::Oversized(beginning)) => {
+            Ok(RequestBody::Oversized(beginning)) => {
                 assert_eq!(beginning.len(), limits::FRAME_ID_WITHIN_BYTES);
             }
             other => panic!("{other:?}"),
@@ -312,11 +312,15 @@ mod tests {
         let connection = room.connections.enter().expect("room");
         let reply = Full::new(Bytes::from_static(b"reply")).boxed();
         let mut reply = holding(reply, (), connection.work(), &room);
-        assert_eq!(room.budget.taken(Kind::Bytes), 5);
+        assert_eq!(room.budget.taken(BudgetKind::Bytes), 5);
         drop(reply.frame().await);
         drop(reply);
-        assert_eq!(room.budget.taken(Kind::Bytes), 5, "it is not written yet");
+        assert_eq!(
+            room.budget.taken(BudgetKind::Bytes),
+            5,
+            "it is not written yet"
+        );
         room.connections.leave(&connection);
-        assert_eq!(room.budget.taken(Kind::Bytes), 0);
+        assert_eq!(room.budget.taken(BudgetKind::Bytes), 0);
     }
 }

@@ -25,7 +25,7 @@ pub struct Budget {
 
 /// The limit that a share counts against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum BudgetKind {
     /// Calls in progress, at most [`limits::HTTP_CALLS_MAX`].
     Calls,
     /// Open event streams, at most [`limits::HTTP_STREAMS_MAX`].
@@ -34,7 +34,7 @@ pub enum Kind {
     Bytes,
 }
 
-impl Kind {
+impl BudgetKind {
     fn words(self) -> &'static str {
         match self {
             Self::Calls => "calls are in work",
@@ -48,7 +48,7 @@ impl Kind {
 #[derive(Debug)]
 pub struct Share {
     budget: Arc<Budget>,
-    kind: Kind,
+    kind: BudgetKind,
     amount: usize,
 }
 
@@ -70,19 +70,19 @@ impl Budget {
         }
     }
 
-    fn max(&self, kind: Kind) -> usize {
+    fn max(&self, kind: BudgetKind) -> usize {
         match kind {
-            Kind::Calls => limits::HTTP_CALLS_MAX,
-            Kind::Streams => limits::HTTP_STREAMS_MAX,
-            Kind::Bytes => self.bytes_max,
+            BudgetKind::Calls => limits::HTTP_CALLS_MAX,
+            BudgetKind::Streams => limits::HTTP_STREAMS_MAX,
+            BudgetKind::Bytes => self.bytes_max,
         }
     }
 
-    fn of(&self, kind: Kind) -> &AtomicUsize {
+    fn of(&self, kind: BudgetKind) -> &AtomicUsize {
         match kind {
-            Kind::Calls => &self.calls,
-            Kind::Streams => &self.streams,
-            Kind::Bytes => &self.bytes,
+            BudgetKind::Calls => &self.calls,
+            BudgetKind::Streams => &self.streams,
+            BudgetKind::Bytes => &self.bytes,
         }
     }
 
@@ -90,7 +90,7 @@ impl Budget {
     ///
     /// # Errors
     /// `SERVER_BUSY` if less than `amount` is left.
-    pub fn take(self: &Arc<Self>, kind: Kind, amount: usize) -> Result<Share> {
+    pub fn take(self: &Arc<Self>, kind: BudgetKind, amount: usize) -> Result<Share> {
         let max = self.max(kind);
         let fits = |taken: usize| taken.checked_add(amount).filter(|sum| *sum <= max);
         let taken = self
@@ -108,7 +108,7 @@ impl Budget {
     }
 
     /// Counts an amount that is in use already, even if that exceeds the limit.
-    pub(crate) fn count(self: &Arc<Self>, kind: Kind, amount: usize) -> Share {
+    pub(crate) fn count(self: &Arc<Self>, kind: BudgetKind, amount: usize) -> Share {
         self.of(kind).fetch_add(amount, Ordering::AcqRel);
         Share {
             budget: self.clone(),
@@ -136,12 +136,12 @@ impl Budget {
     }
 
     /// The current use of a limit.
-    pub(crate) fn taken(&self, kind: Kind) -> usize {
+    pub(crate) fn taken(&self, kind: BudgetKind) -> usize {
         self.of(kind).load(Ordering::Acquire)
     }
 
     /// Whether the use of a limit exceeds it.
-    pub(crate) fn is_over(&self, kind: Kind) -> bool {
+    pub(crate) fn is_over(&self, kind: BudgetKind) -> bool {
         self.taken(kind) > self.max(kind)
     }
 }
@@ -181,29 +181,29 @@ mod tests {
     fn a_share_past_the_limit_is_refused_and_given_back_once() {
         let budget = Arc::new(Budget::default());
         let mut most = budget
-            .take(Kind::Bytes, limits::HTTP_BYTES_MAX - 1)
+            .take(BudgetKind::Bytes, limits::HTTP_BYTES_MAX - 1)
             .expect("room");
         most.grow(1).expect("the last byte");
         assert_eq!(
             most.grow(1).expect_err("the limit").code(),
             Code::ServerBusy
         );
-        assert!(budget.take(Kind::Calls, 1).is_ok(), "another limit");
+        assert!(budget.take(BudgetKind::Calls, 1).is_ok(), "another limit");
         drop(most);
-        assert_eq!(budget.taken(Kind::Bytes), 0);
-        let mut counted = budget.count(Kind::Bytes, limits::HTTP_BYTES_MAX + 1);
-        assert!(budget.is_over(Kind::Bytes));
-        assert!(budget.take(Kind::Bytes, 1).is_err());
+        assert_eq!(budget.taken(BudgetKind::Bytes), 0);
+        let mut counted = budget.count(BudgetKind::Bytes, limits::HTTP_BYTES_MAX + 1);
+        assert!(budget.is_over(BudgetKind::Bytes));
+        assert!(budget.take(BudgetKind::Bytes, 1).is_err());
         counted.release();
         drop(counted);
-        assert_eq!(budget.taken(Kind::Bytes), 0, "given back once");
-        assert!(budget.take(Kind::Bytes, 1).is_ok());
+        assert_eq!(budget.taken(BudgetKind::Bytes), 0, "given back once");
+        assert!(budget.take(BudgetKind::Bytes, 1).is_ok());
     }
 
     #[tokio::test]
     async fn it_is_idle_once_the_last_call_is_over() {
         let budget = Arc::new(Budget::default());
-        let call = budget.take(Kind::Calls, 1).expect("room");
+        let call = budget.take(BudgetKind::Calls, 1).expect("room");
         let waiting = tokio::spawn({
             let budget = budget.clone();
             async move { budget.idle().await }

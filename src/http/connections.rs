@@ -348,12 +348,12 @@ impl Drop for Receiving {
 
 /// A stream that records whether the client reads what the server writes.
 #[derive(Debug)]
-pub(crate) struct Watched<S> {
+pub(crate) struct WatchedStream<S> {
     pub(crate) stream: S,
     pub(crate) connection: Arc<Connection>,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WatchedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -363,7 +363,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -455,14 +455,14 @@ mod tests {
         let connections = Connections::new(limits::HTTP_CONNECTIONS_MAX);
         let budget = Arc::new(crate::budget::Budget::default());
         let connection = connections.enter().expect("room");
-        let bytes = crate::budget::Kind::Bytes;
+        let bytes = crate::budget::BudgetKind::Bytes;
         let idle =
             |connection: &Connection| connection.waits_since(Evictable::AllThatWait).is_some();
         let reply = || (Some(connection.work()), budget.count(bytes, 10));
         connection.hold(reply());
         assert!(!idle(&connection), "its client takes it");
         let (near, _far) = tokio::io::duplex(8);
-        let mut watched = Watched {
+        let mut watched = WatchedStream {
             stream: near,
             connection: connection.clone(),
         };
@@ -496,7 +496,7 @@ mod tests {
         let connection = connections.enter().expect("room");
         let working = connection.work();
         let (near, mut far) = tokio::io::duplex(8);
-        let mut watched = Watched {
+        let mut watched = WatchedStream {
             stream: near,
             connection: connection.clone(),
         };

@@ -24,9 +24,9 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{
-    connections::{Connection, Connections, Evictable, Watched},
+    connections::{Connection, Connections, Evictable, WatchedStream},
     refusal::Reply,
-    room::Room,
+    room::MemoryBudget,
 };
 pub use self::{origin::Host, token::BearerToken};
 use midex_domain::{
@@ -72,7 +72,7 @@ impl Default for Options {
 /// Handles the requests of a server.
 pub trait Service: Send + Sync + 'static {
     /// The byte budget and the connections, which all requests and replies share.
-    fn room(&self) -> &Room;
+    fn room(&self) -> &MemoryBudget;
 
     /// Answers one request.
     fn respond(
@@ -192,7 +192,7 @@ async fn attend<S: Service>(
             Ok::<_, std::convert::Infallible>(server.service.respond(request, &connection).await)
         }
     });
-    let stream = Watched {
+    let stream = WatchedStream {
         stream,
         connection: connection.clone(),
     };

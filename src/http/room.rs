@@ -4,21 +4,21 @@
 use std::sync::Arc;
 
 use super::{
-    budget::{Budget, Kind, Share},
+    budget::{Budget, BudgetKind, Share},
     connections::{Connection, Connections, Evictable},
 };
 use midex_domain::{error::Result, limits};
 
 /// The byte budget, and the connections that may be cut to free a part of it.
 #[derive(Clone, Debug)]
-pub struct Room {
+pub struct MemoryBudget {
     /// The limits and their current use.
     pub budget: Arc<Budget>,
     /// The connections that hold shares of the budget.
     pub connections: Arc<Connections>,
 }
 
-impl Room {
+impl MemoryBudget {
     /// Enlarges `share` by `amount` for a body that this connection sends. If the budget has no room, waits up to
     /// [`limits::HTTP_ROOM_MAX`].
     ///
@@ -64,8 +64,8 @@ impl Room {
     /// Counts `amount` bytes of a reply to this connection. They are in memory already, so they count even past the
     /// limit. Past the limit another connection is cut.
     pub(crate) fn count(&self, amount: usize, connection: &Connection) -> Share {
-        let share = self.budget.count(Kind::Bytes, amount);
-        if self.budget.is_over(Kind::Bytes) {
+        let share = self.budget.count(BudgetKind::Bytes, amount);
+        if self.budget.is_over(BudgetKind::Bytes) {
             self.make(connection);
         }
         share
@@ -81,8 +81,8 @@ impl Room {
 mod tests {
     use super::*;
 
-    fn room() -> Room {
-        Room {
+    fn room() -> MemoryBudget {
+        MemoryBudget {
             budget: Arc::default(),
             connections: Arc::new(Connections::new(limits::HTTP_CONNECTIONS_MAX)),
         }
@@ -94,8 +94,8 @@ mod tests {
         let [slow, idle, new] = [(); 3].map(|()| room.connections.enter().expect("room"));
         let _coming = slow.receive();
         slow.received(1);
-        let mut held = room.budget.count(Kind::Bytes, limits::HTTP_BYTES_MAX);
-        let mut share = room.budget.count(Kind::Bytes, 0);
+        let mut held = room.budget.count(BudgetKind::Bytes, limits::HTTP_BYTES_MAX);
+        let mut share = room.budget.count(BudgetKind::Bytes, 0);
         let leaving = tokio::spawn({
             let slow = slow.clone();
             async move {
@@ -115,10 +115,10 @@ mod tests {
         let room = room();
         let [one, other, silent] = [(); 3].map(|()| room.connections.enter().expect("room"));
         let _coming = [&one, &other, &silent].map(Connection::receive);
-        let _all = room.budget.count(Kind::Bytes, limits::HTTP_BYTES_MAX);
+        let _all = room.budget.count(BudgetKind::Bytes, limits::HTTP_BYTES_MAX);
         let asks = async |connection: &Connection| {
             connection.received(1);
-            let mut share = room.budget.count(Kind::Bytes, 0);
+            let mut share = room.budget.count(BudgetKind::Bytes, 0);
             room.grow(&mut share, 1, connection).await
         };
         let (first, second) = tokio::join!(asks(&one), asks(&other));

@@ -33,7 +33,7 @@ use midex_domain::{
 use midex_server::app::App;
 
 /// The outcome of a call: its answer, or a request for input from the user.
-pub(super) enum Asked {
+pub(super) enum CallOutcome {
     Answered(Box<Result<Advanced>>),
     Needs(Box<CallToolResponse>),
 }
@@ -135,16 +135,16 @@ impl<'a> Call<'a> {
 
 /// Asks the user for everything that the execution of a call waits for, if the client can ask. Returns the updated
 /// answer.
-pub(super) async fn asked(mut call: Call<'_>, mut answer: Result<Advanced>) -> Asked {
+pub(super) async fn asked(mut call: Call<'_>, mut answer: Result<Advanced>) -> CallOutcome {
     let about = call.begun.clone().or_else(|| execution_of(&answer));
     let Some(id) = about.filter(|_| can_ask(call.context)) else {
-        return Asked::Answered(Box::new(answer));
+        return CallOutcome::Answered(Box::new(answer));
     };
     let Ok(StatusView {
         revision: before, ..
     }) = call.app.status(&id).await
     else {
-        return Asked::Answered(Box::new(answer));
+        return CallOutcome::Answered(Box::new(answer));
     };
     let mut wanted = step_of(&answer).map(str::to_owned);
     let (mut has_asked, mut left_open) = (call.begun.is_some(), None);
@@ -162,7 +162,7 @@ pub(super) async fn asked(mut call: Call<'_>, mut answer: Result<Advanced>) -> A
                 break;
             }
             ElicitationResult::Unavailable => break,
-            ElicitationResult::Pending(needs) => return Asked::Needs(needs),
+            ElicitationResult::Pending(needs) => return CallOutcome::Needs(needs),
         };
         match take(call.app, call.context, &question, form).await {
             Ok(()) => wanted = None,
@@ -186,7 +186,7 @@ pub(super) async fn asked(mut call: Call<'_>, mut answer: Result<Advanced>) -> A
     if let (Ok(reply), Some(words)) = (&mut answer, left_open) {
         reply.message.extend([" ", words]);
     }
-    Asked::Answered(Box::new(answer))
+    CallOutcome::Answered(Box::new(answer))
 }
 
 impl Call<'_> {
@@ -260,7 +260,7 @@ async fn question(app: &App, id: &ExecutionId, wanted: Option<&str>) -> Result<O
 fn for_gates(id: &ExecutionId, status: &StatusView) -> Option<Question> {
     // If a person paused the execution, do not ask: only a resume continues it.
     let mut reasons = status.pause_reasons.iter();
-    let may_ask = reasons.all(|reason| reason.is_of_what_is_open());
+    let may_ask = reasons.all(|reason| reason.is_set_by_scheduler());
     let mut waits = status.waits.iter().filter(|_| may_ask);
     waits.find_map(|wait| for_gate(id, wait))
 }

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     answer,
-    asking::{Agreement, Asked, Call, asked, trust},
+    asking::{Agreement, Call, CallOutcome, asked, trust},
     guard::guarded,
     metadata::{
         CacheHint, branching, implementation, is_modern, suggested_tool, with_cache_hint,
@@ -186,8 +186,8 @@ impl Server {
             },
         };
         match Box::pin(asked(call, reply)).await {
-            Asked::Needs(needs) => Ok(Done::Needs(needs)),
-            Asked::Answered(reply) => {
+            CallOutcome::Needs(needs) => Ok(Done::Needs(needs)),
+            CallOutcome::Answered(reply) => {
                 let mut reply = (*reply)?;
                 reply.leave_out_known(&known_agents);
                 let first = reply.next_step_options.first();

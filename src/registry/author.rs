@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Directory, Registry, Source, Sources, template::Template, validate::Kind};
+use super::{Directory, Registry, Source, Sources, template::Template, validate::DefinitionKind};
 use midex_domain::error::{Code, Error, Result, again, plain};
 use midex_folder::{Existing, Folder};
 
@@ -14,8 +14,8 @@ use midex_folder::{Existing, Folder};
 /// it), and a name that another file of the directory already has.
 pub fn create(template: &Template, project: &Path, existing: Existing) -> Result<PathBuf> {
     let directory = project.join(match template.kind() {
-        Kind::Workflow => "workflows",
-        Kind::Agent => "agents",
+        DefinitionKind::Workflow => "workflows",
+        DefinitionKind::Agent => "agents",
     });
     let name = template.file_name()?;
     let path = directory.join(&name);
@@ -49,13 +49,13 @@ fn other_with_name(template: &Template, directory: &Path) -> Option<PathBuf> {
     }];
     let (mut workflows, mut agents) = (Vec::new(), Vec::new());
     match template.kind() {
-        Kind::Workflow => workflows = directories,
-        Kind::Agent => agents = directories,
+        DefinitionKind::Workflow => workflows = directories,
+        DefinitionKind::Agent => agents = directories,
     }
     let registry = Registry::load(&Sources { workflows, agents });
     match template.kind() {
-        Kind::Workflow => registry.workflow(template.name())?.path.clone(),
-        Kind::Agent => registry.agent(template.name())?.path.clone(),
+        DefinitionKind::Workflow => registry.workflow(template.name())?.path.clone(),
+        DefinitionKind::Agent => registry.agent(template.name())?.path.clone(),
     }
 }
 

@@ -6,11 +6,11 @@ use std::{
     sync::Arc,
 };
 
-use super::{files::File, load::Loaded};
+use super::{files::File, load::LoadResult};
 
 /// The load results of one load, by path. Duplicate names are not refused yet at this point, and texts are not kept.
 #[derive(Debug)]
-pub(super) struct Cache<T>(HashMap<PathBuf, Loaded<Arc<T>>>);
+pub(super) struct Cache<T>(HashMap<PathBuf, LoadResult<Arc<T>>>);
 
 impl<T> Default for Cache<T> {
     fn default() -> Self {
@@ -20,18 +20,18 @@ impl<T> Default for Cache<T> {
 
 impl<T> Cache<T> {
     /// The result for this path, if the file's metadata is unchanged since it was read. Does not open the file.
-    pub(super) fn unchanged(&self, path: &Path) -> Option<&Loaded<Arc<T>>> {
+    pub(super) fn unchanged(&self, path: &Path) -> Option<&LoadResult<Arc<T>>> {
         let loaded = self.at(path)?;
         loaded.file.looks_unchanged().then_some(loaded)
     }
 
     /// The result for this path from the last load, whether the file has changed or not.
-    pub(super) fn at(&self, path: &Path) -> Option<&Loaded<Arc<T>>> {
+    pub(super) fn at(&self, path: &Path) -> Option<&LoadResult<Arc<T>>> {
         self.0.get(path)
     }
 
     /// The results for all files.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Loaded<Arc<T>>> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &LoadResult<Arc<T>>> {
         self.0.values()
     }
 
@@ -50,7 +50,7 @@ impl<T> Cache<T> {
     /// The result for a file, if it still has the text that was read.
     ///
     /// Files that cannot be read completely are never served from the cache.
-    pub(super) fn of(&self, file: &File) -> Option<&Loaded<Arc<T>>> {
+    pub(super) fn of(&self, file: &File) -> Option<&LoadResult<Arc<T>>> {
         let loaded = self.0.get(&file.path)?;
         let is_whole = file.trouble.is_none() && loaded.file.trouble.is_none();
         (is_whole && loaded.file.version == file.version).then_some(loaded)
@@ -81,9 +81,9 @@ impl<'a, T> CachedLoader<'a, T> {
     pub(super) fn read(
         &mut self,
         file: &File,
-        valid: impl FnOnce(&Loaded<Arc<T>>) -> bool,
-        load: impl FnOnce(File) -> Loaded<Arc<T>>,
-    ) -> Loaded<Arc<T>> {
+        valid: impl FnOnce(&LoadResult<Arc<T>>) -> bool,
+        load: impl FnOnce(File) -> LoadResult<Arc<T>>,
+    ) -> LoadResult<Arc<T>> {
         let known = self.before.of(file).filter(|known| valid(known));
         let loaded = if let Some(known) = known {
             let mut known = known.clone();

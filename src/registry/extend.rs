@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use super::{files::File, read};
 use midex_domain::{
-    check::{self, Known},
+    check::{self, KnownNames},
     definition::Workflow,
     document::Digest,
     draft::{Form, WorkflowDraft},
@@ -32,12 +32,12 @@ pub(super) trait Bases {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Used {
     pub(super) name: String,
-    pub(super) meant: Meant,
+    pub(super) meant: BaseMatch,
 }
 
 /// The result of looking up a workflow name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Meant {
+pub(super) enum BaseMatch {
     /// The workflow is extended: the digest of its file, `None` if it did not exist.
     Base(Option<Digest>),
     /// The workflow is started by a step: whether it existed.
@@ -48,9 +48,9 @@ impl Used {
     /// Whether looking up the name again gives the same result. Always false for a base that did not exist.
     pub(super) fn is_same(&self, bases: &dyn Bases) -> bool {
         match self.meant {
-            Meant::Base(None) => false,
-            Meant::Base(version) => bases.file(&self.name).map(|file| file.version) == version,
-            Meant::Child(was_there) => bases.has(&self.name) == was_there,
+            BaseMatch::Base(None) => false,
+            BaseMatch::Base(version) => bases.file(&self.name).map(|file| file.version) == version,
+            BaseMatch::Child(was_there) => bases.has(&self.name) == was_there,
         }
     }
 }
@@ -59,7 +59,7 @@ impl Used {
 #[derive(Clone, Copy)]
 pub(super) struct Beside<'a> {
     /// The known agents, and the abilities of the server.
-    pub(super) known: Known<'a>,
+    pub(super) known: KnownNames<'a>,
     /// The workflows that can be extended.
     pub(super) bases: &'a dyn Bases,
 }
@@ -158,7 +158,7 @@ fn whole(
         let is_there = beside.bases.has(name);
         used.push(Used {
             name: name.to_owned(),
-            meant: Meant::Child(is_there),
+            meant: BaseMatch::Child(is_there),
         });
         if !is_there {
             let message =
@@ -198,7 +198,7 @@ fn with_base(
     };
     let names: Vec<_> = used
         .iter()
-        .filter(|used| matches!(used.meant, Meant::Base(_)))
+        .filter(|used| matches!(used.meant, BaseMatch::Base(_)))
         .map(|used| used.name.clone())
         .collect();
     let (workflow, found) = whole(&draft, beside, &mut used);
@@ -230,7 +230,7 @@ fn base(
     let file = beside.bases.file(name);
     used.push(Used {
         name: name.to_owned(),
-        meant: Meant::Base(file.as_ref().map(|file| file.version)),
+        meant: BaseMatch::Base(file.as_ref().map(|file| file.version)),
     });
     let file = file.ok_or(Fault::Unknown)?;
     let broken = |count| Fault::Broken(file.path.display().to_string(), count);

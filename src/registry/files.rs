@@ -188,7 +188,7 @@ impl Root {
 
     /// Opens `real`, a resolved path below this directory. If a component has been replaced by a link since, the open
     /// fails. A named pipe does not block.
-    pub(super) fn below(&self, real: &Path) -> io::Result<fs::File> {
+    pub(super) fn open_without_links(&self, real: &Path) -> io::Result<fs::File> {
         let outside = |_| io::Error::from(io::ErrorKind::NotFound);
         let below = real.strip_prefix(&self.real).map_err(outside)?;
         let mut opened = self.directory.try_clone()?;
@@ -240,7 +240,7 @@ impl Walk<'_> {
     /// The names of the entries of a directory, without hidden ones.
     fn names_in(&mut self, real: &Path) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
-        for entry in Dir::new(self.root.below(real)?)? {
+        for entry in Dir::new(self.root.open_without_links(real)?)? {
             let entry = entry?;
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
             if name == "." || name == ".." {
@@ -302,7 +302,7 @@ impl Walk<'_> {
             }
             Ok(_) if self.files.len() >= limits::DEFINITION_FILES_MAX => self.full = true,
             Ok(real) => {
-                let opened = self.root.below(&real);
+                let opened = self.root.open_without_links(&real);
                 let file = read_opened(path, opened, limits::DEFINITION_BYTES_MAX);
                 self.bytes += file.text.len() as u64;
                 self.full = self.bytes > limits::DEFINITION_SOURCE_BYTES_MAX;
@@ -319,7 +319,9 @@ pub(super) fn read_again(directories: &[Directory], path: &Path) -> Option<File>
     let mut directories = directories.iter();
     let directory = directories.find(|directory| path.starts_with(&directory.path))?;
     let root = Root::open(directory).ok()?;
-    let opened = root.below(&fs::canonicalize(path).ok()?).ok()?;
+    let opened = root
+        .open_without_links(&fs::canonicalize(path).ok()?)
+        .ok()?;
     let max = limits::DEFINITION_BYTES_MAX;
     Some(read_opened(path.to_owned(), Ok(opened), max))
 }

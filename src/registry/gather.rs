@@ -15,11 +15,11 @@ use super::{
     extend::Beside,
     files::{self, File},
     last_good::LastGood,
-    load::{self, Loaded},
+    load::{self, LoadResult},
     markdown, shipped,
 };
 use midex_domain::{
-    check::{Agent, Agents, Known},
+    check::{Agent, Agents, KnownNames},
     definition::{Definition, Persona, Workflow},
     finding::{Finding, Rule},
     limits,
@@ -43,12 +43,12 @@ pub(super) fn agents(
 pub(super) fn workflows(
     directories: &[Directory],
     agents: &Collection<Persona>,
-    known: Known<'_>,
+    known: KnownNames<'_>,
     (previous, cached): (Previous<'_, Definition>, Previous<'_, Definition>),
 ) -> Collection<Definition> {
     let levels: Vec<_> = levels(directories, files::EXTENSIONS, shipped::WORKFLOWS).collect();
     let bases = Levels::new(Cow::Borrowed(&levels), previous.map(|before| &before.cache));
-    let valid = |loaded: &Loaded<Arc<Definition>>| {
+    let valid = |loaded: &LoadResult<Arc<Definition>>| {
         let is_valid = |value: &Arc<Definition>| has_personas_of(value, agents);
         loaded.value.as_ref().is_none_or(is_valid)
             && loaded.used.iter().all(|used| used.is_same(&bases))
@@ -64,8 +64,8 @@ pub(super) fn workflows(
 fn collection<T>(
     levels: &[(Directory, Vec<File>)],
     (previous, cached): (Previous<'_, T>, Previous<'_, T>),
-    valid: impl Fn(&Loaded<Arc<T>>) -> bool,
-    load: impl Fn(File) -> Loaded<Arc<T>>,
+    valid: impl Fn(&LoadResult<Arc<T>>) -> bool,
+    load: impl Fn(File) -> LoadResult<Arc<T>>,
 ) -> Collection<T> {
     let empty = Cache::default();
     let mut loader = CachedLoader::new(cached.map_or(&empty, |before| &before.cache));
@@ -101,8 +101,8 @@ fn collection<T>(
 fn within_limits<T>(
     directory: &Directory,
     files: &[File],
-    mut read: impl FnMut(&File) -> Loaded<Arc<T>>,
-) -> Vec<Loaded<Arc<T>>> {
+    mut read: impl FnMut(&File) -> LoadResult<Arc<T>>,
+) -> Vec<LoadResult<Arc<T>>> {
     let (began, mut values) = (Instant::now(), 0);
     let (most, within) = (
         limits::DEFINITION_SOURCE_VALUES_MAX,
@@ -167,7 +167,7 @@ pub(super) fn is_readme(file: &File) -> bool {
 /// in effect, even if its file is broken: otherwise an author would run another workflow than the edited one.
 /// `last_good` restores the last good versions of broken files.
 fn first_of_each_name<T>(
-    levels: Vec<(Source, Vec<Loaded<Arc<T>>>)>,
+    levels: Vec<(Source, Vec<LoadResult<Arc<T>>>)>,
     last_good: &mut LastGood<'_, T>,
 ) -> (Sourced<T>, Sourced<T>) {
     let mut taken = HashSet::new();
@@ -201,11 +201,11 @@ fn first_of_each_name<T>(
 }
 
 /// Loaded files, each with its source.
-type Sourced<T> = Vec<(Source, Loaded<Arc<T>>)>;
+type Sourced<T> = Vec<(Source, LoadResult<Arc<T>>)>;
 
 /// The sort key: by name, then usable entries first, then entries that state their name. The sort is stable, so the
 /// first file wins among equals.
-fn rank<T>(loaded: &Loaded<T>) -> (&str, bool, bool) {
+fn rank<T>(loaded: &LoadResult<T>) -> (&str, bool, bool) {
     (
         &loaded.name,
         loaded.value.is_none(),
@@ -232,7 +232,7 @@ pub(super) fn workflow(
     file: File,
     agents: &Collection<Persona>,
     beside: Beside<'_>,
-) -> Loaded<Arc<Definition>> {
+) -> LoadResult<Arc<Definition>> {
     let define = |workflow| Arc::new(define(workflow, agents));
     load::workflow(file, beside).map(define)
 }
@@ -260,7 +260,7 @@ fn define(workflow: Workflow, agents: &Collection<Persona>) -> Definition {
     Definition::new(workflow, personas)
 }
 
-fn entry<T>(source: Source, loaded: Loaded<Arc<T>>) -> Entry<T> {
+fn entry<T>(source: Source, loaded: LoadResult<Arc<T>>) -> Entry<T> {
     Entry {
         name: loaded.name,
         source,

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{entry::Entry, load::Loaded};
+use super::{entry::Entry, load::LoadResult};
 
 /// The last good version of a file, with the name that it had.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl<'a, T> LastGood<'a, T> {
 
     /// Gives the broken files of `level` their last good version, under the name that it had, so that a call by that
     /// name still finds it.
-    pub(super) fn restore(&mut self, level: &mut [Loaded<Arc<T>>]) {
+    pub(super) fn restore(&mut self, level: &mut [LoadResult<Arc<T>>]) {
         for loaded in level {
             let version = self.take(&loaded.file.path);
             if let (None, Some((name, value))) = (&loaded.value, version) {

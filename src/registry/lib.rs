@@ -42,13 +42,13 @@ pub use self::{
     schema::{SchemaDraft, SchemaOf, schema},
     source::{Directory, Places, Source, Sources},
     template::Template,
-    validate::{FileReport, Kind, check_text, validate, workflow_file},
+    validate::{DefinitionKind, FileReport, check_text, validate, workflow_file},
     write::{Deleted, Renamed, Save, Saved, deletable, delete, rename, save},
 };
-use self::{entry::Collection, extend::Meant, load::Loaded};
+use self::{entry::Collection, extend::BaseMatch, load::LoadResult};
 pub use self::{files::read as read_file, source::user_dir};
 use midex_domain::{
-    check::{Abilities, Known},
+    check::{Abilities, KnownNames},
     definition::{Definition, Persona},
     document::Digest,
     error::{Code, Error, NextCall, Result, again, call, read},
@@ -98,7 +98,7 @@ impl Registry {
         };
         let workflows = previous.map(|before| &before.workflows);
         let cached = previous.filter(is_same).and(workflows);
-        let known = Known {
+        let known = KnownNames {
             agents: &names,
             abilities,
         };
@@ -206,7 +206,7 @@ impl Registry {
             let loaded = self.workflows.cache.at(entry.path.as_ref()?)?;
             // Bases are listed before children, so a workflow that is both counts as extended.
             let used = loaded.used.iter().find(|used| used.name == name)?;
-            Some((entry, matches!(used.meant, Meant::Base(_))))
+            Some((entry, matches!(used.meant, BaseMatch::Base(_))))
         })
     }
 
@@ -224,7 +224,7 @@ impl Registry {
         let Some(path) = &entry.path else {
             return Some(definition.clone());
         };
-        let uses_same = |loaded: &Loaded<_>| loaded.used.iter().all(|used| used.is_same(self));
+        let uses_same = |loaded: &LoadResult<_>| loaded.used.iter().all(|used| used.is_same(self));
         if let Some(loaded) = self.workflows.cache.unchanged(path) {
             return uses_same(loaded).then(|| definition.clone());
         }

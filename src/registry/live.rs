@@ -133,7 +133,7 @@ impl Definitions {
     /// Loads a change that midex itself just wrote, and returns the new registry.
     pub(super) fn written(&self) -> Arc<Registry> {
         let mut seen = self.live.lock();
-        *seen = Some(Seen::of(&self.live.places));
+        *seen = Some(LoadedStamps::of(&self.live.places));
         self.live.load();
         self.live.last()
     }
@@ -187,7 +187,7 @@ struct Live {
     loaded: RwLock<Option<Arc<Registry>>>,
     /// The file stamps of the last load, `None` before the first one. The lock is held during a load, so loads run one
     /// at a time.
-    seen: Mutex<Option<Seen>>,
+    seen: Mutex<Option<LoadedStamps>>,
     version: watch::Sender<u64>,
     /// Limits the threads that look at files on behalf of callers.
     looks: Arc<Semaphore>,
@@ -197,14 +197,14 @@ struct Live {
 }
 
 /// The state of the files when the last load began.
-struct Seen {
+struct LoadedStamps {
     stamps: Stamps,
     /// How many more polls reload files that look unchanged. A file may change twice within one tick of the clock that
     /// its stamp uses.
     unsettled: u8,
 }
 
-impl Seen {
+impl LoadedStamps {
     fn of(places: &Places) -> Self {
         Self {
             stamps: Stamps::of(places.candidates()),
@@ -278,9 +278,9 @@ impl Live {
     }
 
     /// Reloads everything if the file stamps differ. Returns whether they did.
-    fn catch_up(&self, seen: &mut Option<Seen>) -> bool {
+    fn catch_up(&self, seen: &mut Option<LoadedStamps>) -> bool {
         // Take the stamps before the load, so that any later change is seen by the next poll.
-        let now = Seen::of(&self.places);
+        let now = LoadedStamps::of(&self.places);
         let differs = seen.as_ref().is_none_or(|seen| seen.stamps != now.stamps);
         if differs {
             *seen = Some(now);
@@ -337,7 +337,7 @@ impl Live {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Seen>> {
+    fn lock(&self) -> MutexGuard<'_, Option<LoadedStamps>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -18,7 +18,7 @@ use midex_domain::{
 
 /// The result of loading a file.
 #[derive(Clone, Debug)]
-pub(super) struct Loaded<T> {
+pub(super) struct LoadResult<T> {
     /// The file.
     pub(super) file: File,
     /// The name that the file states, or else its file name.
@@ -35,10 +35,10 @@ pub(super) struct Loaded<T> {
     pub(super) values: usize,
 }
 
-impl<T> Loaded<T> {
+impl<T> LoadResult<T> {
     /// Maps the definition.
-    pub(super) fn map<U>(self, make: impl FnOnce(T) -> U) -> Loaded<U> {
-        Loaded {
+    pub(super) fn map<U>(self, make: impl FnOnce(T) -> U) -> LoadResult<U> {
+        LoadResult {
             file: self.file,
             name: self.name,
             named_at: self.named_at,
@@ -51,7 +51,7 @@ impl<T> Loaded<T> {
 }
 
 /// Loads a workflow, together with the workflows that it extends.
-pub(super) fn workflow(file: File, beside: Beside<'_>) -> Loaded<Workflow> {
+pub(super) fn workflow(file: File, beside: Beside<'_>) -> LoadResult<Workflow> {
     let draft = read::draft(&file);
     let is_shipped = shipped::is_of_midex(&file.path);
     let (mut used, mut values) = (Vec::new(), 0);
@@ -78,7 +78,7 @@ pub(super) fn workflow(file: File, beside: Beside<'_>) -> Loaded<Workflow> {
 }
 
 /// Loads an agent.
-pub(super) fn persona(file: File) -> Loaded<Persona> {
+pub(super) fn persona(file: File) -> LoadResult<Persona> {
     let draft = markdown::parse_persona(&file.text).map(|(markdown, warning)| {
         let (draft, mut findings) = read::persona(markdown.front, markdown.body);
         findings.extend(warning);
@@ -95,7 +95,7 @@ fn loaded<D, T>(
     file: File,
     draft: Result<(D, Vec<Finding>), Box<Finding>>,
     check: impl FnOnce(D) -> (Named, (Option<T>, Vec<Finding>)),
-) -> Loaded<T> {
+) -> LoadResult<T> {
     let (named, value, mut findings) = match (&file.trouble, draft) {
         // A file that could not be read completely gets only that finding.
         (Some(trouble), _) => (None, None, vec![trouble.clone()]),
@@ -115,7 +115,7 @@ fn loaded<D, T>(
         // Sort again: a located finding may be some lines below the start of its value.
         findings.sort_by_key(position);
     }
-    Loaded {
+    LoadResult {
         name: named
             .as_ref()
             .map_or_else(|| file.stem(), |(name, _)| name.clone()),
@@ -129,7 +129,7 @@ fn loaded<D, T>(
 }
 
 /// If several files of one directory state the same name, only the first one keeps it. The others get an error.
-pub(super) fn refuse_duplicates<T>(level: &mut [Loaded<T>]) {
+pub(super) fn refuse_duplicates<T>(level: &mut [LoadResult<T>]) {
     let mut first: HashMap<String, String> = HashMap::new();
     for loaded in level {
         let Some(place) = loaded.named_at else {

@@ -9,13 +9,13 @@ use super::{
     extend::{self, Beside},
     files::{self, File},
     gather,
-    load::Loaded,
+    load::LoadResult,
     markdown, read, shipped,
     template::Template,
     yaml,
 };
 use midex_domain::{
-    check::{Agents, Known},
+    check::{Agents, KnownNames},
     definition::Definition,
     document::Digest,
     draft::Form,
@@ -114,7 +114,7 @@ impl Registry {
         }
     }
 
-    fn loaded(&self, manifest: &Manifest) -> Loaded<Arc<Definition>> {
+    fn loaded(&self, manifest: &Manifest) -> LoadResult<Arc<Definition>> {
         let agents = gather::known(&self.agents);
         let path = PathBuf::from(format!("workflow.{}", manifest.format.extension()));
         let file = File::of(path, manifest.text.clone()).within_limits();
@@ -152,7 +152,7 @@ impl Registry {
 
     /// The context of a check with these agents: the workflows and the abilities of this registry.
     pub(super) fn beside<'a>(&'a self, agents: &'a Agents) -> Beside<'a> {
-        let known = Known {
+        let known = KnownNames {
             agents,
             abilities: &self.abilities,
         };

@@ -3,7 +3,7 @@
 
 use super::{
     Registry, Source,
-    extend::{Meant, Used},
+    extend::{BaseMatch, Used},
     shipped,
 };
 use midex_domain::definition::Definition;
@@ -41,7 +41,7 @@ impl Registry {
     /// Marks a definition of this source if it comes in part from the project. `used` lists the workflows that it
     /// refers to.
     pub(super) fn mark(&self, source: Option<Source>, definition: &Definition, used: &[Used]) {
-        let extends = |one: &&Used| matches!(one.meant, Meant::Base(_));
+        let extends = |one: &&Used| matches!(one.meant, BaseMatch::Base(_));
         let bases = used.iter().filter(extends);
         let bases = bases.filter_map(|one| Some(self.workflow(&one.name)?.source));
         let agents = definition.personas.keys();

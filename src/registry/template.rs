@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::json;
 
-use super::{Format, files, validate::Kind};
+use super::{Format, files, validate::DefinitionKind};
 use midex_domain::{
     error::{Code, Error, Result},
     id::{AgentName, WorkflowName},
@@ -14,7 +14,7 @@ use midex_domain::{
 /// A definition that is about to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
-    kind: Kind,
+    kind: DefinitionKind,
     name: String,
     format: Format,
     description: String,
@@ -26,7 +26,7 @@ impl Template {
     /// A starter workflow.
     pub fn workflow(name: &WorkflowName, format: Format) -> Self {
         Self {
-            kind: Kind::Workflow,
+            kind: DefinitionKind::Workflow,
             name: name.as_str().to_owned(),
             format,
             description: "Say in one sentence what this workflow achieves".to_owned(),
@@ -37,7 +37,7 @@ impl Template {
     /// A starter agent.
     pub fn agent(name: &AgentName) -> Self {
         Self {
-            kind: Kind::Agent,
+            kind: DefinitionKind::Agent,
             name: name.as_str().to_owned(),
             format: Format::Markdown,
             description: "Say in one sentence what this agent does and hands over".to_owned(),
@@ -74,7 +74,7 @@ impl Template {
     }
 
     /// The kind of definition.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> DefinitionKind {
         self.kind
     }
 
@@ -99,7 +99,7 @@ impl Template {
             return text.clone();
         }
         match (self.kind, self.format) {
-            (Kind::Agent, _) => self.fill(include_str!("template/agent.md")),
+            (DefinitionKind::Agent, _) => self.fill(include_str!("template/agent.md")),
             (_, Format::Markdown) => self.fill(include_str!("template/workflow.md")),
             (_, Format::Yaml) => self.fill(include_str!("template/workflow.yaml")),
             (_, Format::Json) => self.json(),

@@ -14,7 +14,7 @@ use super::{
     extend::{Bases, Beside},
     files::{self, File, is_definition_file},
     gather::{is_readme, known, levels},
-    load::{self, Loaded},
+    load::{self, LoadResult},
     shipped,
 };
 use midex_domain::{
@@ -28,7 +28,7 @@ use midex_domain::{
 /// The kind of definition in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum DefinitionKind {
     /// A workflow.
     Workflow,
     /// An agent.
@@ -41,7 +41,7 @@ pub struct FileReport {
     /// The path of the file, for people.
     pub path: String,
     /// The kind of definition in the file.
-    pub kind: Kind,
+    pub kind: DefinitionKind,
     /// The name that the file states, or else its file name.
     pub name: String,
     /// The text of the file, for showing excerpts with the findings.
@@ -92,7 +92,7 @@ pub fn workflow_file(path: &Path, registry: &Registry) -> Result<(FileReport, Op
     let bases = Nearer::new(registry, || siblings(path));
     let mut loaded = load::workflow(read_named(path), beside(&agents, registry, &bases));
     let workflow = loaded.value.take();
-    Ok((report(Kind::Workflow, loaded), workflow))
+    Ok((report(DefinitionKind::Workflow, loaded), workflow))
 }
 
 /// Checks a text as if it were a file of this name, against the agents and the abilities of `registry`.
@@ -119,7 +119,7 @@ fn siblings(path: &Path) -> Vec<File> {
     });
     let files = directory.map(|path| directory_files(Source::Flag, path, files::EXTENSIONS));
     let mut files = files.unwrap_or_default();
-    files.retain(|file| kind(&file.path, &file.text) == Kind::Workflow);
+    files.retain(|file| kind(&file.path, &file.text) == DefinitionKind::Workflow);
     files
 }
 
@@ -151,11 +151,11 @@ fn everything(registry: &Registry, agents: &Agents) -> Vec<FileReport> {
     let beside = beside(agents, registry, &bases);
     let workflows = workflows
         .iter()
-        .map(|(_, files)| (Kind::Workflow, files.clone()));
+        .map(|(_, files)| (DefinitionKind::Workflow, files.clone()));
     let personas = levels(&sources.agents, &["md"], shipped::AGENTS)
         // Skip files written for hosts, since they are not the user's to fix here.
         .filter(|(directory, _)| !directory.source.is_of_host())
-        .map(|(_, files)| (Kind::Agent, files))
+        .map(|(_, files)| (DefinitionKind::Agent, files))
         .collect::<Vec<_>>();
     workflows
         .into_iter()
@@ -167,7 +167,7 @@ fn everything(registry: &Registry, agents: &Agents) -> Vec<FileReport> {
 
 /// Files that are checked together; each name may occur once.
 struct Group {
-    files: Vec<(Kind, File)>,
+    files: Vec<(DefinitionKind, File)>,
     /// The directory of the agents that these files may refer to.
     agents: Option<PathBuf>,
 }
@@ -176,9 +176,11 @@ impl Group {
     /// The workflows that the files may extend: those of the group, or for a single named file those of its directory.
     fn workflows(&self) -> Vec<File> {
         match &self.files[..] {
-            [(Kind::Workflow, file)] => siblings(&file.path),
+            [(DefinitionKind::Workflow, file)] => siblings(&file.path),
             files => {
-                let workflows = files.iter().filter(|(kind, _)| *kind == Kind::Workflow);
+                let workflows = files
+                    .iter()
+                    .filter(|(kind, _)| *kind == DefinitionKind::Workflow);
                 workflows.map(|(_, file)| file.clone()).collect()
             }
         }
@@ -211,7 +213,9 @@ fn directory_group((source, path): (Source, &Path), agents: &Path) -> Group {
         files: files
             .map(|file| (kind(&file.path, &file.text), file))
             // Other files may be next to personas, but only a Markdown file can be one.
-            .filter(|(kind, file)| *kind == Kind::Workflow || files::extension(&file.path) == "md")
+            .filter(|(kind, file)| {
+                *kind == DefinitionKind::Workflow || files::extension(&file.path) == "md"
+            })
             .collect(),
         agents: agents.is_dir().then(|| agents.to_owned()),
     }
@@ -236,14 +240,14 @@ fn read_named(path: &Path) -> File {
 }
 
 /// The kind of a file: from the nearest directory called `agents` or `workflows`, or else from its keys.
-fn kind(path: &Path, text: &str) -> Kind {
+fn kind(path: &Path, text: &str) -> DefinitionKind {
     let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let named =
         real.ancestors()
             .skip(1)
             .find_map(|directory| match directory.file_name()?.to_str()? {
-                "agents" => Some(Kind::Agent),
-                "workflows" => Some(Kind::Workflow),
+                "agents" => Some(DefinitionKind::Agent),
+                "workflows" => Some(DefinitionKind::Workflow),
                 _ => None,
             });
     let is_key = |line: &str| {
@@ -257,9 +261,9 @@ fn kind(path: &Path, text: &str) -> Kind {
     let mut has_phases = || front.any(is_key);
     named.unwrap_or_else(|| {
         if files::extension(path) != "md" || has_phases() {
-            Kind::Workflow
+            DefinitionKind::Workflow
         } else {
-            Kind::Agent
+            DefinitionKind::Agent
         }
     })
 }
@@ -273,13 +277,13 @@ fn agents_beside(real: &Path) -> Option<PathBuf> {
         .find(|agents| agents.is_dir())
 }
 
-fn personas(files: Vec<File>) -> Vec<Loaded<Persona>> {
+fn personas(files: Vec<File>) -> Vec<LoadResult<Persona>> {
     let mut loaded: Vec<_> = files.into_iter().map(load::persona).collect();
     load::refuse_duplicates(&mut loaded);
     loaded
 }
 
-fn state(loaded: &Loaded<Persona>) -> Agent {
+fn state(loaded: &LoadResult<Persona>) -> Agent {
     if loaded.value.is_some() {
         Agent::Usable
     } else {
@@ -287,10 +291,10 @@ fn state(loaded: &Loaded<Persona>) -> Agent {
     }
 }
 
-fn reports(files: Vec<(Kind, File)>, beside: Beside<'_>) -> Vec<FileReport> {
+fn reports(files: Vec<(DefinitionKind, File)>, beside: Beside<'_>) -> Vec<FileReport> {
     let (workflows, others): (Vec<_>, Vec<_>) = files
         .into_iter()
-        .partition(|(kind, _)| *kind == Kind::Workflow);
+        .partition(|(kind, _)| *kind == DefinitionKind::Workflow);
     let mut workflows: Vec<_> = workflows
         .into_iter()
         .map(|(_, file)| load::workflow(file, beside))
@@ -299,17 +303,17 @@ fn reports(files: Vec<(Kind, File)>, beside: Beside<'_>) -> Vec<FileReport> {
     let personas = personas(others.into_iter().map(|(_, file)| file).collect());
     let workflows = workflows
         .into_iter()
-        .map(|loaded| report(Kind::Workflow, loaded));
+        .map(|loaded| report(DefinitionKind::Workflow, loaded));
     workflows
         .chain(
             personas
                 .into_iter()
-                .map(|loaded| report(Kind::Agent, loaded)),
+                .map(|loaded| report(DefinitionKind::Agent, loaded)),
         )
         .collect()
 }
 
-fn report<T>(kind: Kind, loaded: Loaded<T>) -> FileReport {
+fn report<T>(kind: DefinitionKind, loaded: LoadResult<T>) -> FileReport {
     FileReport {
         path: loaded.file.path.display().to_string(),
         kind,

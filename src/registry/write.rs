@@ -11,7 +11,7 @@ use std::{
 
 use serde::Serialize;
 
-use self::held::{Held, Room, unwritten};
+use self::held::{LockedDirectory, LockedFile, unwritten};
 use super::{Definitions, Directory, Format, Manifest, Registry, WorkflowEntry, author::unusable};
 use midex_domain::{
     error::Result,
@@ -108,8 +108,8 @@ pub fn save(definitions: &Definitions, target: &Directory, save: &Save) -> Resul
         refuse_replacing(id, registry.workflow(id), &target.path, save)?;
     }
     held::opened(target)?;
-    let seen = Room::open(definitions, target)?.held(id)?;
-    let room = Room::locked(definitions, target)?;
+    let seen = LockedDirectory::open(definitions, target)?.held(id)?;
+    let room = LockedDirectory::locked(definitions, target)?;
     let held = room.held(id)?;
     let path = match &held {
         Some(held) => replace(held, seen.as_ref(), id, save)?,
@@ -132,8 +132,8 @@ pub fn save(definitions: &Definitions, target: &Directory, save: &Save) -> Resul
 
 /// Replaces the file that has the id of the workflow. If the format differs, the old file is removed, since an id has
 /// one file. Without an expected version, the file must still be the one `seen` when the save began.
-fn replace(held: &Held, seen: Option<&Held>, id: &str, save: &Save) -> Result<PathBuf> {
-    let seen = seen.filter(|_| save.overwrite).map(Held::version);
+fn replace(held: &LockedFile, seen: Option<&LockedFile>, id: &str, save: &Save) -> Result<PathBuf> {
+    let seen = seen.filter(|_| save.overwrite).map(LockedFile::version);
     match save.expected_version.as_ref().or(seen.as_ref()) {
         Some(expected) if *expected != held.version() => {
             return Err(refusal::version(id, expected, Some(held)));
@@ -174,7 +174,7 @@ fn refuse_replacing(
     }
 }
 
-fn create(room: &Room, id: &str, save: &Save) -> Result<PathBuf> {
+fn create(room: &LockedDirectory, id: &str, save: &Save) -> Result<PathBuf> {
     refuse_replacing(id, room.elsewhere(id), &room.directory, save)?;
     room.refuse_look_alike(id, None)?;
     let path = room.directory.join(save.manifest.file_name(id));
@@ -240,7 +240,7 @@ pub fn deletable(
     expected_version: Option<&str>,
 ) -> Result<Deleted> {
     let registry = definitions.current();
-    let room = Room::open(definitions, target);
+    let room = LockedDirectory::open(definitions, target);
     let room = room.map_err(|error| match registry.workflow(id) {
         Some(entry) => refusal::not_writable(entry, &target.path),
         // The directory does not exist, so it holds no workflow.
@@ -267,7 +267,7 @@ pub fn delete(
     Ok(deleted(id, &held, &definitions.written()))
 }
 
-fn deleted(id: &str, held: &Held, registry: &Registry) -> Deleted {
+fn deleted(id: &str, held: &LockedFile, registry: &Registry) -> Deleted {
     Deleted {
         workflow_id: id.to_owned(),
         path: held.path.display().to_string(),
@@ -282,16 +282,16 @@ fn open(
     target: &Directory,
     id: &str,
     expected_version: Option<&str>,
-) -> Result<(Room, Held)> {
+) -> Result<(LockedDirectory, LockedFile)> {
     // Check first without the lock, since taking it would create the directory.
     deletable(definitions, target, id, expected_version)?;
-    let room = Room::locked(definitions, target)?;
+    let room = LockedDirectory::locked(definitions, target)?;
     let held = seen(&room, id, expected_version)?;
     Ok((room, held))
 }
 
 /// The file that has this id, if it has the version that the caller expects.
-fn seen(room: &Room, id: &str, expected_version: Option<&str>) -> Result<Held> {
+fn seen(room: &LockedDirectory, id: &str, expected_version: Option<&str>) -> Result<LockedFile> {
     let Some(held) = room.held(id)? else {
         return Err(match (room.elsewhere(id), expected_version) {
             (Some(entry), _) => refusal::not_writable(entry, &room.directory),

@@ -19,7 +19,7 @@ use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
 use tokio_util::sync::CancellationToken;
 
 pub use self::{
-    author::{Plan, Ran, Resolved, Subject},
+    author::{Plan, ResolvedInputs, RunOutcome, Subject},
     list::ListRequest,
     open::{Verified, verify},
     options::Options,

@@ -1,8 +1,10 @@
 //! Documents as people write them, and as they should not.
 
 use midex_catalog::{
-    document::{Book, Collision, Compiled, Inspection, Kind, Shelf, compile, inspect, search},
-    operation::{Location, Method, Operation, Pagination, SecurityScheme, Style, Written},
+    document::{
+        Book, Collision, Compiled, DocumentKind, Inspection, Shelf, compile, inspect, search,
+    },
+    operation::{Location, Method, Operation, Pagination, SecurityScheme, Style, ValueStyle},
 };
 use midex_domain::{limits, schema::Schema};
 use serde_json::{Value, json};
@@ -51,49 +53,74 @@ fn refused(text: &str) -> (Inspection, String) {
 #[test]
 fn what_cannot_be_imported_is_named_with_its_rule() {
     for (text, kind, rule, says) in [
-        ("", Kind::Unknown, "document_empty", "empty"),
+        ("", DocumentKind::Unknown, "document_empty", "empty"),
         (
             "<!doctype html><html></html>",
-            Kind::Unknown,
+            DocumentKind::Unknown,
             "document_kind",
             "HTML",
         ),
-        ("[]", Kind::Unknown, "document_type", "a list"),
-        ("a: b", Kind::Unknown, "openapi_version", "no key `openapi`"),
-        ("openapi: 4.0.0", Kind::Unknown, "openapi_version", "4.0.0"),
-        ("openapi: {}", Kind::Unknown, "openapi_version", "{}"),
+        ("[]", DocumentKind::Unknown, "document_type", "a list"),
+        (
+            "a: b",
+            DocumentKind::Unknown,
+            "openapi_version",
+            "no key `openapi`",
+        ),
+        (
+            "openapi: 4.0.0",
+            DocumentKind::Unknown,
+            "openapi_version",
+            "4.0.0",
+        ),
+        (
+            "openapi: {}",
+            DocumentKind::Unknown,
+            "openapi_version",
+            "{}",
+        ),
         (
             "swagger: '2.0'\npaths: {/a: {get: {}}}",
-            Kind::OpenApi2,
+            DocumentKind::OpenApi2,
             "openapi_generation",
             "npx swagger2openapi",
         ),
-        ("openapi: 3.0.0", Kind::OpenApi3, "paths_required", "paths"),
+        (
+            "openapi: 3.0.0",
+            DocumentKind::OpenApi3,
+            "paths_required",
+            "paths",
+        ),
         (
             "openapi: 3.0.0\npaths: []",
-            Kind::OpenApi3,
+            DocumentKind::OpenApi3,
             "paths_type",
             "a list",
         ),
         (
             "openapi: 3.1.0\npaths: {}",
-            Kind::OpenApi3,
+            DocumentKind::OpenApi3,
             "operations_presence",
             "nothing to call",
         ),
         (
             "openapi: 3.1.0\npaths: {/a: {parameters: []}}",
-            Kind::OpenApi3,
+            DocumentKind::OpenApi3,
             "operations_presence",
             "nothing to call",
         ),
         (
             "{\"openapi\": \"3.0.0\",\n \"paths\": {,}}",
-            Kind::Unknown,
+            DocumentKind::Unknown,
             "syntax",
             "JSON",
         ),
-        ("openapi: 3.0.0\npaths: {", Kind::Unknown, "syntax", "YAML"),
+        (
+            "openapi: 3.0.0\npaths: {",
+            DocumentKind::Unknown,
+            "syntax",
+            "YAML",
+        ),
     ] {
         let (inspection, found) = refused(text);
         assert_eq!((inspection.kind, found.as_str()), (kind, rule), "{text}");
@@ -362,7 +389,7 @@ fn parameters_are_inherited_overridden_and_kept_apart() {
             ("cookie.id", Location::Cookie, false),
         ]
     );
-    let styled = |style, explode| Written::Styled {
+    let styled = |style, explode| ValueStyle::Styled {
         style,
         explode,
         allow_reserved: false,
@@ -376,7 +403,7 @@ fn parameters_are_inherited_overridden_and_kept_apart() {
     assert_eq!(written[2], styled(Style::Form, true));
     assert_eq!(written[3], styled(Style::SpaceDelimited, false));
     assert_eq!(written[4], styled(Style::DeepObject, true));
-    assert_eq!(written[5], Written::Content("application/json".into()));
+    assert_eq!(written[5], ValueStyle::Content("application/json".into()));
     assert_eq!(written[7], styled(Style::Form, true));
     assert_eq!(operation.parameters[2].description, "of the operation");
     assert_eq!(
@@ -935,7 +962,7 @@ fn a_small_document_that_comes_to_a_large_one_is_refused() {
     let (inspection, rule) = refused(&made(200).to_string());
     assert_eq!(
         (inspection.kind, inspection.operation_count, rule.as_str()),
-        (Kind::OpenApi3, 200, "document_expansion")
+        (DocumentKind::OpenApi3, 200, "document_expansion")
     );
     assert_eq!(compiled(&made(20)).operations.len(), 20);
     let url = "{a}".repeat(600);

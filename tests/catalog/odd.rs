@@ -1,6 +1,6 @@
 //! Documents with something odd anywhere: they are compiled or refused, and every schema that comes of one can be evaluated.
 
-use midex_catalog::document::{Book, Kind, compile};
+use midex_catalog::document::{Book, DocumentKind, compile};
 use midex_domain::schema::Schema;
 use serde_json::{Value, json};
 
@@ -104,7 +104,7 @@ fn whatever_stands_anywhere_is_compiled_or_refused() {
         let compiled = match compile(document.to_string().as_bytes()) {
             Ok(compiled) => compiled,
             Err(refused) => {
-                assert!(!refused.violations.is_empty() && refused.kind != Kind::OpenApi2);
+                assert!(!refused.violations.is_empty() && refused.kind != DocumentKind::OpenApi2);
                 refusals += 1;
                 continue;
             }

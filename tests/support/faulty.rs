@@ -16,7 +16,7 @@ use midex_domain::{
     event::Owner,
 };
 use midex_engine::store::{
-    BoxFuture, Commit, Committed, Due, ListQuery, MemoryStore, Page, Placed, Position, Refusal,
+    BoxFuture, Commit, Committed, Due, ListPage, ListQuery, MemoryStore, Placed, Position, Refusal,
     Store, Stored, TelemetryQuery,
 };
 
@@ -122,7 +122,7 @@ impl Store for Faulty {
         self.inner.telemetry(query)
     }
 
-    fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<Page>> {
+    fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<ListPage>> {
         self.inner.list(query)
     }
 

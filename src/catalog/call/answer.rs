@@ -10,14 +10,14 @@ use reqwest::{
 use serde_json::{Value, json};
 
 use super::{
-    client::{Fault, causes},
+    client::{ClientFault, causes},
     payload::{Payload, bare, file_name, text_of},
 };
 use midex_domain::{
     Document, FailureCode, Mask,
     document::plain,
     event,
-    execution::{Attachment, Brought, OperationFailure},
+    execution::{Attachment, EffectOutput, OperationFailure},
     limits,
     truncate::shortened,
 };
@@ -85,9 +85,9 @@ impl Answer {
 
     /// The output of the step: the body, or the whole answer if `is_whole`. A body that is too large becomes an
     /// artifact.
-    pub fn brought(mut self, is_whole: bool) -> Brought {
+    pub fn brought(mut self, is_whole: bool) -> EffectOutput {
         if !self.payload.is_kept_apart(is_whole) {
-            return Brought::Output(if is_whole {
+            return EffectOutput::Output(if is_whole {
                 self.whole()
             } else {
                 self.payload.into_value()
@@ -95,7 +95,7 @@ impl Answer {
         }
         let attachment = self.attachment();
         let around = is_whole.then(|| self.whole());
-        Brought::Attachment(Attachment {
+        EffectOutput::Attachment(Attachment {
             around,
             ..attachment
         })
@@ -118,15 +118,15 @@ impl Answer {
     }
 }
 
-/// Reads at most `most` bytes of the decompressed body. A longer body is [`Fault::TooLarge`], and a broken connection
-/// [`Fault::Broken`]. If it `may_be_cut`, both return the bytes that were read.
+/// Reads at most `most` bytes of the decompressed body. A longer body is [`ClientFault::TooLarge`], and a broken connection
+/// [`ClientFault::Broken`]. If it `may_be_cut`, both return the bytes that were read.
 pub(super) async fn read(
     response: &mut Response,
     most: usize,
     may_be_cut: bool,
-) -> Result<Vec<u8>, Fault> {
+) -> Result<Vec<u8>, ClientFault> {
     let too_large = || {
-        Fault::TooLarge(format!(
+        ClientFault::TooLarge(format!(
             "an answer may have {most} bytes, and this one has more"
         ))
     };
@@ -141,7 +141,7 @@ pub(super) async fn read(
             Ok(Some(chunk)) => bytes.extend_from_slice(&chunk),
             Err(_) if may_be_cut => return Ok(bytes),
             Err(error) => {
-                return Err(Fault::Broken(format!(
+                return Err(ClientFault::Broken(format!(
                     "the answer broke off: {}",
                     causes(error)
                 )));
@@ -159,7 +159,7 @@ pub(super) async fn read(
 }
 
 /// The answer with a success status.
-pub(super) async fn success(response: &mut Response, mask: &Mask) -> Result<Answer, Fault> {
+pub(super) async fn success(response: &mut Response, mask: &Mask) -> Result<Answer, ClientFault> {
     let bytes = read(response, limits::CALL_ANSWER_BYTES_MAX, false).await?;
     let headers = response.headers();
     let name = file_name(
@@ -316,7 +316,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(pause.min(limits::CALL_RETRY_AFTER_MAX))
 }
 
-impl Fault {
+impl ClientFault {
     /// The failure of the call. If it is unknown whether the call was carried out, it may be retried only if it
     /// `is_repeatable`.
     pub(super) fn into_failure(self, is_repeatable: bool) -> OperationFailure {

@@ -28,19 +28,19 @@ pub struct Prepared {
     schema: Value,
     compiled: OnceLock<Option<Schema>>,
     /// The accepted contents of the body, in the operation's order.
-    bodies: Vec<Taken>,
+    bodies: Vec<BodyShape>,
 }
 
 /// A body of one media type, and how it is validated.
 #[derive(Debug)]
-struct Taken {
+struct BodyShape {
     schema: Value,
     compiled: OnceLock<Option<Schema>>,
     /// The fields of the body, if they may be given among the arguments.
     fields: Option<BodyFields>,
 }
 
-impl Taken {
+impl BodyShape {
     fn new(content: &Content) -> Self {
         Self {
             fields: fields::of(content),
@@ -64,7 +64,7 @@ impl Prepared {
         let schema = schema_of(&operation.parameters);
         let contents = operation.body.iter().flat_map(|body| &body.contents);
         Self {
-            bodies: contents.map(Taken::new).collect(),
+            bodies: contents.map(BodyShape::new).collect(),
             schema,
             compiled: OnceLock::new(),
             operation,
@@ -155,7 +155,7 @@ impl Prepared {
     }
 
     /// The content of the body that [`CONTENT_TYPE_ARGUMENT`] selects, or else the first one.
-    fn chosen(&self, with: &Map<String, Value>) -> Option<(&Content, &Taken)> {
+    fn chosen(&self, with: &Map<String, Value>) -> Option<(&Content, &BodyShape)> {
         let contents = &self.operation.body.as_ref()?.contents;
         let wanted = with.get(CONTENT_TYPE_ARGUMENT).and_then(Value::as_str);
         let is_wanted = |content: &Content| wanted == Some(&*content.media_type);
@@ -200,7 +200,7 @@ fn schema_of(parameters: &[Parameter]) -> Value {
 
 /// The checked arguments of a call, each with its parameter, and the body with its content.
 #[derive(Debug)]
-pub(super) struct Given<'a> {
+pub(super) struct BoundArguments<'a> {
     pub(super) parameters: Vec<(&'a Parameter, &'a Value)>,
     pub(super) body: Option<(&'a Content, Cow<'a, Value>)>,
     /// Whether several schemas of a `oneOf` match a part of it.
@@ -216,7 +216,7 @@ pub(super) fn read<'a>(
     with: &'a Value,
     body: Option<&'a Value>,
     has_key: bool,
-) -> Result<Given<'a>, Vec<Violation>> {
+) -> Result<BoundArguments<'a>, Vec<Violation>> {
     let with = match with {
         Value::Object(map) => map,
         Value::Null => &NOTHING,
@@ -235,7 +235,7 @@ pub(super) fn read<'a>(
     let body = reading.body(body);
     reading.violations.truncate(limits::VIOLATIONS_MAX);
     if reading.violations.is_empty() {
-        Ok(Given {
+        Ok(BoundArguments {
             parameters,
             body,
             has_several: reading.has_several,

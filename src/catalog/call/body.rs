@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use super::write::{content, escape, pairs};
 use crate::{
-    media_type::Kind,
-    operation::{Content, Style, Written},
+    media_type::BodyFormat,
+    operation::{Content, Style, ValueStyle},
 };
 use midex_domain::{
     document::{Digest, plain},
@@ -19,9 +19,9 @@ use midex_domain::{
 /// The value that is validated against the schema of the body. Files are replaced by their text. A body of bytes is
 /// not validated, hence `None`.
 pub(super) fn judged<'a>(of: &Content, body: &'a Value) -> Option<Cow<'a, Value>> {
-    match (Kind::of(&of.media_type), body) {
-        (Kind::Bytes, _) => None,
-        (Kind::Multipart, Value::Object(fields)) => {
+    match (BodyFormat::of(&of.media_type), body) {
+        (BodyFormat::Bytes, _) => None,
+        (BodyFormat::Multipart, Value::Object(fields)) => {
             let without = |(name, value): (&String, &Value)| {
                 (name.clone(), without_files(value, takes_file(of, name)))
             };
@@ -83,15 +83,15 @@ fn is_file(map: &Map<String, Value>, takes_file: bool) -> bool {
 /// Encodes a body. Returns its `Content-Type` and its bytes.
 pub(super) fn encode(of: &Content, body: &Value) -> Result<(String, Vec<u8>), Box<Violation>> {
     let media_type = of.media_type.clone();
-    match Kind::of(&media_type) {
-        Kind::Json if media_type == "*/*" => {
+    match BodyFormat::of(&media_type) {
+        BodyFormat::Json if media_type == "*/*" => {
             Ok(("application/json".to_owned(), body.to_string().into_bytes()))
         }
-        Kind::Json => Ok((media_type, body.to_string().into_bytes())),
-        Kind::Form => Ok((media_type, form(of, fields(body)?).into_bytes())),
-        Kind::Multipart => multipart(of, fields(body)?),
-        Kind::Text => text(media_type, body),
-        Kind::Bytes => {
+        BodyFormat::Json => Ok((media_type, body.to_string().into_bytes())),
+        BodyFormat::Form => Ok((media_type, form(of, fields(body)?).into_bytes())),
+        BodyFormat::Multipart => multipart(of, fields(body)?),
+        BodyFormat::Text => text(media_type, body),
+        BodyFormat::Bytes => {
             let media_type = if media_type.contains('*') {
                 "application/octet-stream".to_owned()
             } else {
@@ -139,7 +139,7 @@ fn form(of: &Content, fields: &Map<String, Value>) -> String {
     pairs.join("&")
 }
 
-fn written(of: &Content, name: &str, value: &Value) -> Written {
+fn written(of: &Content, name: &str, value: &Value) -> ValueStyle {
     let encoding = of.encoding.get(name);
     let said = |key: &str| encoding.and_then(|encoding| encoding.get(key));
     let flag = |key: &str| said(key).and_then(Value::as_bool);
@@ -147,9 +147,9 @@ fn written(of: &Content, name: &str, value: &Value) -> Written {
     let media_type = said("contentType").and_then(Value::as_str);
     let is_styled = style.is_some() || flag("explode").is_some() || flag("allowReserved").is_some();
     match media_type {
-        Some(media_type) if !is_styled => Written::Content(media_type.to_owned()),
-        _ if !is_styled && value.is_object() => Written::Content("application/json".to_owned()),
-        _ => Written::Styled {
+        Some(media_type) if !is_styled => ValueStyle::Content(media_type.to_owned()),
+        _ if !is_styled && value.is_object() => ValueStyle::Content("application/json".to_owned()),
+        _ => ValueStyle::Styled {
             style: style.unwrap_or(Style::Form),
             explode: flag("explode").unwrap_or(style.is_none_or(|style| style == Style::Form)),
             allow_reserved: flag("allowReserved").unwrap_or_default(),
@@ -158,7 +158,7 @@ fn written(of: &Content, name: &str, value: &Value) -> Written {
 }
 
 /// A part of a multipart body (RFC 7578).
-struct Part<'a> {
+struct MultipartPart<'a> {
     name: &'a str,
     filename: Option<&'a str>,
     content_type: Option<Cow<'a, str>>,
@@ -197,7 +197,11 @@ fn multipart(
     Ok((format!("{}; boundary={boundary}", of.media_type), body))
 }
 
-fn part<'a>(of: &'a Content, name: &'a str, value: &'a Value) -> Result<Part<'a>, Box<Violation>> {
+fn part<'a>(
+    of: &'a Content,
+    name: &'a str,
+    value: &'a Value,
+) -> Result<MultipartPart<'a>, Box<Violation>> {
     let said = of
         .encoding
         .get(name)
@@ -230,7 +234,7 @@ fn part<'a>(of: &'a Content, name: &'a str, value: &'a Value) -> Result<Part<'a>
             message,
         )));
     }
-    Ok(Part {
+    Ok(MultipartPart {
         name,
         filename: file.map(|_| text("filename").unwrap_or(name)),
         content_type: content_type.map(Cow::Borrowed),
@@ -254,7 +258,7 @@ fn bytes_of(name: &str, file: &Map<String, Value>) -> Result<Vec<u8>, Box<Violat
     })
 }
 
-impl Part<'_> {
+impl MultipartPart<'_> {
     fn head(&self, boundary: &str) -> String {
         let mut head = format!(
             "--{boundary}\r\nContent-Disposition: form-data; name=\"{}\"",

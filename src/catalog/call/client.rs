@@ -18,7 +18,7 @@ use rustls_platform_verifier::BuilderVerifierExt as _;
 
 use super::{
     address,
-    reach::{Reach, Refusal, Way, host_and_port, shown},
+    reach::{ConnectionRoute, Reach, Refusal, host_and_port, shown},
     request::Request,
 };
 use crate::operation::{Class, Method};
@@ -48,7 +48,7 @@ impl Resolver for SystemResolver {
 /// A resolver that drops the addresses that must not be called.
 struct Checked {
     names: Arc<dyn Resolver>,
-    way: Way,
+    way: ConnectionRoute,
 }
 
 /// The error for a name without a public address: the rule that refuses its first address, and that address.
@@ -70,7 +70,7 @@ impl Resolve for Checked {
             let mut addresses = found.await?;
             let refused =
                 |address: &IpAddr| Some(RefusedAddress(address::refused(*address)?, *address));
-            if way == Way::Public {
+            if way == ConnectionRoute::Public {
                 let first = addresses.iter().find_map(refused);
                 addresses.retain(|address| refused(address).is_none());
                 if let (true, Some(first)) = (addresses.is_empty(), first) {
@@ -96,7 +96,7 @@ pub(super) struct Clients {
 
 /// Why a request has no complete answer.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(super) enum ClientFault {
     /// The address is not allowed.
     Refused(Refusal),
     /// It was redirected, and the redirect must not be followed.
@@ -126,16 +126,16 @@ impl Clients {
         }
     }
 
-    fn of(&self, way: Way) -> Result<&Client, Fault> {
+    fn of(&self, way: ConnectionRoute) -> Result<&Client, ClientFault> {
         let place = match way {
-            Way::Public => &self.public,
-            Way::Allowed => &self.allowed,
+            ConnectionRoute::Public => &self.public,
+            ConnectionRoute::Allowed => &self.allowed,
         };
         if let Some(client) = place.get() {
             return Ok(client);
         }
         let names = self.names.clone();
-        let client = client(Checked { names, way }).map_err(Fault::NotConnected)?;
+        let client = client(Checked { names, way }).map_err(ClientFault::NotConnected)?;
         Ok(place.get_or_init(|| client))
     }
 
@@ -143,9 +143,9 @@ impl Clients {
     pub(super) async fn send(
         &self,
         mut request: Request,
-        mut way: Way,
+        mut way: ConnectionRoute,
         reach: &Reach,
-    ) -> Result<Answered, Fault> {
+    ) -> Result<Answered, ClientFault> {
         let mut other_origin = None;
         for _ in 0..=limits::CALL_REDIRECTS_MAX {
             let response = self.send_once(&request, way, reach).await?;
@@ -157,9 +157,9 @@ impl Clients {
             };
             let changed = follow(&mut request, next, response.status().as_u16())?;
             other_origin = changed.or(other_origin);
-            way = reach.admit(&request.url).map_err(Fault::Refused)?;
+            way = reach.admit(&request.url).map_err(ClientFault::Refused)?;
         }
-        Err(Fault::Redirect(format!(
+        Err(ClientFault::Redirect(format!(
             "it is redirected more than {} times",
             limits::CALL_REDIRECTS_MAX
         )))
@@ -168,9 +168,9 @@ impl Clients {
     async fn send_once(
         &self,
         request: &Request,
-        way: Way,
+        way: ConnectionRoute,
         reach: &Reach,
-    ) -> Result<Response, Fault> {
+    ) -> Result<Response, ClientFault> {
         let mut sent = reqwest::Request::new(method(request.method), request.url.clone());
         *sent.headers_mut() = request.headers.clone();
         *sent.body_mut() = request.body.clone().map(Body::from);
@@ -193,7 +193,7 @@ impl Clients {
         };
         match bytes(response.headers()) {
             bytes if bytes <= limits::CALL_HEADERS_BYTES_MAX => Ok(response),
-            bytes => Err(Fault::TooLarge(format!(
+            bytes => Err(ClientFault::TooLarge(format!(
                 "the headers of an answer may have {} bytes, these have {bytes}",
                 limits::CALL_HEADERS_BYTES_MAX
             ))),
@@ -243,21 +243,21 @@ fn method(method: Method) -> reqwest::Method {
 }
 
 /// Classifies the error of a request. The message omits the URL, which may contain a secret.
-fn fault(error: reqwest::Error, url: &Url, reach: &Reach) -> Fault {
+fn fault(error: reqwest::Error, url: &Url, reach: &Reach) -> ClientFault {
     let mut cause: Option<&(dyn StdError + 'static)> = Some(&error);
     while let Some(error) = cause {
         if let Some(RefusedAddress(rule, address)) = error.downcast_ref() {
             let host = host_and_port(url).unwrap_or_default();
-            return Fault::Refused(reach.refused_address(rule, *address, &host));
+            return ClientFault::Refused(reach.refused_address(rule, *address, &host));
         }
         cause = error.source();
     }
     let is_before = error.is_connect() || error.is_builder();
     let message = format!("`{}`: {}", shown(url), causes(error));
     if is_before {
-        Fault::NotConnected(message)
+        ClientFault::NotConnected(message)
     } else {
-        Fault::Broken(message)
+        ClientFault::Broken(message)
     }
 }
 
@@ -277,7 +277,7 @@ pub(super) fn causes(error: reqwest::Error) -> String {
 }
 
 /// The target of a redirect; `None` if the answer is not one.
-fn redirected(from: &Url, response: &Response, reach: &Reach) -> Result<Option<Url>, Fault> {
+fn redirected(from: &Url, response: &Response, reach: &Reach) -> Result<Option<Url>, ClientFault> {
     if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
         return Ok(None);
     }
@@ -287,14 +287,14 @@ fn redirected(from: &Url, response: &Response, reach: &Reach) -> Result<Option<U
     let location = String::from_utf8_lossy(location.as_bytes());
     let next = from
         .join(&location)
-        .map_err(|error| Fault::Refused(reach.no_url(error)))?;
+        .map_err(|error| ClientFault::Refused(reach.no_url(error)))?;
     Ok(Some(next))
 }
 
 /// Changes the request to follow a redirect (RFC 9110, 15.4). Returns the origin if it is another one. Another origin
 /// receives no body and only the headers of [`without_secrets`], and a request that changes something is not
 /// redirected there.
-fn follow(request: &mut Request, next: Url, status: u16) -> Result<Option<String>, Fault> {
+fn follow(request: &mut Request, next: Url, status: u16) -> Result<Option<String>, ClientFault> {
     let is_safe = matches!(
         request.method,
         Method::Get | Method::Head | Method::Options | Method::Trace
@@ -313,7 +313,7 @@ fn follow(request: &mut Request, next: Url, status: u16) -> Result<Option<String
                 "it is redirected to `{}`, and a call that changes something follows to its own origin alone",
                 shown(&next)
             );
-            return Err(Fault::Redirect(message));
+            return Err(ClientFault::Redirect(message));
         }
         request.headers = without_secrets(&request.headers);
     }

@@ -5,7 +5,7 @@ use reqwest::{Url, header::HeaderMap};
 use super::{
     Caller,
     answer::read,
-    client::Fault,
+    client::ClientFault,
     reach::{Reach, shown},
     request::Request,
 };
@@ -23,8 +23,8 @@ impl Caller {
     /// `ADDRESS_REFUSED` if `reach` does not allow the URL or a redirect, `LIMIT_EXCEEDED`, and `FETCH_FAILED` for
     /// errors of the network and the server.
     pub async fn fetch(&self, url: &str, reach: &Reach) -> Result<Vec<u8>> {
-        let parsed =
-            Url::parse(url).map_err(|error| refused(Fault::Refused(reach.no_url(error)), url))?;
+        let parsed = Url::parse(url)
+            .map_err(|error| refused(ClientFault::Refused(reach.no_url(error)), url))?;
         let place = shown(&parsed);
         let request = Request {
             method: Method::Get,
@@ -40,11 +40,11 @@ impl Caller {
         }
     }
 
-    async fn fetched(&self, request: Request, reach: &Reach) -> Result<Vec<u8>, Fault> {
-        let way = reach.admit(&request.url).map_err(Fault::Refused)?;
+    async fn fetched(&self, request: Request, reach: &Reach) -> Result<Vec<u8>, ClientFault> {
+        let way = reach.admit(&request.url).map_err(ClientFault::Refused)?;
         let mut response = self.clients.send(request, way, reach).await?.response;
         if !response.status().is_success() {
-            return Err(Fault::Broken(format!(
+            return Err(ClientFault::Broken(format!(
                 "the server answered {}",
                 response.status()
             )));
@@ -61,9 +61,9 @@ fn failed(place: &str, why: &str) -> Error {
     .with("source", place)
 }
 
-fn refused(fault: Fault, place: &str) -> Error {
+fn refused(fault: ClientFault, place: &str) -> Error {
     match fault {
-        Fault::Refused(refusal) => {
+        ClientFault::Refused(refusal) => {
             let error = Error::new(Code::AddressRefused, refusal.to_string());
             let error = error
                 .with("rule", refusal.rule)
@@ -75,11 +75,13 @@ fn refused(fault: Fault, place: &str) -> Error {
                 ),
             }
         }
-        Fault::TooLarge(_) => Error::limit(format!(
+        ClientFault::TooLarge(_) => Error::limit(format!(
             "a document may have {} bytes",
             limits::DOCUMENT_BYTES_MAX
         ))
         .with("source", place),
-        Fault::Redirect(why) | Fault::NotConnected(why) | Fault::Broken(why) => failed(place, &why),
+        ClientFault::Redirect(why) | ClientFault::NotConnected(why) | ClientFault::Broken(why) => {
+            failed(place, &why)
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, ptr};
 
 use serde_json::{Map, Value};
 
-use crate::{media_type::Kind, operation::Content};
+use crate::{media_type::BodyFormat, operation::Content};
 use midex_domain::{
     check::{Argument, BodyFields},
     schema::{composing, meant, members, referred},
@@ -13,8 +13,8 @@ use midex_domain::{
 /// The fields of a body of this content; `None` if the body cannot be an object.
 pub(super) fn of(content: &Content) -> Option<BodyFields> {
     let whole = &content.schema;
-    let has_fields = Kind::of(&content.media_type) <= Kind::Multipart;
-    let is_object = has_fields && may_be_object(whole, whole, &mut Seen::new());
+    let has_fields = BodyFormat::of(&content.media_type) <= BodyFormat::Multipart;
+    let is_object = has_fields && may_be_object(whole, whole, &mut VisitedSchemas::new());
     is_object.then(|| Reading::of(whole))
 }
 
@@ -31,9 +31,9 @@ pub(super) fn schema_of(whole: &Value, name: &str) -> Value {
 
 /// The schemas visited so far, by address. A schema that several parts share, or that contains itself, is visited
 /// once.
-type Seen = BTreeSet<*const Value>;
+type VisitedSchemas = BTreeSet<*const Value>;
 
-fn may_be_object(schema: &Value, whole: &Value, seen: &mut Seen) -> bool {
+fn may_be_object(schema: &Value, whole: &Value, seen: &mut VisitedSchemas) -> bool {
     if schema.is_boolean() || !seen.insert(ptr::from_ref(schema)) {
         return schema != &Value::Bool(false);
     }
@@ -53,7 +53,7 @@ const SAYING: [&str; 6] = ["properties", "required", "$ref", "allOf", "anyOf", "
 
 struct Reading<'a> {
     whole: &'a Value,
-    seen: Seen,
+    seen: VisitedSchemas,
     names: Vec<&'a str>,
     required: BTreeSet<&'a str>,
     is_open: bool,
@@ -63,7 +63,7 @@ impl<'a> Reading<'a> {
     fn of(whole: &'a Value) -> BodyFields {
         let mut reading = Self {
             whole,
-            seen: Seen::new(),
+            seen: VisitedSchemas::new(),
             names: Vec::new(),
             required: BTreeSet::new(),
             is_open: false,

@@ -43,9 +43,9 @@ pub use self::{
     security::is_telling,
 };
 use self::{
-    client::{Answered, Clients, Fault, SystemResolver},
+    client::{Answered, ClientFault, Clients, SystemResolver},
     pages::Turn,
-    reach::Way,
+    reach::ConnectionRoute,
     security::{Secured, secure},
 };
 use super::operation::{Class, Operation, SecurityScheme};
@@ -160,7 +160,7 @@ impl Caller {
     ) -> Result<Answer, OperationFailure> {
         let call = self.prepare(prepared, target, options);
         // Pinned in place, because the future is large and passing it on would copy it.
-        let work = pin!(call.once(with, body, Page::default()));
+        let work = pin!(call.once(with, body, PageRequest::default()));
         let (answer, _) = work.await?;
         Ok(answer)
     }
@@ -207,13 +207,13 @@ struct Call<'a> {
 
 /// The page to request. The default is the first page, which is determined by the arguments alone.
 #[derive(Default)]
-struct Page {
+struct PageRequest {
     number: u32,
     /// The URL of the page, if the previous answer gave one.
     url: Option<Url>,
 }
 
-impl Page {
+impl PageRequest {
     fn new(number: u32, url: Option<Url>) -> Self {
         Self { number, url }
     }
@@ -256,7 +256,7 @@ impl Call<'_> {
         &self,
         with: &Value,
         body: Option<&Value>,
-        page: Page,
+        page: PageRequest,
     ) -> Result<(Answer, Url), OperationFailure> {
         let mut request = self.request(with, body, page.number)?;
         request.url = page.url.unwrap_or(request.url);
@@ -306,7 +306,7 @@ impl Call<'_> {
     async fn exchange(&self, mut request: Request, url: &Url) -> Result<Answer, OperationFailure> {
         // The address is checked before secrets are read, because a refused request needs none.
         let admitted = self.target.reach.admit(url);
-        let way = admitted.map_err(|refusal| Fault::Refused(refusal).into_failure(false))?;
+        let way = admitted.map_err(|refusal| ClientFault::Refused(refusal).into_failure(false))?;
         let sources = &self.caller.sources;
         sources.admit_of_step(&self.options.secrets, url, &self.target.given_origins)?;
         let secured = secure(&mut request, self.operation(), self.target, sources).await?;
@@ -323,14 +323,14 @@ impl Call<'_> {
 
     async fn answer(
         &self,
-        (request, way): (Request, Way),
+        (request, way): (Request, ConnectionRoute),
         url: &Url,
         mask: &Mask,
         note: Option<String>,
     ) -> Result<Answer, OperationFailure> {
         let method = request.method;
         let several = request.has_several.then(|| SEVERAL.to_owned());
-        let failed = |fault: Fault| fault.into_failure(self.is_repeatable());
+        let failed = |fault: ClientFault| fault.into_failure(self.is_repeatable());
         let clients = &self.caller.clients;
         let answered = clients.send(request, way, &self.target.reach).await;
         let Answered {

@@ -7,7 +7,9 @@ use reqwest::Url;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{Answer, Call, Page, Payload, client::Fault, secret::has_reference, signs::Signs};
+use super::{
+    Answer, Call, PageRequest, Payload, client::ClientFault, secret::has_reference, signs::Signs,
+};
 use crate::operation::{Operation, Pagination};
 use midex_domain::{
     Digest,
@@ -104,11 +106,11 @@ pub(super) async fn page(
     let mut with = with.clone();
     let number = turn.pages;
     let asked = match turn.next.take() {
-        None => Page::default(),
-        Some(Next::At(url)) => Page::new(number, Some(Url::parse(&url).map_err(unknown)?)),
+        None => PageRequest::default(),
+        Some(Next::At(url)) => PageRequest::new(number, Some(Url::parse(&url).map_err(unknown)?)),
         Some(Next::With(argument, value)) => {
             set(&mut with, argument, value);
-            Page::new(number, None)
+            PageRequest::new(number, None)
         }
     };
     let (mut answer, url) = match call.once(&with, body, asked).await {
@@ -446,7 +448,7 @@ fn same_origin(url: &Url, target: &str) -> Result<Next, OperationFailure> {
         Ok(next) if next.origin() == url.origin() => Ok(Next::At(without_credentials(next).into())),
         _ => {
             let message = "the next page lies at another origin, or at no URL".to_owned();
-            Err(Fault::Redirect(message).into_failure(false))
+            Err(ClientFault::Redirect(message).into_failure(false))
         }
     }
 }

@@ -8,7 +8,7 @@ use reqwest::{
 };
 use serde_json::{Value, json};
 
-use super::{client::Fault, write::is_json};
+use super::{client::ClientFault, write::is_json};
 use midex_domain::{Mask, document::count_values, limits, truncate::length, uri};
 
 /// The body of an answer.
@@ -82,8 +82,12 @@ impl Payload {
     /// Reads the body of an answer with these headers, and masks secrets in it.
     ///
     /// # Errors
-    /// [`Fault::TooLarge`] if it is JSON of more than [`limits::CALL_ANSWER_VALUES_MAX`] values.
-    pub(super) fn of(headers: &HeaderMap, bytes: Vec<u8>, mask: &Mask) -> Result<Self, Fault> {
+    /// [`ClientFault::TooLarge`] if it is JSON of more than [`limits::CALL_ANSWER_VALUES_MAX`] values.
+    pub(super) fn of(
+        headers: &HeaderMap,
+        bytes: Vec<u8>,
+        mask: &Mask,
+    ) -> Result<Self, ClientFault> {
         if bytes.is_empty() {
             return Ok(Self::Empty);
         }
@@ -93,7 +97,7 @@ impl Payload {
         let fits = count_values(&bytes) <= most;
         if is_json && !fits {
             let message = format!("an answer may hold {most} values, and this one has more");
-            return Err(Fault::TooLarge(message));
+            return Err(ClientFault::TooLarge(message));
         }
         if fits
             && (is_json || media_type.is_empty())
@@ -184,7 +188,7 @@ fn unquoted(value: &str) -> String {
 mod tests {
     use super::*;
 
-    fn read(media_type: &'static str, bytes: &[u8]) -> Result<Payload, Fault> {
+    fn read(media_type: &'static str, bytes: &[u8]) -> Result<Payload, ClientFault> {
         let headers = [(CONTENT_TYPE, media_type.parse().expect("a value"))];
         let headers = HeaderMap::from_iter(headers);
         Payload::of(&headers, bytes.to_vec(), &Mask::default())
@@ -200,7 +204,7 @@ mod tests {
         let most = limits::CALL_ANSWER_VALUES_MAX;
         assert!(read("application/json", &list(most)).is_ok());
         let refused = read("application/json", &list(most + 1));
-        assert!(matches!(refused, Err(Fault::TooLarge(_))));
+        assert!(matches!(refused, Err(ClientFault::TooLarge(_))));
         assert!(read("text/csv", &list(most + 1)).is_ok());
     }
 

@@ -18,7 +18,7 @@ pub struct Reach {
 
 /// Which addresses an admitted URL may be connected to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum ConnectionRoute {
     /// Public addresses only.
     Public,
     /// Any address, because the user allowed the host by name.
@@ -98,7 +98,7 @@ impl Reach {
     }
 
     /// Checks whether `url` may be called, as far as its text shows.
-    pub(super) fn admit(&self, url: &Url) -> Result<Way, Refusal> {
+    pub(super) fn admit(&self, url: &Url) -> Result<ConnectionRoute, Refusal> {
         let refuse = |rule, message: String| Err(self.refusal(rule, message, None));
         if !matches!(url.scheme(), "http" | "https") {
             let message = format!("`{}:` is no scheme that midex calls", url.scheme());
@@ -114,7 +114,7 @@ impl Reach {
             return refuse("url", format!("`{}` names no host", shown(url)));
         };
         if self.allowed.contains(&host) {
-            return Ok(Way::Allowed);
+            return Ok(ConnectionRoute::Allowed);
         }
         if let Some(address) = literal(url) {
             self.admit_address(address, &host)?;
@@ -123,7 +123,7 @@ impl Reach {
             let message = format!("`{}` is not https", shown(url));
             return Err(self.refusal("plain_http", message, Some(host)));
         }
-        Ok(Way::Public)
+        Ok(ConnectionRoute::Public)
     }
 
     fn admit_address(&self, address: IpAddr, host: &str) -> Result<(), Refusal> {

@@ -9,11 +9,11 @@ use reqwest::{
 use serde_json::Value;
 
 use super::{
-    arguments::{self, Given, Prepared},
+    arguments::{self, BoundArguments, Prepared},
     body,
     write::{Encoding, content, escape, is_json, pairs, segment},
 };
-use crate::operation::{Content, Location, Method, Operation, Parameter, Written};
+use crate::operation::{Content, Location, Method, Operation, Parameter, ValueStyle};
 use midex_domain::{document::plain, error::Violation, limits, uri};
 
 /// Headers of the connection. A call that could set them could smuggle a second request (RFC 9110, 7.6).
@@ -194,7 +194,11 @@ fn violation(parameter: &Parameter, rule: &str, message: String) -> Box<Violatio
     Box::new(Violation::new(path, rule, message))
 }
 
-fn url_of(operation: &Operation, base_url: &str, given: &Given<'_>) -> Result<Url, Box<Violation>> {
+fn url_of(
+    operation: &Operation,
+    base_url: &str,
+    given: &BoundArguments<'_>,
+) -> Result<Url, Box<Violation>> {
     check_base(base_url)?;
     // Some documents distinguish operations of one path by a `#fragment`, which is never sent.
     let path = operation.path.split('#').next().unwrap_or_default();
@@ -240,7 +244,7 @@ fn no_base(base_url: &str, why: &str) -> Box<Violation> {
 }
 
 /// The query: the fixed part in the path, then the arguments.
-fn query_of(fixed: &str, given: &Given<'_>) -> String {
+fn query_of(fixed: &str, given: &BoundArguments<'_>) -> String {
     let mut query = Vec::new();
     if !fixed.is_empty() {
         query.push(fixed.to_owned());
@@ -255,7 +259,7 @@ fn query_of(fixed: &str, given: &Given<'_>) -> String {
 }
 
 /// Fills the arguments into the path. Fails if a `{NAME}` is left, or if a segment is `.` or `..`.
-fn path_of(template: &str, given: &Given<'_>) -> Result<String, Box<Violation>> {
+fn path_of(template: &str, given: &BoundArguments<'_>) -> Result<String, Box<Violation>> {
     let mut path = template.to_owned();
     for (parameter, value) in &given.parameters {
         if parameter.location != Location::Path {
@@ -291,7 +295,7 @@ fn path_of(template: &str, given: &Given<'_>) -> Result<String, Box<Violation>> 
 
 fn headers_of(
     operation: &Operation,
-    given: &Given<'_>,
+    given: &BoundArguments<'_>,
     idempotency_key: Option<&str>,
 ) -> Result<HeaderMap, Vec<Violation>> {
     let mut headers = HeaderMap::new();
@@ -338,7 +342,7 @@ fn headers_of(
 /// The value of a header. JSON in it is escaped to ASCII.
 fn header_value(parameter: &Parameter, value: &Value) -> String {
     match &parameter.written {
-        Written::Content(media_type) => {
+        ValueStyle::Content(media_type) => {
             let text = content(media_type, value);
             if !is_json(media_type) {
                 return text;
@@ -355,7 +359,7 @@ fn header_value(parameter: &Parameter, value: &Value) -> String {
             }
             escaped
         }
-        written @ Written::Styled { .. } => {
+        written @ ValueStyle::Styled { .. } => {
             segment(&parameter.name, value, written, Encoding::Plain)
         }
     }

@@ -101,7 +101,7 @@ impl fmt::Debug for Sources {
 
 /// A part of a text: plain, or a reference to a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part<'a> {
+enum SecretSegment<'a> {
     Plain(&'a str),
     Environment(&'a str),
     File(&'a str),
@@ -115,31 +115,31 @@ pub fn has_reference(text: &str) -> bool {
 /// The references in the text: `env:NAME`, `file:NAME`.
 pub fn references(text: &str) -> Vec<String> {
     let named = parts(text).into_iter().filter_map(|part| match part {
-        Part::Plain(_) => None,
-        Part::Environment(name) => Some(format!("env:{name}")),
-        Part::File(name) => Some(format!("file:{name}")),
+        SecretSegment::Plain(_) => None,
+        SecretSegment::Environment(name) => Some(format!("env:{name}")),
+        SecretSegment::File(name) => Some(format!("file:{name}")),
     });
     named.collect()
 }
 
-fn parts(text: &str) -> Vec<Part<'_>> {
+fn parts(text: &str) -> Vec<SecretSegment<'_>> {
     let mut parts = Vec::new();
     let mut rest = text;
     while let Some((before, part, after)) = next_reference(rest) {
-        parts.extend([Part::Plain(before), part]);
+        parts.extend([SecretSegment::Plain(before), part]);
         rest = after;
     }
-    parts.push(Part::Plain(rest));
-    parts.retain(|part| *part != Part::Plain(""));
+    parts.push(SecretSegment::Plain(rest));
+    parts.retain(|part| *part != SecretSegment::Plain(""));
     parts
 }
 
-fn next_reference(text: &str) -> Option<(&str, Part<'_>, &str)> {
+fn next_reference(text: &str) -> Option<(&str, SecretSegment<'_>, &str)> {
     text.match_indices("${").find_map(|(start, _)| {
         let (inside, after) = text[start + 2..].split_once('}')?;
         let part = match inside.split_once(':')? {
-            ("env", name) => Part::Environment(name),
-            ("file", name) => Part::File(name),
+            ("env", name) => SecretSegment::Environment(name),
+            ("file", name) => SecretSegment::File(name),
             _ => return None,
         };
         Some((&text[..start], part, after))
@@ -191,9 +191,9 @@ impl Filler {
             value.cloned().unwrap_or_default()
         };
         let part = |part| match part {
-            Part::Plain(text) => text.to_owned(),
-            Part::Environment(name) => value("env", name),
-            Part::File(name) => value("file", name),
+            SecretSegment::Plain(text) => text.to_owned(),
+            SecretSegment::Environment(name) => value("env", name),
+            SecretSegment::File(name) => value("file", name),
         };
         parts(text).into_iter().map(part).collect()
     }
@@ -302,8 +302,8 @@ mod tests {
         let whole: String = parts(text)
             .iter()
             .map(|part| match part {
-                Part::Plain(text) => (*text).to_owned(),
-                Part::Environment(name) | Part::File(name) => format!("<{name}>"),
+                SecretSegment::Plain(text) => (*text).to_owned(),
+                SecretSegment::Environment(name) | SecretSegment::File(name) => format!("<{name}>"),
             })
             .collect();
         assert_eq!(whole, "Bearer <A> ${x} <B_C>${secret:D} ${env:");

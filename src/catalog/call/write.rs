@@ -5,7 +5,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 pub(super) use crate::media_type::is_json;
-use crate::operation::{Style, Written};
+use crate::operation::{Style, ValueStyle};
 use midex_domain::{document::plain, uri};
 
 /// The characters to escape if the document allows reserved ones. Reserved characters without a meaning between the
@@ -51,10 +51,15 @@ impl Encoding {
 }
 
 /// Serializes a value as one text, for a segment of a path or for a header.
-pub(super) fn segment(name: &str, value: &Value, written: &Written, encoding: Encoding) -> String {
+pub(super) fn segment(
+    name: &str,
+    value: &Value,
+    written: &ValueStyle,
+    encoding: Encoding,
+) -> String {
     let (style, explode) = match written {
-        Written::Content(media_type) => return encoding.of(&content(media_type, value)),
-        Written::Styled { style, explode, .. } => (*style, *explode),
+        ValueStyle::Content(media_type) => return encoding.of(&content(media_type, value)),
+        ValueStyle::Styled { style, explode, .. } => (*style, *explode),
     };
     let (before, between) = match style {
         Style::Label if explode => (".", "."),
@@ -119,17 +124,17 @@ pub(super) fn escape(name: &str) -> String {
 }
 
 /// Serializes a value as pairs for a query, a cookie or a form, with encoded names and values.
-pub(super) fn pairs(name: &str, value: &Value, written: &Written) -> Vec<(String, String)> {
+pub(super) fn pairs(name: &str, value: &Value, written: &ValueStyle) -> Vec<(String, String)> {
     let (style, explode, encoding) = match written {
-        Written::Content(media_type) => {
+        ValueStyle::Content(media_type) => {
             return vec![(uri::encode(name), uri::encode(&content(media_type, value)))];
         }
-        Written::Styled {
+        ValueStyle::Styled {
             style,
             explode,
             allow_reserved: true,
         } => (*style, *explode, Encoding::Reserved),
-        Written::Styled { style, explode, .. } => (*style, *explode, Encoding::Percent),
+        ValueStyle::Styled { style, explode, .. } => (*style, *explode, Encoding::Percent),
     };
     let encoded = uri::encode(name);
     match (style, value) {
@@ -212,8 +217,8 @@ mod tests {
 
     use super::*;
 
-    fn styled(style: Style, explode: bool) -> Written {
-        Written::Styled {
+    fn styled(style: Style, explode: bool) -> ValueStyle {
+        ValueStyle::Styled {
             style,
             explode,
             allow_reserved: false,
@@ -312,7 +317,7 @@ mod tests {
             written,
             [("x".to_owned(), "a%2Cb,c%20d,e%26f%3Dg".to_owned())]
         );
-        let reserved = Written::Styled {
+        let reserved = ValueStyle::Styled {
             style: Style::Form,
             explode: true,
             allow_reserved: true,
@@ -353,7 +358,7 @@ mod tests {
 
     #[test]
     fn a_document_is_written_as_json() {
-        let json_content = Written::Content("application/json".into());
+        let json_content = ValueStyle::Content("application/json".into());
         let written = pairs("filter", &json!({ "a": 1 }), &json_content);
         assert_eq!(
             written,

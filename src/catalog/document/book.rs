@@ -16,7 +16,7 @@ use std::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-use super::{Collision, Compiled, Providers, entry::Entry, schema::named, words::Words};
+use super::{Collision, Compiled, Providers, entry::Entry, schema::named, words::WordIndex};
 use crate::operation::{Operation, SecurityScheme};
 use midex_domain::{Digest, error::Violation, limits};
 
@@ -34,7 +34,7 @@ pub struct Book {
     digest: Digest,
     head: Head,
     index: Index,
-    words: OnceLock<Words>,
+    words: OnceLock<WordIndex>,
 }
 
 impl fmt::Debug for Book {
@@ -66,15 +66,15 @@ struct Index {
     /// JSON, because postcard does not support tagged enums.
     head: String,
     entries: Vec<Entry>,
-    operations: Vec<Place>,
+    operations: Vec<RecordPosition>,
     /// The shared schemas, ordered by name.
-    schemas: Vec<(Box<str>, Place)>,
-    notes: Place,
+    schemas: Vec<(Box<str>, RecordPosition)>,
+    notes: RecordPosition,
 }
 
 /// The position of a record.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-struct Place {
+struct RecordPosition {
     at: u64,
     length: u32,
 }
@@ -149,12 +149,12 @@ impl Compiled {
 }
 
 /// Appends a record with its checksum.
-fn record(bytes: &mut Vec<u8>, value: &impl Serialize) -> Place {
+fn record(bytes: &mut Vec<u8>, value: &impl Serialize) -> RecordPosition {
     let json = serde_json::to_vec(value).unwrap_or_default();
     let at = bytes.len() as u64;
     bytes.extend_from_slice(&check(&json));
     bytes.extend_from_slice(&json);
-    Place {
+    RecordPosition {
         at,
         length: u32::try_from(json.len()).unwrap_or(u32::MAX),
     }
@@ -308,8 +308,9 @@ impl Book {
     }
 
     /// The search index of its operations, which is built on first use.
-    pub(super) fn words(&self) -> &Words {
-        self.words.get_or_init(|| Words::of(&self.index.entries))
+    pub(super) fn words(&self) -> &WordIndex {
+        self.words
+            .get_or_init(|| WordIndex::of(&self.index.entries))
     }
 
     /// Builds the search index now instead of during the first search.
@@ -369,7 +370,7 @@ impl Book {
         Ok(&read[name])
     }
 
-    fn record<T: DeserializeOwned>(&self, place: Place) -> io::Result<T> {
+    fn record<T: DeserializeOwned>(&self, place: RecordPosition) -> io::Result<T> {
         let mut bytes = vec![0; CHECK + place.length as usize];
         (self.source)(place.at, &mut bytes)?;
         let (sum, json) = bytes.split_at(CHECK);

@@ -3,18 +3,18 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    operation::{self, Reader, Site},
+    operation::{self, OperationReader, Site},
     reference::{entries, flag, follow, text},
 };
 use crate::{
-    media_type::{Kind, is_json},
+    media_type::{BodyFormat, is_json},
     operation::{
-        Body, CONTENT_TYPE_ARGUMENT, Content, Location, Operation, Parameter, Style, Written,
+        Body, CONTENT_TYPE_ARGUMENT, Content, Location, Operation, Parameter, Style, ValueStyle,
     },
 };
 use midex_domain::{limits, truncate::shortened};
 
-impl<'a> Reader<'a, '_> {
+impl<'a> OperationReader<'a, '_> {
     /// Reads the request body.
     pub(super) fn body(&mut self, site: Site<'a>, operation: &mut Operation) {
         let Some(value) = site.value.get("requestBody") else {
@@ -34,8 +34,12 @@ impl<'a> Reader<'a, '_> {
                 contents.push(self.content(media_type, content, operation));
             }
         }
-        contents
-            .sort_by_key(|content| (Kind::of(&content.media_type), is_list(&content.media_type)));
+        contents.sort_by_key(|content| {
+            (
+                BodyFormat::of(&content.media_type),
+                is_list(&content.media_type),
+            )
+        });
         if contents.len() > 1 {
             choice(&contents, &mut operation.parameters);
         }
@@ -56,7 +60,7 @@ impl<'a> Reader<'a, '_> {
         content: &'a Value,
         operation: &mut Operation,
     ) -> Content {
-        let is_opaque = Kind::of(&media_type) >= Kind::Text;
+        let is_opaque = BodyFormat::of(&media_type) >= BodyFormat::Text;
         let schema = match content.get("schema") {
             // Text and bytes are sent as they are, so a schema for the structure inside does not apply.
             Some(schema) if !is_opaque || text(schema, "type") == "string" => {
@@ -127,7 +131,7 @@ fn choice(contents: &[Content], parameters: &mut Vec<Parameter>) {
         is_required: false,
         description: format!("What the body is; `{}` where this is left out", known[0]),
         schema: json!({ "type": "string", "enum": known }),
-        written: Written::Styled {
+        written: ValueStyle::Styled {
             style: Style::Simple,
             explode: false,
             allow_reserved: false,

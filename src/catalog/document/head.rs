@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{
-    Inspection, Kind,
+    DocumentKind, Inspection,
     operation::METHODS,
     reference::{entries, follow, text},
 };
@@ -30,20 +30,20 @@ pub(super) fn judge(root: &Value) -> Result<bool, Inspection> {
             type_name(root)
         );
         let violation = Violation::new("", "document_type", message).expecting("a mapping");
-        return Err(refused(Kind::Unknown, vec![violation]));
+        return Err(refused(DocumentKind::Unknown, vec![violation]));
     }
     if let Some(version) = root.get("swagger") {
         return Err(refused(
-            Kind::OpenApi2,
+            DocumentKind::OpenApi2,
             vec![generation(&version_of(version))],
         ));
     }
     let version = root.get("openapi").map(version_of);
     let Some(version) = version.filter(|version| version.starts_with("3.")) else {
-        return Err(refused(Kind::Unknown, vec![unversioned(root)]));
+        return Err(refused(DocumentKind::Unknown, vec![unversioned(root)]));
     };
     match missing(root, operation_count) {
-        Some(violation) => Err(refused(Kind::OpenApi3, vec![violation])),
+        Some(violation) => Err(refused(DocumentKind::OpenApi3, vec![violation])),
         None => Ok(version.starts_with("3.0")),
     }
 }
@@ -55,7 +55,7 @@ pub(super) fn expanded(root: &Value) -> Inspection {
         limits::DOCUMENT_EXPANDED_BYTES_MAX
     );
     Inspection {
-        kind: Kind::OpenApi3,
+        kind: DocumentKind::OpenApi3,
         operation_count: count(root),
         warnings: Vec::new(),
         violations: vec![Violation::new("/paths", "document_expansion", message)],

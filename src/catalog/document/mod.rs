@@ -40,7 +40,7 @@ use midex_domain::{Digest, error::Violation, limits};
 
 /// The kind of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Kind {
+pub enum DocumentKind {
     /// A Swagger 2 document, which must be converted first.
     #[serde(rename = "openapi_2")]
     OpenApi2,
@@ -56,7 +56,7 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Inspection {
     /// The kind of the text.
-    pub kind: Kind,
+    pub kind: DocumentKind,
     /// The number of operations, callable or not.
     pub operation_count: usize,
     /// Problems that do not prevent the import, at most [`limits::DOCUMENT_WARNINGS_MAX`].
@@ -98,7 +98,7 @@ pub struct Compiled {
 pub fn inspect(text: &[u8]) -> Inspection {
     match compile(text) {
         Ok(compiled) => Inspection {
-            kind: Kind::OpenApi3,
+            kind: DocumentKind::OpenApi3,
             operation_count: compiled.operations.len(),
             warnings: compiled.warnings,
             violations: Vec::new(),
@@ -155,7 +155,7 @@ pub fn compile(text: &[u8]) -> Result<Compiled, Inspection> {
 impl Inspection {
     fn unreadable(violation: Violation) -> Self {
         Self {
-            kind: Kind::Unknown,
+            kind: DocumentKind::Unknown,
             operation_count: 0,
             warnings: Vec::new(),
             violations: vec![violation],

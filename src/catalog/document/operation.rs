@@ -28,7 +28,7 @@ pub(super) const METHODS: [(&str, Method); 8] = [
 ];
 
 /// The document that is read, and the schemas and warnings that are collected.
-pub(super) struct Reader<'a, 'w> {
+pub(super) struct OperationReader<'a, 'w> {
     pub(super) root: &'a Value,
     pub(super) schemas: Schemas<'a>,
     pub(super) warnings: &'w mut Warnings,
@@ -52,7 +52,7 @@ pub(super) fn all(
     warnings: &mut Warnings,
 ) -> Option<(Vec<Operation>, Shared)> {
     let schemas = Schemas::new(root, is_generation_30);
-    let mut reader = Reader {
+    let mut reader = OperationReader {
         root,
         schemas,
         warnings,
@@ -82,7 +82,7 @@ pub(super) fn place(path: &str, method: Option<Method>) -> String {
     format!("/paths/{path}{}", method.unwrap_or_default())
 }
 
-impl<'a> Reader<'a, '_> {
+impl<'a> OperationReader<'a, '_> {
     /// Reads the operations of a path.
     fn item(&mut self, path: &'a str, item: &'a Value, made: &mut Vec<Operation>) {
         let item = match follow(self.root, item) {

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::{
-    operation::{self, Reader, Site},
+    operation::{self, OperationReader, Site},
     reference::{entries, flag, follow, text},
 };
-use crate::operation::{Location, Operation, Parameter, Style, Written};
+use crate::operation::{Location, Operation, Parameter, Style, ValueStyle};
 use midex_domain::{limits, truncate::shortened};
 
 /// Headers that OpenAPI does not allow as parameters (3.1, 4.8.12.1), and those that midex writes for each request.
@@ -21,7 +21,7 @@ const IGNORED_HEADERS: [&str; 5] = [
 /// Headers by which services recognize a repeated call.
 const IDEMPOTENCY_HEADERS: [&str; 3] = ["idempotency-key", "x-idempotency-key", "idempotency_key"];
 
-impl<'a> Reader<'a, '_> {
+impl<'a> OperationReader<'a, '_> {
     /// Reads the parameters and the idempotency header.
     pub(super) fn parameters(&mut self, site: Site<'a>, operation: &mut Operation) {
         let most = limits::OPERATION_PARAMETERS_MAX;
@@ -106,9 +106,10 @@ impl<'a> Reader<'a, '_> {
     ) -> Parameter {
         let content = entries(value, "content").next();
         let (schema, written) = match content {
-            Some((media_type, content)) => {
-                (content.get("schema"), Written::Content(media_type.clone()))
-            }
+            Some((media_type, content)) => (
+                content.get("schema"),
+                ValueStyle::Content(media_type.clone()),
+            ),
             None => (value.get("schema"), styled(location, value)),
         };
         let schema = schema.map_or_else(|| json!({}), |schema| self.needed(schema, operation));
@@ -129,7 +130,7 @@ impl<'a> Reader<'a, '_> {
 }
 
 /// The style, `explode` and `allowReserved` of a parameter, with the defaults of OpenAPI 3.1, 4.8.12.2.
-fn styled(location: Location, value: &Value) -> Written {
+fn styled(location: Location, value: &Value) -> ValueStyle {
     let simple = matches!(location, Location::Path | Location::Header);
     let style = match (text(value, "style"), location) {
         ("label", Location::Path) => Style::Label,
@@ -141,7 +142,7 @@ fn styled(location: Location, value: &Value) -> Written {
         _ => Style::Form,
     };
     let explode = value.get("explode").and_then(Value::as_bool);
-    Written::Styled {
+    ValueStyle::Styled {
         style,
         explode: explode.unwrap_or(style == Style::Form),
         allow_reserved: flag(value, "allowReserved"),

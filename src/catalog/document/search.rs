@@ -177,7 +177,7 @@ fn rarity(word: &str, shelves: &[Shelf<'_>], all: usize) -> f32 {
 
 /// The matches of a query in one operation.
 #[derive(Clone, Copy, Default)]
-struct Found {
+struct WordMatches {
     score: f32,
     words: u8,
     /// The matched words that are in the path.
@@ -191,8 +191,8 @@ fn on_shelf(shelf: &Shelf<'_>, query: &Query, weights: &[f32]) -> Vec<(usize, f3
     let (prepared, entries) = (shelf.book.words(), shelf.book.entries());
     let about = [shelf.title, shelf.vendor, shelf.description];
     let about: HashSet<_> = about.iter().flat_map(|text| words(text)).collect();
-    let mut common = Found::default();
-    let mut all = vec![Found::default(); entries.len()];
+    let mut common = WordMatches::default();
+    let mut all = vec![WordMatches::default(); entries.len()];
     for (word, weight) in query.words.iter().zip(weights) {
         let is_about = about.contains(word);
         if is_about {
@@ -207,7 +207,7 @@ fn on_shelf(shelf: &Shelf<'_>, query: &Query, weights: &[f32]) -> Vec<(usize, f3
         }
     }
     let only_about = usize::from(common.words) == query.words.len();
-    let score = |(at, found): (usize, Found)| {
+    let score = |(at, found): (usize, WordMatches)| {
         let is_found = found.score > 0.0 || (only_about && common.score > 0.0);
         let covered =
             f32::from(found.words.saturating_add(common.words)) / query.words.len() as f32;

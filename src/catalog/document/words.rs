@@ -33,7 +33,7 @@ pub(super) fn stem(word: &str) -> String {
 
 /// The search index of a book.
 #[derive(Debug, Default)]
-pub(super) struct Words {
+pub(super) struct WordIndex {
     /// The known words in order, each with the end of its postings.
     known: Vec<(Box<str>, u32)>,
     postings: Vec<Posting>,
@@ -55,7 +55,7 @@ const ALIAS: u8 = 5;
 pub(super) const SUMMARY: u8 = 5;
 const PARAMETER: u8 = 2;
 
-impl Words {
+impl WordIndex {
     pub(super) fn of(entries: &[Entry]) -> Self {
         let mut found: BTreeMap<String, Vec<Posting>> = BTreeMap::new();
         let mut sizes = Vec::with_capacity(entries.len());

@@ -9,7 +9,7 @@ use std::{
 use serde::Serialize;
 use toml_edit::{Document, Item, TableLike, Value};
 
-use super::key::{Key, Kind, keys};
+use super::key::{Key, ValueKind, keys};
 use midex_domain::{
     error::plain,
     finding::{Finding, Place, Rule, arrange, errors},
@@ -204,7 +204,7 @@ impl Context<'_> {
         let dir = self.path.parent().unwrap_or(Path::new(""));
         let values = values.into_iter().map(|value| key.resolved(value, dir));
         let values: Vec<_> = values.collect();
-        if key.kind == Kind::Path && self.owner == Owner::Project {
+        if key.kind == ValueKind::Path && self.owner == Owner::Project {
             for path in &values {
                 self.inside(name, value_at, Path::new(path))?;
             }

@@ -36,7 +36,7 @@ pub(super) fn source(name: &str) -> Option<&'static str> {
 
 /// The type of a key's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ValueKind {
     Switch,
     Number,
     Path,
@@ -44,7 +44,7 @@ pub(super) enum Kind {
     Text,
 }
 
-impl Kind {
+impl ValueKind {
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::Switch => "true or false",
@@ -60,7 +60,7 @@ impl Kind {
 pub(super) struct Key {
     pub(super) flag: Arg,
     pub(super) name: String,
-    pub(super) kind: Kind,
+    pub(super) kind: ValueKind,
 }
 
 /// All keys.
@@ -88,15 +88,15 @@ impl Key {
     /// The value as arguments of the flag; `None` if the item has another type.
     pub(super) fn values(&self, item: &Item) -> Option<Vec<String>> {
         match (self.kind, item.as_value()?) {
-            (Kind::Switch, Value::Boolean(on)) => Some(vec![on.value().to_string()]),
-            (Kind::Number, Value::Integer(number)) => Some(vec![number.value().to_string()]),
-            (Kind::List, Value::Array(items)) => {
+            (ValueKind::Switch, Value::Boolean(on)) => Some(vec![on.value().to_string()]),
+            (ValueKind::Number, Value::Integer(number)) => Some(vec![number.value().to_string()]),
+            (ValueKind::List, Value::Array(items)) => {
                 let texts = items.iter().map(|item| item.as_str().map(str::to_owned));
                 texts
                     .collect::<Option<Vec<_>>>()
                     .map(|texts| self.together(texts))
             }
-            (Kind::List | Kind::Path | Kind::Text, Value::String(text)) => {
+            (ValueKind::List | ValueKind::Path | ValueKind::Text, Value::String(text)) => {
                 Some(vec![text.value().clone()])
             }
             _ => None,
@@ -113,7 +113,7 @@ impl Key {
 
     /// Checks the values with the flag's own parser; the error is its message, and a tip.
     pub(super) fn check(&self, values: &[String]) -> Result<(), (String, Option<String>)> {
-        if self.kind == Kind::Switch {
+        if self.kind == ValueKind::Switch {
             return Ok(());
         }
         let flags = values
@@ -128,7 +128,7 @@ impl Key {
     /// expanded.
     pub(super) fn resolved(&self, value: String, dir: &Path) -> OsString {
         let may_be_path = self.flag.get_value_hint() == ValueHint::AnyPath;
-        if !may_be_path || self.kind == Kind::List && allowable(&value).is_some() {
+        if !may_be_path || self.kind == ValueKind::List && allowable(&value).is_some() {
             return value.into();
         }
         let below = value.strip_prefix("~/").or((value == "~").then_some(""));
@@ -138,17 +138,17 @@ impl Key {
     }
 }
 
-fn kind(flag: &Arg) -> Kind {
+fn kind(flag: &Arg) -> ValueKind {
     let number = Arg::new("").value_parser(clap::value_parser!(u32));
     match flag.get_action() {
-        ArgAction::SetTrue => Kind::Switch,
-        ArgAction::Append => Kind::List,
-        _ if flag.get_id() == "toolsets" => Kind::List,
-        _ if flag.get_value_hint() == ValueHint::AnyPath => Kind::Path,
+        ArgAction::SetTrue => ValueKind::Switch,
+        ArgAction::Append => ValueKind::List,
+        _ if flag.get_id() == "toolsets" => ValueKind::List,
+        _ if flag.get_value_hint() == ValueHint::AnyPath => ValueKind::Path,
         _ if flag.get_value_parser().type_id() == number.get_value_parser().type_id() => {
-            Kind::Number
+            ValueKind::Number
         }
-        _ => Kind::Text,
+        _ => ValueKind::Text,
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{
     super::{EXIT_FINDINGS, EXIT_OK, Output, ServeArgs, color, diagnostic, visible::visible},
     File, Files, Notice,
-    key::{Key, Kind},
+    key::{Key, ValueKind},
     keys, notices, variable,
 };
 use midex_domain::{error::Result, finding::Severity};
@@ -27,7 +27,7 @@ enum From {
 
 /// An effective setting.
 #[derive(Debug, Serialize)]
-struct Held {
+struct EffectiveSetting {
     name: String,
     value: Value,
     from: From,
@@ -56,7 +56,13 @@ pub(in super::super) fn print(
     Ok(if is_clean { EXIT_OK } else { EXIT_FINDINGS })
 }
 
-fn held(files: &Files, matches: &ArgMatches, args: &ServeArgs, config: &Config, key: Key) -> Held {
+fn held(
+    files: &Files,
+    matches: &ArgMatches,
+    args: &ServeArgs,
+    config: &Config,
+    key: Key,
+) -> EffectiveSetting {
     let from = from(files, matches, &key);
     let raw = matches.get_raw(key.flag.get_id().as_str());
     let raw: Vec<_> = raw
@@ -65,25 +71,25 @@ fn held(files: &Files, matches: &ArgMatches, args: &ServeArgs, config: &Config, 
         .map(OsStr::to_string_lossy)
         .collect();
     let value = match (key.kind, &raw[..]) {
-        (Kind::List, raw) => json!(
+        (ValueKind::List, raw) => json!(
             raw.iter()
                 .flat_map(|names| split_names(names))
                 .collect::<Vec<_>>()
         ),
-        (Kind::Path, []) if key.name == "data-dir" => json!(config.data_dir),
+        (ValueKind::Path, []) if key.name == "data-dir" => json!(config.data_dir),
         // Without an HTTP address stdio is served, whatever the default of the flag is.
-        (Kind::Switch, _) if key.name == "stdio" && matches!(from, From::Default) => {
+        (ValueKind::Switch, _) if key.name == "stdio" && matches!(from, From::Default) => {
             json!(args.transports.serves_stdio())
         }
-        (Kind::Path, [path, ..]) => json!(absolute(path)),
+        (ValueKind::Path, [path, ..]) => json!(absolute(path)),
         (_, []) => Value::Null,
-        (Kind::Number | Kind::Switch, [value, ..]) => {
+        (ValueKind::Number | ValueKind::Switch, [value, ..]) => {
             value.parse().unwrap_or_else(|_| json!(value))
         }
         (_, [value, ..]) => json!(value),
     };
     let unless = unless(files, &from, &key);
-    Held {
+    EffectiveSetting {
         name: key.name,
         value,
         from,
@@ -131,7 +137,7 @@ fn from(files: &Files, matches: &ArgMatches, key: &Key) -> From {
     }
 }
 
-fn as_json(files: &Files, settings: &[Held], notices: &[Notice]) -> Value {
+fn as_json(files: &Files, settings: &[EffectiveSetting], notices: &[Notice]) -> Value {
     let file = |file: &File| {
         json!({
             "owner": file.owner,
@@ -144,7 +150,7 @@ fn as_json(files: &Files, settings: &[Held], notices: &[Notice]) -> Value {
     json!({ "settings": settings, "files": files, "notices": notices })
 }
 
-fn as_text(files: &Files, settings: &[Held]) -> String {
+fn as_text(files: &Files, settings: &[EffectiveSetting]) -> String {
     let rows: Vec<_> = settings
         .iter()
         .map(|held| (&held.name, value(&held.value), origin(held)))
@@ -189,7 +195,7 @@ fn value(value: &Value) -> String {
     })
 }
 
-fn origin(held: &Held) -> String {
+fn origin(held: &EffectiveSetting) -> String {
     let origin = match &held.from {
         From::Flag => "flag".to_owned(),
         From::Environment { variable } => format!("environment {variable}"),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Finding, Verdict, mend};
-use crate::install::{Found, Named, Scope, found};
+use crate::install::{HostEntry, Named, Scope, found};
 use midex_server::config::Config;
 
 const CHECK: &str = "clients";
@@ -12,7 +12,11 @@ const CHECK: &str = "clients";
 pub(super) fn clients(config: &Config) -> Vec<Finding> {
     let found = found(config);
     let drifts = found.iter().filter_map(|one| drift(one, &found));
-    let findings: Vec<_> = found.iter().filter_map(of_file).chain(drifts).collect();
+    let findings: Vec<_> = found
+        .iter()
+        .filter_map(check_client_file)
+        .chain(drifts)
+        .collect();
     let is_sound = |finding: &Finding| finding.verdict == Verdict::Ok;
     let (sound, others): (Vec<_>, Vec<_>) = findings.into_iter().partition(is_sound);
     let mut all = Vec::new();
@@ -34,7 +38,7 @@ pub(super) fn clients(config: &Config) -> Vec<Finding> {
 }
 
 /// The finding on one file; `None` if there is none.
-fn of_file(found: &Found) -> Option<Finding> {
+fn check_client_file(found: &HostEntry) -> Option<Finding> {
     let (client, path) = (&found.client, found.path.display());
     let names = match &found.names {
         Ok(names) => names,
@@ -69,7 +73,7 @@ fn of_file(found: &Found) -> Option<Finding> {
 }
 
 /// The command that writes the file again.
-fn install(found: &Found) -> String {
+fn install(found: &HostEntry) -> String {
     let scope = match found.scope {
         Scope::User => "",
         Scope::Project => " --scope project",
@@ -78,7 +82,7 @@ fn install(found: &Found) -> String {
 }
 
 /// The finding on hooks that do not match the server blocks of their host.
-fn drift(hook: &Found, all: &[Found]) -> Option<Finding> {
+fn drift(hook: &HostEntry, all: &[HostEntry]) -> Option<Finding> {
     let Ok(Named::Hook(run)) = &hook.names else {
         return None;
     };

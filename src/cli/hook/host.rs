@@ -17,7 +17,7 @@ use midex_domain::limits;
 /// The fields of a host's event that midex uses.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Told {
+pub(super) struct HostEvent {
     #[serde(alias = "sessionId", alias = "conversation_id")]
     session: Option<String>,
     session_id: Option<String>,
@@ -38,7 +38,7 @@ pub(super) struct Told {
     transcript_path: Option<PathBuf>,
 }
 
-impl Told {
+impl HostEvent {
     /// Reads standard input, unless it is a terminal. The wait is limited, because a host may keep the stream open.
     pub(super) async fn read() -> Self {
         let mut text = Vec::new();

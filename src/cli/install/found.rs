@@ -15,7 +15,7 @@ use midex_domain::error::Result;
 use midex_server::config::Config;
 
 /// One mention of midex in a file of a host.
-pub(crate) struct Found {
+pub(crate) struct HostEntry {
     /// The host, as `--client` names it.
     pub(crate) client: String,
     pub(crate) scope: Scope,
@@ -37,8 +37,8 @@ pub(crate) enum Named {
 }
 
 /// The configuration of midex in the files of all hosts, those of the user and those of this project.
-pub(crate) fn found(config: &Config) -> Vec<Found> {
-    let mut found: Vec<Found> = Vec::new();
+pub(crate) fn found(config: &Config) -> Vec<HostEntry> {
+    let mut found: Vec<HostEntry> = Vec::new();
     let scopes = [Scope::User, Scope::Project];
     for (host, scope) in HOSTS
         .iter()
@@ -54,13 +54,13 @@ pub(crate) fn found(config: &Config) -> Vec<Found> {
         for (names, path) in servers.into_iter().chain(hooks) {
             // Report a file once: the project may be the home directory, and servers and hooks may share a file that
             // cannot be read.
-            let is_known = |found: &Found| {
+            let is_known = |found: &HostEntry| {
                 found.path == path && (found.scope != scope || found.names.is_err())
             };
             if found.iter().any(is_known) {
                 continue;
             }
-            found.extend(names.into_iter().map(|names| Found {
+            found.extend(names.into_iter().map(|names| HostEntry {
                 client: host.name(),
                 scope,
                 path: path.clone(),

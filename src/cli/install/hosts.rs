@@ -47,30 +47,30 @@ enum Base {
 
 /// The location of a user's file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct UserFile {
     base: Base,
     path: &'static str,
     /// An environment variable that names another base directory, and the path in it.
     moved: Option<(&'static str, &'static str)>,
 }
 
-const fn home(path: &'static str) -> Place {
-    Place {
+const fn home(path: &'static str) -> UserFile {
+    UserFile {
         base: Base::Home,
         path,
         moved: None,
     }
 }
 
-const fn settings(path: &'static str) -> Place {
-    Place {
+const fn settings(path: &'static str) -> UserFile {
+    UserFile {
         base: Base::Settings,
         path,
         moved: None,
     }
 }
 
-impl Place {
+impl UserFile {
     const fn moved_by(mut self, variable: &'static str, path: &'static str) -> Self {
         self.moved = Some((variable, path));
         self
@@ -127,7 +127,7 @@ pub(super) enum Shape {
 /// The hooks of a host: commands that it runs at events.
 #[derive(Debug)]
 pub(super) struct Hooks {
-    user: Place,
+    user: UserFile,
     project: &'static str,
     /// The host's names for the start of a session and for the end of a turn.
     pub(super) events: [&'static str; 2],
@@ -147,7 +147,7 @@ pub(super) struct Host {
     pub(super) servers: &'static str,
     pub(super) format: Format,
     /// `None` if its documentation names no file on this operating system.
-    user: Option<Place>,
+    user: Option<UserFile>,
     project: Option<&'static str>,
     stdio: Fixed,
     http: Option<Http>,

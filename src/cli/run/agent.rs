@@ -113,7 +113,7 @@ pub(super) struct Agent {
 }
 
 /// The result of a command that has ended.
-struct Ended {
+struct CommandEnd {
     is_success: bool,
     /// Whether the exit code is 126 or 127: the shell found no such command, or could not execute it.
     is_absent: bool,
@@ -221,7 +221,7 @@ impl Agent {
         step: &Value,
         complaint: Option<&str>,
         record: Option<PathBuf>,
-    ) -> Result<Ended> {
+    ) -> Result<CommandEnd> {
         let task = match self.args.format {
             AgentFormat::Text => answer::task(step, complaint),
             AgentFormat::Json => answer::task_json(step, complaint).to_string(),
@@ -241,7 +241,7 @@ impl Agent {
 }
 
 /// Why a command failed, as a message: its exit status, and the last line of its stderr.
-fn failure(ended: &Ended) -> String {
+fn failure(ended: &CommandEnd) -> String {
     let said = if ended.said.is_empty() {
         String::new()
     } else {
@@ -251,7 +251,7 @@ fn failure(ended: &Ended) -> String {
 }
 
 /// The error for exit codes 126 and 127. The command never ran, so no failure is submitted and the step stays open.
-fn not_run(ended: &Ended) -> Error {
+fn not_run(ended: &CommandEnd) -> Error {
     Error::new(Code::FileUnusable, failure(ended)).with_action(
         "Mend the command of --agent: it, or the last that it runs, is not there or cannot be run; the step is still open",
     )
@@ -260,7 +260,7 @@ fn not_run(ended: &Ended) -> Error {
 /// How many columns of output that is not JSON an error message quotes.
 const JUNK_COLUMNS: usize = 60;
 
-fn no_answer(ended: &Ended) -> Error {
+fn no_answer(ended: &CommandEnd) -> Error {
     let message = if ended.output.len() > limits::AGENT_COMMAND_OUTPUT_BYTES_MAX {
         let most = limits::AGENT_COMMAND_OUTPUT_BYTES_MAX;
         format!("the command of --agent printed more than {most} bytes")
@@ -315,7 +315,7 @@ impl Group {
     }
 
     /// Writes the task to the command's stdin, reads its output to the end, and waits for its exit.
-    async fn finish(&mut self, task: String) -> Result<Ended> {
+    async fn finish(&mut self, task: String) -> Result<CommandEnd> {
         let (stdin, stdout, stderr) = (
             self.child.stdin.take(),
             self.child.stdout.take(),
@@ -344,7 +344,7 @@ impl Group {
         let status = self.child.wait().await.map_err(|error| {
             Error::internal("the command of --agent cannot be waited for").because(error)
         })?;
-        Ok(Ended {
+        Ok(CommandEnd {
             is_success: status.success(),
             is_absent: matches!(status.code(), Some(126 | 127)),
             status: status.to_string(),

@@ -5,11 +5,11 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Begun, Runner,
+    Runner, StartOutcome,
     field::{Field, refused},
     inputs,
 };
-use crate::{link::may_be_done, prompt::Typed, refusal::warn, value::list, visible::visible};
+use crate::{link::may_be_done, prompt::PromptInput, refusal::warn, value::list, visible::visible};
 use midex_domain::{
     error::{Code, Error, Result},
     nearest::hint,
@@ -31,11 +31,11 @@ impl Runner<'_> {
                 arguments["inputs"] = inputs.clone();
             }
             self.link.open().await?;
-            self.begun = Begun::Perhaps;
+            self.begun = StartOutcome::Perhaps;
             self.source.draft.start();
             let refused = match self.link.call("workflow.start", arguments).await {
                 Ok(reply) => {
-                    self.begun = Begun::Yes;
+                    self.begun = StartOutcome::Yes;
                     self.source.draft.recorded();
                     self.page.started(&reply, inputs.as_ref())?;
                     let warnings = list(&reply["warnings"]).iter();
@@ -49,7 +49,7 @@ impl Runner<'_> {
             if refused.is_retryable() {
                 return Err(refused);
             }
-            self.begun = Begun::No;
+            self.begun = StartOutcome::No;
             if refused.code() == Code::ProjectNotTrusted && self.asks_for_trust(&refused).await? {
                 continue;
             }
@@ -83,7 +83,7 @@ impl Runner<'_> {
         };
         let question = visible(&format!("{question} [y/N] "));
         let typed = prompt.line(&question, &[], &mut self.link).await?;
-        let is_yes = matches!(&typed, Typed::Line(line) if ["y", "yes"].contains(&&*line.trim().to_lowercase()));
+        let is_yes = matches!(&typed, PromptInput::Line(line) if ["y", "yes"].contains(&&*line.trim().to_lowercase()));
         if is_yes {
             Trust::of_user().set(Path::new(project), true)?;
         }

@@ -9,32 +9,32 @@ use super::{
     draft::Draft,
     field::{Field, unquoted},
     submission::is_begun,
-    words::{self, At, Said, Word},
+    words::{self, At, LineMeaning, PersonAction},
 };
 use crate::{
     link::Link,
-    prompt::{Prompt, Typed},
+    prompt::{Prompt, PromptInput},
     question,
     screen::{Screen, Style},
 };
 use midex_domain::error::{Error, Result};
 
 /// The result of asking for a field. A typed value is in the draft.
-enum Given {
+enum FieldAnswer {
     Value,
     /// The names of all fields that a JSON object gave at once.
     Rest(Vec<String>),
     /// A command word instead of a value.
-    Word(Word),
+    Word(PersonAction),
 }
 
 /// How a line, with the lines that continue it, reads for a field.
-enum Read {
+enum ParsedLine {
     Value(Value),
     /// It is not valid, for this reason.
     Refused(String),
     Rest(Map<String, Value>),
-    Word(Word),
+    Word(PersonAction),
 }
 
 /// The prompt of a question, and where the answers go.
@@ -53,7 +53,7 @@ pub(super) const MORE: &str = "...> ";
 impl Asking<'_, '_> {
     /// Asks for each of the fields and puts the values into the draft, which keeps values of other fields. Returns the
     /// command word if the person types one instead of a value.
-    pub(super) async fn fill(&mut self, fields: &[Field]) -> Result<Option<Word>> {
+    pub(super) async fn fill(&mut self, fields: &[Field]) -> Result<Option<PersonAction>> {
         let mut left: VecDeque<_> = fields.iter().collect();
         let mut rest: Option<Vec<String>> = None;
         while let Some(one) = left.pop_front() {
@@ -68,26 +68,26 @@ impl Asking<'_, '_> {
                 }
             }
             match self.value(one).await? {
-                Given::Value => {}
-                Given::Rest(names) => {
+                FieldAnswer::Value => {}
+                FieldAnswer::Rest(names) => {
                     rest.get_or_insert_default().extend(names);
                     left.push_front(one);
                 }
-                Given::Word(word) => return Ok(Some(word)),
+                FieldAnswer::Word(word) => return Ok(Some(word)),
             }
         }
         Ok(None)
     }
 
-    async fn value(&mut self, asked: &Field) -> Result<Given> {
+    async fn value(&mut self, asked: &Field) -> Result<FieldAnswer> {
         question::prompt(&self.screen.block(Some(Style::Dim), "  ", &asked.told()))?;
         loop {
             let line = match self.line(&asked.asked(), &asked.choices()).await? {
-                Typed::Line(line) => line.trim().to_owned(),
-                left => return Ok(Given::Word(left_with(&left))),
+                PromptInput::Line(line) => line.trim().to_owned(),
+                left => return Ok(FieldAnswer::Word(left_with(&left))),
             };
             if line.is_empty() && asked.is_kept() {
-                return Ok(Given::Value);
+                return Ok(FieldAnswer::Value);
             }
             if line.is_empty() && asked.is_required() {
                 self.complain(&format!("it is needed; {}", self.at.stopping()))?;
@@ -95,13 +95,13 @@ impl Asking<'_, '_> {
             }
             if line.is_empty() || asked.is_taken_away(&line) {
                 self.draft.values.shift_remove(asked.name());
-                return Ok(Given::Value);
+                return Ok(FieldAnswer::Value);
             }
             if !is_pasted(&line) {
                 match self.said(&line, &asked.told()).await? {
-                    Said::Value => {}
-                    Said::Word(word) => return Ok(Given::Word(word)),
-                    Said::Explained(_) => continue,
+                    LineMeaning::Value => {}
+                    LineMeaning::PersonAction(word) => return Ok(FieldAnswer::Word(word)),
+                    LineMeaning::Explained(_) => continue,
                 }
             }
             if let Some(given) = self.take(asked, line).await? {
@@ -112,22 +112,22 @@ impl Asking<'_, '_> {
 
     /// Reads a line, with its continuation lines, as the answer to a field. `None` if it was refused, which is
     /// explained to the person.
-    async fn take(&mut self, asked: &Field, line: String) -> Result<Option<Given>> {
+    async fn take(&mut self, asked: &Field, line: String) -> Result<Option<FieldAnswer>> {
         let read = self.read(asked, line).await?;
         Ok(Some(match read {
-            Read::Word(word) => Given::Word(word),
-            Read::Value(value) => {
+            ParsedLine::Word(word) => FieldAnswer::Word(word),
+            ParsedLine::Value(value) => {
                 self.draft.close();
                 self.draft.values.insert(asked.name().to_owned(), value);
-                Given::Value
+                FieldAnswer::Value
             }
-            Read::Rest(rest) => {
+            ParsedLine::Rest(rest) => {
                 self.draft.close();
                 let names = rest.keys().cloned().collect();
                 self.draft.values.extend(rest);
-                Given::Rest(names)
+                FieldAnswer::Rest(names)
             }
-            Read::Refused(why) => {
+            ParsedLine::Refused(why) => {
                 self.draft.close();
                 self.complain(&why)?;
                 return Ok(None);
@@ -135,13 +135,13 @@ impl Asking<'_, '_> {
         }))
     }
 
-    async fn read(&mut self, asked: &Field, line: String) -> Result<Read> {
+    async fn read(&mut self, asked: &Field, line: String) -> Result<ParsedLine> {
         let mut line = line;
         if let Some(item) = asked.item() {
             if line.starts_with('[') {
                 line = match self.whole(asked, line).await? {
                     Ok(text) => text,
-                    Err(word) => return Ok(Read::Word(word)),
+                    Err(word) => return Ok(ParsedLine::Word(word)),
                 };
             }
             if !asked.is_whole(&item, &line) {
@@ -160,27 +160,31 @@ impl Asking<'_, '_> {
         };
         let text = match text {
             Ok(text) => text,
-            Err(word) => return Ok(Read::Word(word)),
+            Err(word) => return Ok(ParsedLine::Word(word)),
         };
         Ok(match serde_json::from_str(&text) {
-            Ok(Value::Object(rest)) if is_rest => Read::Rest(rest),
+            Ok(Value::Object(rest)) if is_rest => ParsedLine::Rest(rest),
             read => one(asked.judged(&text, read)),
         })
     }
 
     /// Reads the JSON value of a field that begins with this line.
-    async fn whole(&mut self, asked: &Field, line: String) -> Result<Result<String, Word>> {
+    async fn whole(&mut self, asked: &Field, line: String) -> Result<Result<String, PersonAction>> {
         let keep = |draft: &mut Draft, text: &str| draft.open(asked.name(), text.into());
         self.json(line, keep).await
     }
 
     /// Classifies a typed line. For `failed` without a reason it asks for the reason. A request for help is answered
     /// here, after `about`, and the question is to be asked again.
-    pub(super) async fn said(&mut self, line: &str, about: &str) -> Result<Said> {
+    pub(super) async fn said(&mut self, line: &str, about: &str) -> Result<LineMeaning> {
         let said = self.at.said(line);
         match &said {
-            Said::Explained(words) => self.explain(format!("{about}\n{words}").trim_start())?,
-            Said::Word(Word::Failed(why)) if why.is_empty() => return self.why().await,
+            LineMeaning::Explained(words) => {
+                self.explain(format!("{about}\n{words}").trim_start())?;
+            }
+            LineMeaning::PersonAction(PersonAction::Failed(why)) if why.is_empty() => {
+                return self.why().await;
+            }
             _ => {}
         }
         Ok(said)
@@ -188,51 +192,57 @@ impl Asking<'_, '_> {
 
     /// Asks for the reason of a failure. Command words apply here too, because the person may not want to submit
     /// anything.
-    async fn why(&mut self) -> Result<Said> {
+    async fn why(&mut self) -> Result<LineMeaning> {
         loop {
             let line = match self.line("why> ", &[]).await? {
-                Typed::Line(line) => line.trim().to_owned(),
-                left => return Ok(Said::Word(left_with(&left))),
+                PromptInput::Line(line) => line.trim().to_owned(),
+                left => return Ok(LineMeaning::PersonAction(left_with(&left))),
             };
             if line.is_empty() {
                 self.explain(NO_REASON)?;
-                return Ok(Said::Explained(NO_REASON.to_owned()));
+                return Ok(LineMeaning::Explained(NO_REASON.to_owned()));
             }
             match self.at.said(&line) {
-                Said::Value => return Ok(Said::Word(Word::Failed(unquoted(&line)))),
-                Said::Word(Word::Failed(why)) if why.is_empty() => self.explain(WHY)?,
-                Said::Explained(words) => self.explain(&format!("{WHY}\n{words}"))?,
-                word @ Said::Word(_) => return Ok(word),
+                LineMeaning::Value => {
+                    return Ok(LineMeaning::PersonAction(PersonAction::Failed(unquoted(
+                        &line,
+                    ))));
+                }
+                LineMeaning::PersonAction(PersonAction::Failed(why)) if why.is_empty() => {
+                    self.explain(WHY)?;
+                }
+                LineMeaning::Explained(words) => self.explain(&format!("{WHY}\n{words}"))?,
+                word @ LineMeaning::PersonAction(_) => return Ok(word),
             }
         }
     }
 
     /// Reads a list item by item into the draft, and asks on while the list is too short.
-    async fn items(&mut self, asked: &Field, item: &Field, first: String) -> Result<Read> {
+    async fn items(&mut self, asked: &Field, item: &Field, first: String) -> Result<ParsedLine> {
         let name = asked.name();
         self.draft.cut(0);
         let mut line = first;
         loop {
             for line in pasted(item, line) {
                 match self.item(name, item, line).await? {
-                    Read::Value(value) => self.draft.push(name, value),
-                    Read::Refused(why) => self.complain(&why)?,
+                    ParsedLine::Value(value) => self.draft.push(name, value),
+                    ParsedLine::Refused(why) => self.complain(&why)?,
                     other => return Ok(other),
                 }
             }
             line = match self.more_items(asked).await? {
-                More::Line(line) => line,
-                More::End => break,
-                More::Word(word) => return Ok(Read::Word(word)),
+                ListContinuation::Line(line) => line,
+                ListContinuation::End => break,
+                ListContinuation::Word(word) => return Ok(ParsedLine::Word(word)),
             };
         }
         Ok(match self.draft.close() {
             Some(list) => one(asked.judged(&list.to_string(), Ok(list.clone()))),
-            None => Read::Refused(NO_ITEM.to_owned()),
+            None => ParsedLine::Refused(NO_ITEM.to_owned()),
         })
     }
 
-    async fn item(&mut self, name: &str, item: &Field, line: String) -> Result<Read> {
+    async fn item(&mut self, name: &str, item: &Field, line: String) -> Result<ParsedLine> {
         if !item.begins_json(&line) {
             return Ok(one(item.read(&line)));
         }
@@ -243,36 +253,36 @@ impl Asking<'_, '_> {
         };
         let text = match self.json(line, keep).await? {
             Ok(text) => text,
-            Err(word) => return Ok(Read::Word(word)),
+            Err(word) => return Ok(ParsedLine::Word(word)),
         };
         self.draft.cut(count);
         Ok(one(item.judged(&text, serde_json::from_str(&text))))
     }
 
     /// Reads the next line of a list, or its end.
-    async fn more_items(&mut self, asked: &Field) -> Result<More> {
+    async fn more_items(&mut self, asked: &Field) -> Result<ListContinuation> {
         loop {
             let count = self.draft.count();
             let too_short = asked.too_short(count).filter(|_| count > 0);
             let line = match (self.line(MORE, &[]).await?, &too_short) {
-                (Typed::Line(line), _) => line.trim().to_owned(),
-                (Typed::End, None) => return Ok(More::End),
-                (left, _) => return Ok(More::Word(left_with(&left))),
+                (PromptInput::Line(line), _) => line.trim().to_owned(),
+                (PromptInput::End, None) => return Ok(ListContinuation::End),
+                (left, _) => return Ok(ListContinuation::Word(left_with(&left))),
             };
             if line.is_empty() {
                 let Some(why) = too_short else {
-                    return Ok(More::End);
+                    return Ok(ListContinuation::End);
                 };
                 self.complain(&format!("{why}; {}", self.at.stopping()))?;
                 continue;
             }
             if is_part(&line) {
-                return Ok(More::Line(line));
+                return Ok(ListContinuation::Line(line));
             }
             match self.said(&line, &asked.told()).await? {
-                Said::Value => return Ok(More::Line(line)),
-                Said::Word(word) => return Ok(More::Word(word)),
-                Said::Explained(_) => {}
+                LineMeaning::Value => return Ok(ListContinuation::Line(line)),
+                LineMeaning::PersonAction(word) => return Ok(ListContinuation::Word(word)),
+                LineMeaning::Explained(_) => {}
             }
         }
     }
@@ -283,18 +293,18 @@ impl Asking<'_, '_> {
         &mut self,
         begun: String,
         keep: impl Fn(&mut Draft, &str),
-    ) -> Result<Result<String, Word>> {
+    ) -> Result<Result<String, PersonAction>> {
         let mut text = begun;
         while is_begun(&text) {
             keep(self.draft, &text);
             match self.line(MORE, &[]).await? {
-                Typed::Line(more) if more.trim().is_empty() => break,
-                Typed::Line(more) if is_part(&more) => text.extend(["\n", &more]),
+                PromptInput::Line(more) if more.trim().is_empty() => break,
+                PromptInput::Line(more) if is_part(&more) => text.extend(["\n", &more]),
                 // A command word is never a line of JSON.
-                Typed::Line(more) => match self.said(&more, "").await? {
-                    Said::Value => text.extend(["\n", &more]),
-                    Said::Word(word) => return Ok(Err(word)),
-                    Said::Explained(_) => {}
+                PromptInput::Line(more) => match self.said(&more, "").await? {
+                    LineMeaning::Value => text.extend(["\n", &more]),
+                    LineMeaning::PersonAction(word) => return Ok(Err(word)),
+                    LineMeaning::Explained(_) => {}
                 },
                 left => return Ok(Err(left_with(&left))),
             }
@@ -302,7 +312,7 @@ impl Asking<'_, '_> {
         Ok(Ok(text))
     }
 
-    pub(super) async fn line(&mut self, asked: &str, choices: &[String]) -> Result<Typed> {
+    pub(super) async fn line(&mut self, asked: &str, choices: &[String]) -> Result<PromptInput> {
         self.prompt.line(asked, choices, self.link).await
     }
 
@@ -332,10 +342,10 @@ impl Asking<'_, '_> {
 }
 
 /// How a list continues.
-enum More {
+enum ListContinuation {
     Line(String),
     End,
-    Word(Word),
+    Word(PersonAction),
 }
 
 /// Splits text that was pasted at once into items: one per line, or one per JSON value.
@@ -367,8 +377,8 @@ fn is_part(line: &str) -> bool {
 }
 
 /// Wraps the result of reading a single field.
-fn one(read: std::result::Result<Value, String>) -> Read {
-    read.map_or_else(Read::Refused, Read::Value)
+fn one(read: std::result::Result<Value, String>) -> ParsedLine {
+    read.map_or_else(ParsedLine::Refused, ParsedLine::Value)
 }
 
 const NO_REASON: &str = "nothing was handed in: a failure needs a reason";
@@ -376,9 +386,9 @@ const NO_ITEM: &str = "no item could be taken";
 const WHY: &str = "Why it could not be done, in a line, is handed in. An empty line takes it back.";
 
 /// The command word for leaving a question with Ctrl-C or Ctrl-D.
-pub(super) fn left_with(left: &Typed) -> Word {
+pub(super) fn left_with(left: &PromptInput) -> PersonAction {
     match left {
-        Typed::Interrupt => Word::Interrupted,
-        _ => Word::Later,
+        PromptInput::Interrupt => PersonAction::Interrupted,
+        _ => PersonAction::Later,
     }
 }

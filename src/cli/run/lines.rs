@@ -8,7 +8,7 @@ use super::{
     input::{self, Input},
     submission::{Submission, parse, place_of},
 };
-use crate::{link::Link, run::page::Page};
+use crate::{link::Link, run::page::RunPage};
 use midex_domain::{
     error::{Code, Error, Result},
     limits,
@@ -64,7 +64,7 @@ impl Lines {
     pub(super) async fn next(
         &mut self,
         open: &[Value],
-        page: &mut Page<'_>,
+        page: &mut RunPage<'_>,
         link: &mut Link<'_>,
     ) -> Result<Option<(usize, Submission)>> {
         loop {

@@ -26,7 +26,7 @@ const MARGIN: &str = "  │ ";
 const INDENT: &str = "  ";
 
 /// The printed output of a run, and a record of what is printed already.
-pub(super) struct Page<'a> {
+pub(super) struct RunPage<'a> {
     out: Output<'a>,
     screen: Screen,
     /// The flags that a follow-up command needs to reach the same executions.
@@ -43,7 +43,7 @@ pub(super) struct Page<'a> {
     ended: Option<String>,
 }
 
-impl<'a> Page<'a> {
+impl<'a> RunPage<'a> {
     pub(super) fn new(out: Output<'a>, has_personas: bool, flags: &'a str) -> Self {
         Self {
             out,

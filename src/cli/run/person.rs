@@ -8,11 +8,11 @@ use super::{
     field::{Field, refused},
     form::{Asking, MORE, left_with},
     submission::{Next, Report, of_person, takes_any, written},
-    words::{self, At, Said, Word},
+    words::{self, At, LineMeaning, PersonAction},
 };
 use crate::{
     link::Link,
-    prompt::{Prompt, Typed},
+    prompt::{Prompt, PromptInput},
     question,
     screen::{Screen, Style},
     value::{field, list},
@@ -58,7 +58,7 @@ impl Person {
                 None => asking.words(&open[0], complaint).await?,
             };
             let (at, submission) = match word {
-                Some(word) => return Ok(following(open, word, draft)),
+                Some(word) => return Ok(act_on_word(open, word, draft)),
                 None if fields.is_some() => {
                     let report = Report::Output(Value::Object(draft.values.clone()));
                     (0, of_person(open, 0, report))
@@ -111,7 +111,11 @@ fn fields(step: &Value) -> Option<Vec<Field>> {
 
 impl Asking<'_, '_> {
     /// Asks for the fields of an output. After a refusal, asks only for the fields that were refused.
-    async fn fields(&mut self, fields: &[Field], complaint: Option<Error>) -> Result<Option<Word>> {
+    async fn fields(
+        &mut self,
+        fields: &[Field],
+        complaint: Option<Error>,
+    ) -> Result<Option<PersonAction>> {
         let Some(error) = complaint else {
             return self.fill(fields).await;
         };
@@ -128,7 +132,11 @@ impl Asking<'_, '_> {
     }
 
     /// Asks for an output in words, which may take several lines.
-    async fn words(&mut self, step: &Value, complaint: Option<Error>) -> Result<Option<Word>> {
+    async fn words(
+        &mut self,
+        step: &Value,
+        complaint: Option<Error>,
+    ) -> Result<Option<PersonAction>> {
         if let Some(error) = complaint {
             question::prompt(&format!("{}\n", wrong(&error)))?;
         }
@@ -161,31 +169,34 @@ impl Asking<'_, '_> {
     }
 
     /// Reads the first line of a text answer, or a command word.
-    async fn first_line(&mut self, asked: &str) -> Result<std::result::Result<String, Word>> {
+    async fn first_line(
+        &mut self,
+        asked: &str,
+    ) -> Result<std::result::Result<String, PersonAction>> {
         loop {
             let line = match self.line(asked, &[]).await? {
-                Typed::Line(line) => line.trim_end().to_owned(),
+                PromptInput::Line(line) => line.trim_end().to_owned(),
                 left => return Ok(Err(left_with(&left))),
             };
             if line.is_empty() {
-                return Ok(Err(Word::Later));
+                return Ok(Err(PersonAction::Later));
             }
             match self.said(&line, "").await? {
-                Said::Value => return Ok(Ok(line)),
-                Said::Word(word) => return Ok(Err(word)),
-                Said::Explained(_) => {}
+                LineMeaning::Value => return Ok(Ok(line)),
+                LineMeaning::PersonAction(word) => return Ok(Err(word)),
+                LineMeaning::Explained(_) => {}
             }
         }
     }
 
     /// Reads further lines until an empty one.
-    async fn more_lines(&mut self) -> Result<Option<Word>> {
+    async fn more_lines(&mut self) -> Result<Option<PersonAction>> {
         while self.draft.words.len() <= limits::FRAME_BYTES_MAX {
             match self.line(MORE, &[]).await? {
-                Typed::Line(line) if line.trim_end().is_empty() => break,
-                Typed::Line(line) => self.draft.words.extend(["\n", line.trim_end()]),
-                Typed::End => break,
-                left @ Typed::Interrupt => return Ok(Some(left_with(&left))),
+                PromptInput::Line(line) if line.trim_end().is_empty() => break,
+                PromptInput::Line(line) => self.draft.words.extend(["\n", line.trim_end()]),
+                PromptInput::End => break,
+                left @ PromptInput::Interrupt => return Ok(Some(left_with(&left))),
             }
         }
         Ok(None)
@@ -193,18 +204,18 @@ impl Asking<'_, '_> {
 }
 
 /// What `midex run` does next after a command word.
-fn following(open: &[Value], word: Word, draft: &mut Draft) -> Next {
+fn act_on_word(open: &[Value], word: PersonAction, draft: &mut Draft) -> Next {
     let error = |error: Value| Next::Submit(0, of_person(open, 0, Report::Error(error)));
-    if matches!(word, Word::Skip | Word::Failed(_)) {
+    if matches!(word, PersonAction::Skip | PersonAction::Failed(_)) {
         // The failure or skip replaces the values that were typed.
         draft.spill();
     }
     match word {
-        Word::Skip => error(words::skipped()),
-        Word::Failed(why) => error(json!({ "message": why })),
-        Word::Pause => Next::Pause,
-        Word::Later => Next::Stop("stopped".to_owned()),
-        Word::Interrupted => Next::Stop("interrupted".to_owned()),
+        PersonAction::Skip => error(words::skipped()),
+        PersonAction::Failed(why) => error(json!({ "message": why })),
+        PersonAction::Pause => Next::Pause,
+        PersonAction::Later => Next::Stop("stopped".to_owned()),
+        PersonAction::Interrupted => Next::Stop("interrupted".to_owned()),
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
     form::Asking,
     input,
     lines::Lines,
-    page::Page,
+    page::RunPage,
     person::Person,
     submission::{Next, Submission, place_of, written},
     words::At,
@@ -95,7 +95,7 @@ impl OutputSource {
         &mut self,
         open: &[Value],
         complaint: Option<Error>,
-        page: &mut Page<'_>,
+        page: &mut RunPage<'_>,
         link: &mut Link<'_>,
     ) -> Result<Next> {
         if let Some((at, submission)) = self.retry(open) {
@@ -126,7 +126,7 @@ impl OutputSource {
         &mut self,
         open: &[Value],
         complaint: Option<Error>,
-        page: &mut Page<'_>,
+        page: &mut RunPage<'_>,
         link: &mut Link<'_>,
     ) -> Result<Next> {
         let Some(asked) = &mut self.asked else {

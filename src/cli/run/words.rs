@@ -6,7 +6,7 @@ use crate::question::asks_for_help;
 
 /// A command word: an answer of a person that is not an output.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Word {
+pub(super) enum PersonAction {
     /// The step failed, for this reason; empty if the person gave none.
     Failed(String),
     /// The step is skipped.
@@ -32,32 +32,32 @@ pub(super) enum At {
 
 /// The meaning of a typed line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum LineMeaning {
     /// The line is a value, or part of one.
     Value,
     /// The line is a command word.
-    Word(Word),
+    PersonAction(PersonAction),
     /// The line is a request for help, or a command word that does not apply here. The text explains it; ask again.
     Explained(String),
 }
 
 impl At {
     /// Classifies a line that was typed here.
-    pub(super) fn said(self, line: &str) -> Said {
+    pub(super) fn said(self, line: &str) -> LineMeaning {
         if asks_for_help(&line.trim().to_lowercase()) {
-            return Said::Explained(self.help());
+            return LineMeaning::Explained(self.help());
         }
         let Some(word) = word(line) else {
-            return Said::Value;
+            return LineMeaning::Value;
         };
         match (self, word) {
-            (_, Word::Later) => Said::Word(Word::Later),
-            (Self::Start, Word::Failed(why)) if !why.is_empty() => Said::Value,
-            (Self::Start, _) => Said::Explained(NOTHING_RUNS.to_owned()),
-            (Self::Step { is_optional: false }, Word::Skip) => {
-                Said::Explained(IS_NEEDED.to_owned())
+            (_, PersonAction::Later) => LineMeaning::PersonAction(PersonAction::Later),
+            (Self::Start, PersonAction::Failed(why)) if !why.is_empty() => LineMeaning::Value,
+            (Self::Start, _) => LineMeaning::Explained(NOTHING_RUNS.to_owned()),
+            (Self::Step { is_optional: false }, PersonAction::Skip) => {
+                LineMeaning::Explained(IS_NEEDED.to_owned())
             }
-            (Self::Step { .. }, word) => Said::Word(word),
+            (Self::Step { .. }, word) => LineMeaning::PersonAction(word),
         }
     }
 
@@ -115,25 +115,25 @@ const FAILED: &[&str] = &[
 ];
 
 /// Parses a command word; `None` if the line is a value, or part of one.
-fn word(line: &str) -> Option<Word> {
+fn word(line: &str) -> Option<PersonAction> {
     let line = line.trim();
     let low = line.to_lowercase();
     if let Some(start) = FAILED.iter().find(|start| low.starts_with(*start)) {
         let why = line.get(start.len()..).unwrap_or_default().trim();
-        return Some(Word::Failed(why.to_owned()));
+        return Some(PersonAction::Failed(why.to_owned()));
     }
     match low.as_str() {
-        "failed" | "this failed" => Some(Word::Failed(String::new())),
-        "skip" => Some(Word::Skip),
-        "pause" => Some(Word::Pause),
-        "later" => Some(Word::Later),
+        "failed" | "this failed" => Some(PersonAction::Failed(String::new())),
+        "skip" => Some(PersonAction::Skip),
+        "pause" => Some(PersonAction::Pause),
+        "later" => Some(PersonAction::Later),
         _ => None,
     }
 }
 
 /// Whether a line reports a failure with its reason.
 pub(super) fn tells_failure(line: &str) -> bool {
-    matches!(word(line), Some(Word::Failed(why)) if !why.is_empty())
+    matches!(word(line), Some(PersonAction::Failed(why)) if !why.is_empty())
 }
 
 /// The error that is submitted for a skipped step.
@@ -147,10 +147,10 @@ mod tests {
 
     #[test]
     fn words_with_a_meaning_are_told_from_outputs() {
-        let failed = |why: &str| Some(Word::Failed(why.to_owned()));
+        let failed = |why: &str| Some(PersonAction::Failed(why.to_owned()));
         for (line, expected) in [
-            ("skip", Some(Word::Skip)),
-            (" Later ", Some(Word::Later)),
+            ("skip", Some(PersonAction::Skip)),
+            (" Later ", Some(PersonAction::Later)),
             ("failed", failed("")),
             ("failed: no room", failed("no room")),
             ("This failed, because İt is gone", failed("İt is gone")),
@@ -166,18 +166,27 @@ mod tests {
     fn before_the_start_and_at_a_needed_step_a_word_that_cannot_be_used_is_explained() {
         let needed = At::Step { is_optional: false };
         let optional = At::Step { is_optional: true };
-        let explained = |said: Said| match said {
-            Said::Explained(words) => words,
+        let explained = |said: LineMeaning| match said {
+            LineMeaning::Explained(words) => words,
             said => panic!("{said:?}"),
         };
         assert!(explained(At::Start.said("pause")).starts_with("nothing runs yet"));
         assert!(explained(At::Start.said("skip")).starts_with("nothing runs yet"));
-        assert_eq!(At::Start.said("failed: the login"), Said::Value);
-        assert_eq!(At::Start.said("later"), Said::Word(Word::Later));
+        assert_eq!(At::Start.said("failed: the login"), LineMeaning::Value);
+        assert_eq!(
+            At::Start.said("later"),
+            LineMeaning::PersonAction(PersonAction::Later)
+        );
         assert!(!explained(At::Start.said("?")).contains("pause"));
         assert!(explained(needed.said("skip")).contains("needs this step"));
-        assert_eq!(optional.said("skip"), Said::Word(Word::Skip));
-        assert_eq!(needed.said("pause"), Said::Word(Word::Pause));
+        assert_eq!(
+            optional.said("skip"),
+            LineMeaning::PersonAction(PersonAction::Skip)
+        );
+        assert_eq!(
+            needed.said("pause"),
+            LineMeaning::PersonAction(PersonAction::Pause)
+        );
         assert!(explained(optional.said("?")).contains("- skip"));
         assert!(!explained(needed.said("?")).contains("- skip"));
         assert!(!needed.others().contains("skip"));

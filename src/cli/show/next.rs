@@ -12,7 +12,7 @@ use crate::{
     screen::Style,
     steps,
     visible::visible,
-    waits::{self, Way},
+    waits::{self, WaitAction},
 };
 use midex_domain::State;
 
@@ -24,7 +24,7 @@ pub(super) fn next(shown: &Value, how: &How<'_>) -> String {
     }
     let screen = how.screen;
     let mut text = section("next", screen);
-    for Way { command, does } in commands {
+    for WaitAction { command, does } in commands {
         let command = visible(&with_flags(&command, how.flags));
         let what = format!("  ({does})");
         let room = screen.columns().saturating_sub(INDENT.width());
@@ -41,7 +41,7 @@ pub(super) fn next(shown: &Value, how: &How<'_>) -> String {
 }
 
 /// The commands, each with its effect.
-fn commands(shown: &Value, how: &How<'_>) -> Vec<Way> {
+fn commands(shown: &Value, how: &How<'_>) -> Vec<WaitAction> {
     let status = &shown["status"];
     let Some(named) = status["execution_id"].as_str() else {
         return Vec::new();
@@ -50,7 +50,7 @@ fn commands(shown: &Value, how: &How<'_>) -> Vec<Way> {
     if is_final(&status["state"]) {
         return Vec::new();
     }
-    let way = |command: String, does| Way { command, does };
+    let way = |command: String, does| WaitAction { command, does };
     let mut found = waits::ways(status);
     let is_paused = status["state"] == State::Paused.as_str();
     let is_open = !steps::open(&shown["current_step"]).is_empty();

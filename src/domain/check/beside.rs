@@ -12,7 +12,7 @@ use super::{
         node::Node,
         state::State,
     },
-    Known,
+    KnownNames,
     flow::Flow,
     step,
 };
@@ -22,7 +22,7 @@ use crate::definition::on_failure_alone;
 pub(super) fn hooks(
     found: &mut Vec<Finding>,
     draft: &WorkflowDraft,
-    known: Known<'_>,
+    known: KnownNames<'_>,
 ) -> BTreeMap<Body, Step> {
     step::bodies(found, &draft.hooks, StepId::of_workflow(), known)
 }

@@ -15,7 +15,7 @@ use super::{
 };
 
 /// A step, or the body of a `foreach`, that has side effects.
-struct Change<'a> {
+struct ValueChange<'a> {
     position: usize,
     /// The field that determines its kind.
     field: &'a RawField,
@@ -37,7 +37,7 @@ pub(super) fn check(
         bodies.filter_map(move |body| class(body).map(|(field, class)| (position, field, class)))
     });
     let changes: Vec<_> = changing
-        .map(|(position, field, class)| Change {
+        .map(|(position, field, class)| ValueChange {
             position,
             field,
             class,
@@ -70,8 +70,8 @@ fn has(step: &StepDraft, kind: &str) -> bool {
 
 /// Warns once for each chain of changes: a gate before the first also covers the later ones, so a step is skipped if an
 /// earlier step with the same or a higher class was reported.
-fn without_gate(found: &mut Vec<Finding>, steps: &[StepDraft], changes: &[Change<'_>]) {
-    let mut told: Vec<&Change<'_>> = Vec::new();
+fn without_gate(found: &mut Vec<Finding>, steps: &[StepDraft], changes: &[ValueChange<'_>]) {
+    let mut told: Vec<&ValueChange<'_>> = Vec::new();
     for change in changes {
         let is_asked = change.earlier.iter().any(|at| has(&steps[*at], "gate"));
         let is_told = told
@@ -84,7 +84,7 @@ fn without_gate(found: &mut Vec<Finding>, steps: &[StepDraft], changes: &[Change
     }
 }
 
-impl Change<'_> {
+impl ValueChange<'_> {
     fn unasked(&self) -> Finding {
         let name = self.field.value.text().unwrap_or_default();
         let (does, hint) = match (self.field.key.name, self.class) {
@@ -108,7 +108,7 @@ fn before_look(
     found: &mut Vec<Finding>,
     steps: &[StepDraft],
     calls: &Calls,
-    changes: &[Change<'_>],
+    changes: &[ValueChange<'_>],
 ) {
     let running = |step: &StepDraft| {
         step.bodies()
@@ -120,8 +120,9 @@ fn before_look(
             .iter()
             .filter(|change| change.field.key.name == "run")
     };
-    let is_first =
-        |change: &&Change<'_>| changes().all(|other| !change.earlier.contains(&other.position));
+    let is_first = |change: &&ValueChange<'_>| {
+        changes().all(|other| !change.earlier.contains(&other.position))
+    };
     let Some(first) = changes().find(is_first) else {
         return;
     };

@@ -18,7 +18,7 @@ use crate::error::{Violation, in_quotes};
 /// Lookup of operations in the catalogs, as of one moment.
 pub trait Commands: fmt::Debug + Send + Sync {
     /// Resolves the catalog and operation names of a step.
-    fn find(&self, catalog: &str, operation: &str) -> Found;
+    fn find(&self, catalog: &str, operation: &str) -> CommandMatch;
 
     /// The name of a provider of the catalog that is similar to `operation`.
     fn provider_like(&self, catalog: &str, operation: &str) -> Option<String>;
@@ -43,7 +43,7 @@ pub fn needs(commands: &dyn Commands, operation: &str, argument: &str) -> bool {
     let Some((catalog, operation)) = words(operation) else {
         return false;
     };
-    let Found::Operation(callable) = commands.find(catalog, &operation) else {
+    let CommandMatch::Operation(callable) = commands.find(catalog, &operation) else {
         return false;
     };
     let mut arguments = callable.arguments.iter();
@@ -52,7 +52,7 @@ pub fn needs(commands: &dyn Commands, operation: &str, argument: &str) -> bool {
 
 /// The result of looking up an operation.
 #[derive(Clone, Debug)]
-pub enum Found {
+pub enum CommandMatch {
     /// No catalog has this name; the name of a similar one.
     NoCatalog(Option<String>),
     /// The catalog is disabled.
@@ -207,7 +207,7 @@ pub(super) fn check(
             continue;
         };
         match commands.find(catalog, &operation) {
-            Found::Operation(callable) => {
+            CommandMatch::Operation(callable) => {
                 let before = found.len();
                 arguments(found, step, field, &callable);
                 if let Some(paginate) = step.field("paginate").filter(|_| !callable.has_pages) {
@@ -221,7 +221,7 @@ pub(super) fn check(
                 }
                 calls.0.insert(step.path.clone(), callable);
             }
-            Found::NoCatalog(_) | Found::Disabled
+            CommandMatch::NoCatalog(_) | CommandMatch::Disabled
                 if required.iter().any(|of| of.is_called(catalog)) => {}
             missed => {
                 let at = (&field.value, field.path.as_str());
@@ -251,23 +251,23 @@ pub(super) fn missing(
     (node, path): (&Node, &str),
     catalog: &str,
     operation: &str,
-    missed: Found,
+    missed: CommandMatch,
 ) -> Finding {
     let (rule, message, hint, near) = match missed {
-        Found::NoCatalog(near) => (
+        CommandMatch::NoCatalog(near) => (
             Rule::UnknownCatalog,
             format!("there is no catalog `{catalog}` here"),
             "import it with `catalog.import_openapi`, or name it under `requires.catalogs`; a command on the user's machine is `guidance: Run …`"
                 .to_owned(),
             near.map(|near| (catalog.to_owned(), near)),
         ),
-        Found::Disabled => (
+        CommandMatch::Disabled => (
             Rule::UnknownCatalog,
             format!("the catalog `{catalog}` is disabled"),
             format!("enable it: {}", enable_call(catalog)),
             None,
         ),
-        Found::Several(catalogs) => (
+        CommandMatch::Several(catalogs) => (
             Rule::UnknownOperation,
             format!(
                 "several catalogs of `{catalog}` have an operation `{operation}`: {}",
@@ -276,13 +276,13 @@ pub(super) fn missing(
             "name the one that is meant by its id".to_owned(),
             None,
         ),
-        Found::NoOperation(near) => (
+        CommandMatch::NoOperation(near) => (
             Rule::UnknownOperation,
             format!("catalog `{catalog}` has no operation `{operation}`"),
             format!("look for it: `command.list` with catalog '{catalog}' and a query"),
             near.map(|near| (operation.to_owned(), near)),
         ),
-        Found::Operation(_) => unreachable!("that one is there"),
+        CommandMatch::Operation(_) => unreachable!("that one is there"),
     };
     let finding = node.finding(rule, path, message).suggest(hint);
     match near {

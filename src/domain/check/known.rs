@@ -63,7 +63,7 @@ impl Abilities {
 
 /// The names that a workflow is checked against.
 #[derive(Clone, Copy, Debug)]
-pub struct Known<'a> {
+pub struct KnownNames<'a> {
     /// The agents.
     pub agents: &'a Agents,
     /// The capabilities of the server.

@@ -14,7 +14,7 @@ use super::{
         node::Node,
         span::Span,
     },
-    Abilities, Agent, Agents, Known, kind,
+    Abilities, Agent, Agents, KnownNames, kind,
     shape::conforms,
 };
 use crate::{
@@ -46,7 +46,7 @@ pub(super) fn step(
     draft: &StepDraft,
     form: Form,
     depends_on: Vec<StepId>,
-    known: Known<'_>,
+    known: KnownNames<'_>,
 ) -> Option<Step> {
     let id = draft.id.as_ref();
     let id = id.and_then(|at| StepId::parse(&at.value).ok());
@@ -71,7 +71,7 @@ pub(super) fn bodies(
     found: &mut Vec<Finding>,
     drafts: &[(Body, StepDraft)],
     id: &StepId,
-    known: Known<'_>,
+    known: KnownNames<'_>,
 ) -> BTreeMap<Body, Step> {
     let body = |(body, draft): &(Body, StepDraft)| {
         let kind = whole(found, draft, Form::Manifest, known, None)?;
@@ -97,7 +97,7 @@ fn each_step(
     found: &mut Vec<Finding>,
     draft: &StepDraft,
     id: StepId,
-    known: Known<'_>,
+    known: KnownNames<'_>,
 ) -> Option<Step> {
     let kind = whole(found, draft, Form::Manifest, known, None);
     let bodies = bodies(found, &draft.beside, &id, known);
@@ -136,7 +136,7 @@ fn whole(
     found: &mut Vec<Finding>,
     draft: &StepDraft,
     form: Form,
-    known: Known<'_>,
+    known: KnownNames<'_>,
     each: Option<Step>,
 ) -> Option<StepKind> {
     let acting = acting(found, draft, form);

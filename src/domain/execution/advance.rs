@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::{
-    Closed, ConsumedCall, Decision, Event, Execution, Facts, Failure, Outcome, RecordedCall,
-    Report, State, StepState, Submission, Visit,
-    choice::Chosen,
+    ConsumedCall, Decision, Event, Execution, Facts, Failure, Outcome, RecordedCall, Report, State,
+    StepState, Submission, Visit, VisitEnd,
+    choice::TakenOption,
     decision::DecideResult,
     judged::{AtLast, HELD, Judged, OpenTurn},
     transition::TransitionBuilder,
@@ -166,7 +166,7 @@ impl Execution {
         mut builder: TransitionBuilder<'_>,
         turn: &OpenTurn<'_>,
         report: &Report,
-        chosen: Option<&Chosen>,
+        chosen: Option<&TakenOption>,
     ) -> DecideResult<Decision> {
         let visit_id = turn.visit_id();
         let (mut artifacts, mut references) = (Vec::new(), Vec::new());
@@ -203,7 +203,7 @@ impl Execution {
         builder.withdraw_past(turn);
         builder.close(&visit_id, turn.visit, outcome.clone(), Some(turn.consumed));
         builder.store(&visit_id, artifacts, references);
-        if chosen.is_some_and(Chosen::leaves) {
+        if chosen.is_some_and(TakenOption::leaves) {
             return builder.left(chosen);
         }
         builder.after_close(turn.position, &visit_id, &outcome)?;
@@ -256,7 +256,7 @@ enum Recognised<'a> {
 impl Visit {
     /// The calls that ended this visit or one of its attempts.
     fn calls(&self) -> impl Iterator<Item = RecordedCall> {
-        let closed = self.closed.as_ref().and_then(Closed::call);
+        let closed = self.closed.as_ref().and_then(VisitEnd::call);
         self.ended.iter().copied().chain(closed)
     }
 }

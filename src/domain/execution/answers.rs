@@ -19,7 +19,7 @@ use crate::{
     definition::{Step, StepKind, Via},
     error::{Code, Error, NextCall, Violation, again},
     id::StepId,
-    input::{Inputs, Taken},
+    input::{Inputs, ResolvedAnswers},
     limits,
 };
 
@@ -70,7 +70,7 @@ impl Question {
     }
 
     /// The question for the next attempt: the missing inputs, and the values that were refused.
-    fn left(asked: Vec<String>, missing: Vec<String>, taken: &Taken) -> Self {
+    fn left(asked: Vec<String>, missing: Vec<String>, taken: &ResolvedAnswers) -> Self {
         let refused = taken.rejected.iter().map(|rejected| Refused {
             property: rejected.property.clone(),
             rule: rejected.rule.clone(),
@@ -112,7 +112,7 @@ struct AnswerCheck {
     /// All inputs, including the accepted values.
     after: Map<String, Value>,
     has_changed: bool,
-    taken: Taken,
+    taken: ResolvedAnswers,
     /// The question for the next attempt.
     question: Question,
     /// The violations that keep the step open.
@@ -136,7 +136,7 @@ impl TransitionBuilder<'_> {
             _ => missing.is_empty(),
         };
         if nothing_to_ask {
-            let output = output(step, &inputs, Taken::default(), &missing);
+            let output = output(step, &inputs, ResolvedAnswers::default(), &missing);
             self.offer_options(position, visit_id, &output, None)?;
             return self.done_with(position, visit_id, output);
         }
@@ -367,7 +367,12 @@ fn missing(step: &Step, inputs: &Map<String, Value>) -> Vec<String> {
 
 /// The output of the step: for `input` the values of all its properties, for `extract` the accepted, missing and
 /// rejected values.
-fn output(step: &Step, inputs: &Map<String, Value>, taken: Taken, missing: &[String]) -> Value {
+fn output(
+    step: &Step,
+    inputs: &Map<String, Value>,
+    taken: ResolvedAnswers,
+    missing: &[String],
+) -> Value {
     if let StepKind::Extract { .. } = &step.kind {
         let rejected = taken.rejected.into_iter().map(|rejected| {
             json!({

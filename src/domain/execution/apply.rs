@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    Awaiting, Body, Closed, Compensation, Event, Execution, Failure, NotCompensated, Offer,
-    Outcome, PauseReason, Row, Signal, State, StepState, StepStatus, visit::Visit,
+    Awaiting, Body, Compensation, Event, Execution, Failure, NotCompensated, Offer, Outcome,
+    PauseReason, Row, Signal, State, StepState, StepStatus, VisitEnd, visit::Visit,
 };
 use crate::{
     clock::Timestamp,
@@ -222,7 +222,7 @@ impl Execution {
             .visit(visit_id)
             .and_then(|(_, _, visit)| visit.closed.as_ref());
         self.compensations.push(Compensation {
-            output: closed.and_then(Closed::need),
+            output: closed.and_then(VisitEnd::need),
             visit_id: visit_id.clone(),
             list,
         });

@@ -18,12 +18,12 @@ use crate::{
 };
 
 /// An offered option that a client chose.
-pub(super) struct Chosen {
+pub(super) struct TakenOption {
     offered_by: Option<VisitId>,
     option: StepOption,
 }
 
-impl Chosen {
+impl TakenOption {
     /// Whether choosing it ends the execution as diverged.
     pub(super) const fn leaves(&self) -> bool {
         !self.option.continue_workflow
@@ -37,7 +37,7 @@ impl Execution {
         builder: &TransitionBuilder<'_>,
         turn: &OpenTurn<'_>,
         choice: Option<&str>,
-    ) -> DecideResult<Option<Chosen>> {
+    ) -> DecideResult<Option<TakenOption>> {
         let Some(choice) = choice else {
             return Ok(None);
         };
@@ -46,7 +46,7 @@ impl Execution {
             .offers
             .iter()
             .rfind(|offer| builder.is_past(offer, turn));
-        all.push(Chosen {
+        all.push(TakenOption {
             offered_by: last.map(|offer| offer.visit_id.clone()),
             option: StepOption::going_on(""),
         });
@@ -67,7 +67,7 @@ impl Execution {
         &self,
         turn: &OpenTurn<'_>,
         choice: &str,
-        all: &[Chosen],
+        all: &[TakenOption],
         is_ambiguous: bool,
     ) -> Error {
         let choice = cut(choice, limits::WORD_BYTES_MAX);
@@ -96,9 +96,9 @@ impl Execution {
         &self,
         mut builder: TransitionBuilder<'_>,
         turn: &OpenTurn<'_>,
-        chosen: Option<&Chosen>,
+        chosen: Option<&TakenOption>,
     ) -> DecideResult<Decision> {
-        if !chosen.is_some_and(Chosen::leaves) {
+        if !chosen.is_some_and(TakenOption::leaves) {
             let message = "either `output` or `error` is required: only a choice that leaves the workflow \
                            (continueWorkflow false) stands alone";
             let error = self.refused(Code::ArgumentsInvalid, &turn.step.id, message);
@@ -123,7 +123,7 @@ fn is_called(option: &StepOption, choice: &str) -> bool {
 impl TransitionBuilder<'_> {
     /// Completes the transition. If the choice leaves the workflow, the execution ends as diverged, with the name of
     /// the tool as the reason.
-    pub(super) fn left(mut self, chosen: Option<&Chosen>) -> DecideResult<Decision> {
+    pub(super) fn left(mut self, chosen: Option<&TakenOption>) -> DecideResult<Decision> {
         if let Some(chosen) = chosen.filter(|chosen| chosen.leaves()) {
             self.give_up(State::Diverged)?;
             let text = chosen.option.tool_name.clone();
@@ -133,13 +133,13 @@ impl TransitionBuilder<'_> {
     }
 
     /// All options that are offered now.
-    fn all_offered(&self) -> DecideResult<Vec<Chosen>> {
+    fn all_offered(&self) -> DecideResult<Vec<TakenOption>> {
         let (mut all, mut missing) = (Vec::new(), Vec::new());
         for offer in &self.next.offers {
             match self.value(Need::stored(offer.options)) {
                 Ok(value) => all.extend(Offered::read(&value).options.into_iter().map(|option| {
                     let offered_by = Some(offer.visit_id.clone());
-                    Chosen { offered_by, option }
+                    TakenOption { offered_by, option }
                 })),
                 Err(need) => missing.push(need),
             }
@@ -152,8 +152,8 @@ impl TransitionBuilder<'_> {
     }
 
     /// Records the chosen option, together with everything that was offered.
-    pub(super) fn record(&mut self, turn: &OpenTurn<'_>, chosen: Option<&Chosen>) {
-        let Some(Chosen { offered_by, option }) = chosen else {
+    pub(super) fn record(&mut self, turn: &OpenTurn<'_>, chosen: Option<&TakenOption>) {
+        let Some(TakenOption { offered_by, option }) = chosen else {
             return;
         };
         let before = self.next.offers.iter();

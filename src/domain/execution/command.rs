@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::{Value, json};
 
-use super::{AttemptId, Brought, OperationFailure, State};
+use super::{AttemptId, EffectOutput, OperationFailure, State};
 use crate::{
     document::{Digest, meaning, meaning_of_list},
     event::{Channel, Order, Ordered, Parent},
@@ -52,7 +52,7 @@ pub enum Command {
         /// The attempt.
         attempt_id: AttemptId,
         /// Its result.
-        outcome: Arc<Result<Brought, OperationFailure>>,
+        outcome: Arc<Result<EffectOutput, OperationFailure>>,
     },
     /// Recover attempts whose process ended: begin them again where repeating is safe, else pause the execution with
     /// `outcome_unknown`. Attempts in `alive` are left alone.
@@ -134,8 +134,8 @@ impl Command {
                 Report::Error { .. } => None,
             },
             Self::Outcome { outcome, .. } => match &**outcome {
-                Ok(Brought::Output(value)) => Some(value),
-                Ok(Brought::Page(_) | Brought::Attachment(_)) | Err(_) => None,
+                Ok(EffectOutput::Output(value)) => Some(value),
+                Ok(EffectOutput::Page(_) | EffectOutput::Attachment(_)) | Err(_) => None,
             },
             Self::Resolve(resolution) => match &resolution.verdict {
                 Verdict::Output(value) => Some(value),

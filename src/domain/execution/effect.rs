@@ -6,8 +6,8 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use serde_json::{Value, json};
 
 use super::{
-    Attachment, AttemptId, Awaiting, Brought, Decision, Execution, Failure, Need, OperationFailure,
-    Outcome, Owner, PauseReason, Reported, State, StepState, Visit, VisitId,
+    Attachment, AttemptId, Awaiting, Decision, EffectOutput, Execution, Failure, Need,
+    OperationFailure, Outcome, Owner, PauseReason, Reported, State, StepState, Visit, VisitId,
     decision::{DecideResult, Interrupt},
     scope::EvalContext,
     time::acting_on,
@@ -66,7 +66,7 @@ impl Execution {
         &self,
         mut builder: TransitionBuilder<'_>,
         attempt_id: &AttemptId,
-        outcome: &Result<Brought, OperationFailure>,
+        outcome: &Result<EffectOutput, OperationFailure>,
     ) -> DecideResult<Decision> {
         let Some((position, state, visit)) = self.visit(&attempt_id.visit_id) else {
             return Ok(Decision::Stay);
@@ -81,13 +81,13 @@ impl Execution {
         };
         match outcome {
             Err(failure) => builder.attempt_failed(step, attempt_id, visit, failure)?,
-            Ok(Brought::Output(output)) => {
+            Ok(EffectOutput::Output(output)) => {
                 builder.attempt_succeeded(position, step, attempt_id, visit, output, None)?;
             }
-            Ok(Brought::Attachment(attachment)) => {
+            Ok(EffectOutput::Attachment(attachment)) => {
                 builder.attachment_came(position, step, attempt_id, visit, attachment)?;
             }
-            Ok(Brought::Page(page)) => {
+            Ok(EffectOutput::Page(page)) => {
                 builder.page_came(position, step, attempt_id, visit, page)?;
             }
         }

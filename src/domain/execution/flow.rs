@@ -379,7 +379,7 @@ impl<'a> TransitionBuilder<'a> {
         // Reasons are added before others are lifted, so an execution that changes its pause reason does not run in
         // between.
         for reason in had {
-            if reason.is_of_what_is_open() && !wanted.contains(&reason) {
+            if reason.is_set_by_scheduler() && !wanted.contains(&reason) {
                 self.lift(reason)?;
             }
         }

@@ -18,7 +18,8 @@ use crate::{
     id::StepId,
     limits,
     offer::{
-        Offered, OptionSource, STEP_PRIORITY, SUGGESTIONS, StepOption, Suggestion, Taken, take,
+        Offered, OptionSource, STEP_PRIORITY, SUGGESTIONS, SplitOutput, StepOption, Suggestion,
+        take,
     },
 };
 
@@ -60,14 +61,14 @@ impl TransitionBuilder<'_> {
         position: usize,
         visit_id: &VisitId,
         output: &Value,
-    ) -> Option<Taken> {
+    ) -> Option<SplitOutput> {
         let is_work = visit_id.body == Body::Work;
         is_work.then(|| self.suggested(position, output))?
     }
 
     /// Separates an output from the calls that it suggests; `None` if it suggests none or the step may not. The items
     /// of a `foreach` may not, because no step follows an item.
-    pub(super) fn suggested(&self, position: usize, output: &Value) -> Option<Taken> {
+    pub(super) fn suggested(&self, position: usize, output: &Value) -> Option<SplitOutput> {
         let may = matches!(
             self.step(position).kind,
             StepKind::Agent { .. }
@@ -84,7 +85,7 @@ impl TransitionBuilder<'_> {
         &self,
         position: usize,
         value: &Value,
-        taken: Option<&Taken>,
+        taken: Option<&SplitOutput>,
     ) -> Vec<Violation> {
         let schema = self.facts.definition.output_schema(position);
         let Some(taken) = taken else {
@@ -104,7 +105,7 @@ impl TransitionBuilder<'_> {
         position: usize,
         visit_id: &VisitId,
         output: &Value,
-        taken: Option<&Taken>,
+        taken: Option<&SplitOutput>,
     ) -> DecideResult<()> {
         if visit_id.body != Body::Work {
             return Ok(());

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    Attachment, AttemptId, Awaiting, Event, Need, Page, State, Visit, VisitId,
+    Attachment, AttemptId, Awaiting, Event, Need, OutputPage, State, Visit, VisitId,
     decision::{DecideResult, Interrupt},
     transition::TransitionBuilder,
 };
@@ -36,7 +36,7 @@ impl TransitionBuilder<'_> {
         step: &Step,
         attempt_id: &AttemptId,
         visit: &Visit,
-        page: &Page,
+        page: &OutputPage,
     ) -> DecideResult<()> {
         let mut input = self.work_of(visit)?;
         let pages = pages_of(&mut input)?;
@@ -101,7 +101,7 @@ impl TransitionBuilder<'_> {
     }
 
     /// The items of all pages, with those of the last one.
-    fn whole_list(&self, pages: &Pages, last: &Page) -> DecideResult<Value> {
+    fn whole_list(&self, pages: &Pages, last: &OutputPage) -> DecideResult<Value> {
         let before = pages
             .kept
             .iter()

@@ -63,7 +63,7 @@ impl Execution {
     fn stands_still(&self) -> bool {
         self.pauses
             .iter()
-            .any(|reason| !reason.is_of_what_is_open())
+            .any(|reason| !reason.is_set_by_scheduler())
     }
 
     /// The instant of the workflow's `timeout`.

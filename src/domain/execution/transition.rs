@@ -154,7 +154,7 @@ impl<'a> TransitionBuilder<'a> {
     /// transition.
     pub(super) fn go_on(&mut self) -> Result<()> {
         for reason in self.next.pauses.clone() {
-            if reason.is_of_what_is_open() {
+            if reason.is_set_by_scheduler() {
                 self.lift(reason)?;
             }
         }

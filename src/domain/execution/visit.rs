@@ -65,7 +65,7 @@ pub struct Visit {
     /// What it waits for; `None` once it is closed.
     pub awaiting: Option<Awaiting>,
     /// How it ended.
-    pub closed: Option<Closed>,
+    pub closed: Option<VisitEnd>,
     /// The distinct outputs that broke its schema, over all its attempts, since the last resume that released it.
     pub refused: Vec<Digest>,
     /// Tokens that were replaced or voided, the latest [`limits::SUPERSEDED_TOKENS_MAX`] of them.
@@ -93,7 +93,7 @@ pub struct SupersededToken {
 
 /// The end of a visit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Closed {
+pub struct VisitEnd {
     /// When.
     pub at: Timestamp,
     /// The revision that closed it.
@@ -210,7 +210,7 @@ impl StepState {
     }
 }
 
-impl Closed {
+impl VisitEnd {
     /// A reference to the output of the visit, if it has one.
     pub(super) fn need(&self) -> Option<Need> {
         Some(Need {
@@ -324,7 +324,7 @@ impl Visit {
             self.retire_token(row.revision);
         }
         self.awaiting = None;
-        self.closed = Some(Closed {
+        self.closed = Some(VisitEnd {
             at: row.at,
             revision: row.revision,
             consumed,

@@ -47,11 +47,11 @@ pub struct Begin {
 
 /// The result of a successful attempt of the server.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Brought {
+pub enum EffectOutput {
     /// The output of its step.
     Output(Value),
     /// One page of a list; the output of the step will be the whole list.
-    Page(Page),
+    Page(OutputPage),
     /// A body that is stored as an artifact; the output refers to it.
     Attachment(Attachment),
 }
@@ -79,7 +79,7 @@ impl fmt::Debug for Attachment {
 
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Page {
+pub struct OutputPage {
     /// Its items.
     pub items: Vec<Value>,
     /// The cursor of the next page; `None` if this is the last one.
@@ -88,13 +88,13 @@ pub struct Page {
     pub around: Option<Value>,
 }
 
-impl From<Value> for Brought {
+impl From<Value> for EffectOutput {
     fn from(output: Value) -> Self {
         Self::Output(output)
     }
 }
 
-impl Brought {
+impl EffectOutput {
     /// Replaces secrets that the result repeats by their placeholders.
     #[must_use]
     pub fn covered(mut self, mask: &Mask) -> Self {

@@ -65,7 +65,7 @@ impl Program {
         source: &str,
     ) -> Result<Value, EvaluationFault> {
         let budget = Arc::new(Budget::default());
-        let references = found.map(|found| Resolved::of(found, &budget));
+        let references = found.map(|found| ResolvedReference::of(found, &budget));
         let scope = Inner::from_object(Scope {
             budget: Arc::clone(&budget),
             references: references.collect(),
@@ -103,13 +103,13 @@ impl Budget {
 
 /// A reference after its lookup.
 #[derive(Debug)]
-enum Resolved {
+enum ResolvedReference {
     Value(Inner),
     Missing(EvaluationFault),
     TooLarge,
 }
 
-impl Resolved {
+impl ResolvedReference {
     fn of(found: Result<std::borrow::Cow<'_, Value>, EvaluationFault>, budget: &Budget) -> Self {
         match found.map(|value| to_engine(&value, budget)) {
             Ok(Ok(value)) => Self::Value(value),
@@ -123,7 +123,7 @@ impl Resolved {
 #[derive(Debug)]
 pub(super) struct Scope {
     pub(super) budget: Arc<Budget>,
-    references: Vec<Resolved>,
+    references: Vec<ResolvedReference>,
     constants: Vec<Inner>,
 }
 
@@ -151,9 +151,11 @@ impl Scope {
     /// The value of a reference. Its fault is raised only here, when it is used: `a and b` may not need `b`.
     fn reference(&self, number: usize, may_be_missing: bool) -> Inner {
         match self.references.get(number) {
-            Some(Resolved::Value(value)) => value.clone(),
-            Some(Resolved::TooLarge) => too_much().into(),
-            Some(Resolved::Missing(fault)) if !may_be_missing => raised(fault.clone()).into(),
+            Some(ResolvedReference::Value(value)) => value.clone(),
+            Some(ResolvedReference::TooLarge) => too_much().into(),
+            Some(ResolvedReference::Missing(fault)) if !may_be_missing => {
+                raised(fault.clone()).into()
+            }
             _ => Inner::UNDEFINED,
         }
     }

@@ -11,7 +11,7 @@ use super::{
     text_of,
     token::tokens,
 };
-use crate::{limits, truncate::length, words::Words};
+use crate::{limits, truncate::length, words::InstructionBuilder};
 
 /// A JSON value whose texts may hold `${{ … }}` anywhere.
 ///
@@ -135,7 +135,7 @@ impl Template {
         })
     }
 
-    /// Marks the texts under these keys of the value as instructions for a model: [`Words`] quotes the values in them.
+    /// Marks the texts under these keys of the value as instructions for a model: [`InstructionBuilder`] quotes the values in them.
     #[must_use]
     pub(crate) fn with_words(self, words: &'static [&'static str]) -> Self {
         Self { words, ..self }
@@ -419,7 +419,7 @@ impl Writer<'_> {
 
     /// Renders instructions for a model. Interpolated values are quoted if they could be read as instructions.
     fn words(&mut self, node: &Node) -> Result<String, EvaluationFault> {
-        let mut words = Words::default();
+        let mut words = InstructionBuilder::default();
         match node {
             Node::Whole(expression) => self.put(&mut words, expression)?,
             Node::Text(parts) => {
@@ -435,7 +435,11 @@ impl Writer<'_> {
         Ok(words.end())
     }
 
-    fn put(&mut self, words: &mut Words, expression: &Expression) -> Result<(), EvaluationFault> {
+    fn put(
+        &mut self,
+        words: &mut InstructionBuilder,
+        expression: &Expression,
+    ) -> Result<(), EvaluationFault> {
         let value = self.value(expression)?;
         let at = words.put(&text_of(&value));
         self.mark(expression, at);

@@ -8,7 +8,7 @@ use crate::error::Edit;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     /// Replaces a part of a value.
-    Part(Part),
+    Value(ValueEdit),
     /// Puts a value of one line between two texts.
     Around {
         place: Place,
@@ -35,7 +35,7 @@ pub(super) enum Change {
 
 /// The replacement of a part of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct ValueEdit {
     place: Place,
     value: String,
     /// The first byte of the part in the value, and its length.
@@ -71,7 +71,7 @@ enum Writing {
 impl Change {
     /// Replaces a part of a value.
     pub(super) fn part(place: Place, value: &str, bounds: (usize, usize), new: &str) -> Self {
-        Self::Part(Part {
+        Self::Value(ValueEdit {
             place,
             value: value.to_owned(),
             bounds,
@@ -82,7 +82,7 @@ impl Change {
 
     /// Writes `new` in this manner in place of, or beside, the whole value at the place.
     pub(super) fn whole(place: Place, value: &str, new: &str, manner: Manner) -> Self {
-        Self::Part(Part {
+        Self::Value(ValueEdit {
             place,
             value: value.to_owned(),
             bounds: (0, value.len()),
@@ -94,7 +94,7 @@ impl Change {
     /// Where it begins, as far as that is known as a place.
     pub(super) fn place(&self) -> Option<Place> {
         match self {
-            Self::Part(part) => Some(part.place),
+            Self::Value(part) => Some(part.place),
             Self::Around { place, .. } => Some(*place),
             Self::Cut { entry, .. } => Some(*entry),
             Self::ByHand | Self::Raw { .. } => None,
@@ -104,7 +104,7 @@ impl Change {
     /// The bytes of the part in `text`, if it is found.
     pub(super) fn span(&self, text: &str) -> Option<(usize, usize)> {
         match self {
-            Self::Part(part) => part.find(text).map(|(start, end, _)| (start, end)),
+            Self::Value(part) => part.find(text).map(|(start, end, _)| (start, end)),
             _ => None,
         }
     }
@@ -113,7 +113,7 @@ impl Change {
     pub(super) fn edits(&self, lines: &LineTable<'_>) -> Option<Vec<Edit>> {
         let text = lines.text();
         Some(match self {
-            Self::Part(part) => vec![part.edit(lines)?],
+            Self::Value(part) => vec![part.edit(lines)?],
             Self::Around {
                 place,
                 value,
@@ -181,7 +181,7 @@ fn line_of(text: &str, start: usize, end: usize) -> Option<(usize, usize)> {
     (alone && ended).then_some((line, end))
 }
 
-impl Part {
+impl ValueEdit {
     fn edit(&self, lines: &LineTable<'_>) -> Option<Edit> {
         let text = lines.text();
         let (start, end, new_text) = match &self.manner {

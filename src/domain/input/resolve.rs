@@ -8,7 +8,7 @@ use crate::{error::Violation, limits, nearest::hint, truncate};
 
 /// The result of validating answers to questions for inputs.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Taken {
+pub struct ResolvedAnswers {
     /// The valid answers.
     pub accepted: Map<String, Value>,
     /// The invalid answers, one entry for each violation.
@@ -134,8 +134,8 @@ impl Inputs {
 
     /// Validates the answers to a question for `names`. Null counts as no answer. Answers that were not asked for or
     /// violate the rules of their input are rejected.
-    pub fn take(&self, names: &[String], answers: &Map<String, Value>) -> Taken {
-        let mut taken = Taken::default();
+    pub fn take(&self, names: &[String], answers: &Map<String, Value>) -> ResolvedAnswers {
+        let mut taken = ResolvedAnswers::default();
         for (property, value) in answers.iter().filter(|(_, value)| !value.is_null()) {
             let violations = match self.find(property) {
                 Some((position, input)) if names.contains(property) => {

@@ -42,7 +42,7 @@ pub(super) struct Evaluation<'a> {
     steps: u64,
     depth: usize,
     /// Results by schema and by the address of the value, which does not move.
-    known: HashMap<(NodeId, usize), Known>,
+    known: HashMap<(NodeId, usize), CachedResult>,
     path: Vec<Key<'a>>,
     caches: HashMap<PatternId, Cache>,
     pub(super) found: Vec<Violation>,
@@ -54,7 +54,7 @@ pub(super) struct Evaluation<'a> {
 
 /// The remembered result of a schema for a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Known {
+enum CachedResult {
     Valid,
     Invalid,
     /// The value is invalid, and all its violations were reported.
@@ -122,9 +122,9 @@ impl<'a> Evaluation<'a> {
         let key = (id, std::ptr::from_ref(value) as usize);
         if node.shared {
             match self.known.get(&key) {
-                Some(Known::Valid) => return Ok(true),
-                Some(Known::Invalid) if mode == Mode::Check => return Ok(false),
-                Some(Known::Reported) => return Ok(false),
+                Some(CachedResult::Valid) => return Ok(true),
+                Some(CachedResult::Invalid) if mode == Mode::Check => return Ok(false),
+                Some(CachedResult::Reported) => return Ok(false),
                 _ => {}
             }
         }
@@ -136,9 +136,9 @@ impl<'a> Evaluation<'a> {
         self.depth -= 1;
         if node.shared && self.known.len() < limits::SCHEMA_KNOWN_MAX {
             let known = match (holds, mode) {
-                (true, _) => Known::Valid,
-                (false, Mode::Report) => Known::Reported,
-                (false, Mode::Check) => Known::Invalid,
+                (true, _) => CachedResult::Valid,
+                (false, Mode::Report) => CachedResult::Reported,
+                (false, Mode::Check) => CachedResult::Invalid,
             };
             self.known.insert(key, known);
         }

@@ -14,7 +14,7 @@ use crate::{
     definition::Definition,
     document::Digest,
     event::{Body, Event, Payload, Row},
-    execution::{Closed, Execution},
+    execution::{Execution, VisitEnd},
     id::StepId,
     truncate::truncate,
 };
@@ -130,7 +130,7 @@ impl Subject<'_> {
         found
     }
 
-    fn in_last_row(&self, closed: &Closed, asked: Asked) -> Option<Shortened> {
+    fn in_last_row(&self, closed: &VisitEnd, asked: Asked) -> Option<Shortened> {
         let row = self.row.filter(|row| row.revision == closed.revision)?;
         let step = self.execution.steps().get(asked.position)?;
         let payload = output_in(row, &step.id)?;
@@ -143,7 +143,7 @@ impl Subject<'_> {
 
 /// The end of the latest visit of the current round that completed the step at `position`; `None` if the step has no
 /// output. A visit with an output that failed nevertheless, through a required hook, does not count.
-pub fn decided(execution: &Execution, position: usize) -> Option<&Closed> {
+pub fn decided(execution: &Execution, position: usize) -> Option<&VisitEnd> {
     let visits = execution.steps().get(position)?.round().iter().rev();
     let mut closed = visits.filter_map(|visit| visit.closed.as_ref());
     closed.find(|closed| closed.output.is_some() && closed.failure.is_none())

@@ -13,7 +13,7 @@ use super::{
     paths::set_aside,
     record::damaged,
     recovery, redo,
-    shared::Opened,
+    shared::OpenDatabase,
 };
 use midex_domain::error::{Code, Error, Result};
 
@@ -43,7 +43,7 @@ pub(super) fn open_checked(
     path: &Path,
     copy: Arc<Disk>,
     options: &Options,
-) -> Result<(Opened, Ledger)> {
+) -> Result<(OpenDatabase, Ledger)> {
     open_disk(path, || Ok(copy), options, u64::MAX)
 }
 
@@ -52,7 +52,7 @@ pub(super) fn open_disk(
     disk: impl FnOnce() -> Result<Arc<Disk>>,
     options: &Options,
     checked_below: u64,
-) -> Result<(Opened, Ledger)> {
+) -> Result<(OpenDatabase, Ledger)> {
     let opened = guarded(|| open_unguarded(path, disk()?, options, checked_below));
     opened.map_err(|error| {
         let error = error.with("path", path.display().to_string());
@@ -69,7 +69,7 @@ fn open_unguarded(
     disk: Arc<Disk>,
     options: &Options,
     checked_below: u64,
-) -> Result<(Opened, Ledger)> {
+) -> Result<(OpenDatabase, Ledger)> {
     if disk.bytes().map_err(|error| unusable(path, &error))? == 0 {
         return Err(damaged("it is empty"));
     }
@@ -115,7 +115,7 @@ fn open_database(
     path: &Path,
     options: &Options,
     checked_below: u64,
-) -> Result<Opened> {
+) -> Result<OpenDatabase> {
     let backend = Backend::new(&disk).map_err(|error| unusable(path, &error))?;
     let bytes = disk.bytes().map_err(|error| unusable(path, &error))?;
     let database = Database::builder()
@@ -124,7 +124,7 @@ fn open_database(
         .set_check_integrity_on_open(bytes < checked_below)
         .create_with_backend(backend)
         .map_err(|error| fault_at_opening(error, path))?;
-    Ok(Opened { database, disk })
+    Ok(OpenDatabase { database, disk })
 }
 
 pub(super) fn fill(file: File, draft: &Path, lock: &Arc<Lock>, options: &Options) -> Result<()> {

@@ -30,7 +30,7 @@ pub(super) fn slice(shared: &Shared, from: Reached) -> Result<Examined> {
         Reached::Execution(id) => {
             (slice.executions(shared, id.as_ref())?).or(Some(Reached::Open(None)))
         }
-        Reached::Open(id) => slice.open(shared, id.as_ref())?,
+        Reached::Open(id) => slice.examine_open_index(shared, id.as_ref())?,
     };
     slice.examined.next = next;
     Ok(slice.examined)
@@ -125,7 +125,11 @@ impl Slice {
         Ok(usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 
-    fn open(&mut self, shared: &Shared, after: Option<&ExecutionId>) -> Result<Option<Reached>> {
+    fn examine_open_index(
+        &mut self,
+        shared: &Shared,
+        after: Option<&ExecutionId>,
+    ) -> Result<Option<Reached>> {
         shared.read(|transaction| {
             let executions = transaction.open_table(EXECUTIONS).map_err(fault)?;
             let ids = ids_behind(&transaction.open_table(OPEN).map_err(fault)?, after)?;

@@ -19,7 +19,7 @@ use super::{
         sync_directory,
     },
     redo, rewrite,
-    shared::Opened,
+    shared::OpenDatabase,
 };
 use midex_domain::{error::Result, limits};
 
@@ -61,7 +61,11 @@ pub(super) fn prepare(directory: &Path, lock: &Arc<Lock>, options: &Options) -> 
 /// # Errors
 /// `STORE_BUSY`, `STORE_TOO_NEW`, `STORE_FORMAT`, `STORE_CORRUPT` and `FILE_UNUSABLE` leave the file byte for byte as
 /// it was, except that fresh snapshots stay if the damage is found while they are written.
-pub(super) fn open(path: &Path, lock: &Arc<Lock>, options: &Options) -> Result<(Opened, Ledger)> {
+pub(super) fn open(
+    path: &Path,
+    lock: &Arc<Lock>,
+    options: &Options,
+) -> Result<(OpenDatabase, Ledger)> {
     lock.check_names(path)?;
     let (opened, ledger) = if lock.is_unsynced() {
         rewrite::open(path, lock, options)?

@@ -10,7 +10,7 @@ use std::{cmp::Reverse, collections::HashSet, vec};
 use redb::{ReadTransaction, ReadableTableMetadata};
 
 use super::{
-    Due, ListQuery, Page,
+    Due, ListPage, ListQuery,
     batch::{JOURNAL, OPEN},
     fault::fault,
     reader,
@@ -27,9 +27,9 @@ use midex_domain::{
 const READ_TOGETHER: usize = 256;
 
 /// The page that `query` asks for. It is read in portions: between two portions the database may be shut and reopened.
-pub(super) fn page(shared: &Shared, query: &ListQuery) -> Result<Page> {
+pub(super) fn page(shared: &Shared, query: &ListQuery) -> Result<ListPage> {
     if query.limit == 0 {
-        return shared.read(|_| Ok(Page::default()));
+        return shared.read(|_| Ok(ListPage::default()));
     }
     let mut scan = Scan {
         shared,
@@ -43,7 +43,7 @@ pub(super) fn page(shared: &Shared, query: &ListQuery) -> Result<Page> {
     };
     // An execution that moved meanwhile was found at an older place.
     scan.found.sort_by_key(|(last, _)| Reverse(*last));
-    Ok(Page {
+    Ok(ListPage {
         executions: scan.found,
         next,
     })
@@ -75,7 +75,7 @@ pub(super) fn indexed(id: &str) -> Result<ExecutionId> {
 }
 
 /// A place of an execution: the key of one of its rows.
-struct Place {
+struct RowPosition {
     key: u64,
     id: ExecutionId,
 }
@@ -83,7 +83,7 @@ struct Place {
 /// A source of places, newest first.
 trait Source {
     /// The next places. Empty at the end, or once the limit of journal rows is reached.
-    fn portion(&mut self) -> Result<Vec<Place>>;
+    fn portion(&mut self) -> Result<Vec<RowPosition>>;
 
     /// Whether it is known that no more places follow.
     fn has_ended(&self) -> bool;
@@ -117,7 +117,7 @@ impl Scan<'_> {
     }
 
     /// Visits `places` until the page is full, and returns how many were visited.
-    fn look(&mut self, places: &[Place]) -> Result<usize> {
+    fn look(&mut self, places: &[RowPosition]) -> Result<usize> {
         let shared = self.shared;
         let heads = shared.heads_of(places.iter().map(|place| &place.id));
         shared.read(|transaction| {
@@ -135,7 +135,7 @@ impl Scan<'_> {
     fn visit(
         &mut self,
         transaction: &ReadTransaction,
-        place: &Place,
+        place: &RowPosition,
         head: Option<u64>,
     ) -> Result<()> {
         if self.seen.contains(&place.id) {
@@ -182,7 +182,7 @@ impl<'a> Journal<'a> {
 }
 
 impl Source for Journal<'_> {
-    fn portion(&mut self) -> Result<Vec<Place>> {
+    fn portion(&mut self) -> Result<Vec<RowPosition>> {
         let most = if self.ended { 0 } else { self.left };
         let most = most.min(READ_TOGETHER);
         let places = self.shared.read(|read| rows(read, self.before, most))?;
@@ -198,7 +198,7 @@ impl Source for Journal<'_> {
 }
 
 /// The open executions, each at its last row.
-struct Index(vec::IntoIter<Place>);
+struct Index(vec::IntoIter<RowPosition>);
 
 impl Index {
     /// `None` if the query is not limited to open executions, or if the index has so many entries that a walk through
@@ -222,7 +222,7 @@ impl Index {
 }
 
 impl Source for Index {
-    fn portion(&mut self) -> Result<Vec<Place>> {
+    fn portion(&mut self) -> Result<Vec<RowPosition>> {
         Ok(self.0.by_ref().take(READ_TOGETHER).collect())
     }
 
@@ -232,13 +232,13 @@ impl Source for Index {
 }
 
 /// The newest rows before `before`, at most `most`.
-fn rows(transaction: &ReadTransaction, before: u64, most: usize) -> Result<Vec<Place>> {
+fn rows(transaction: &ReadTransaction, before: u64, most: usize) -> Result<Vec<RowPosition>> {
     let journal = transaction.open_table(JOURNAL).map_err(fault)?;
     let rows = journal.range(..before).map_err(fault)?.rev();
     rows.take(most)
         .map(|entry| {
             let (key, bytes) = entry.map_err(fault)?;
-            Ok(Place {
+            Ok(RowPosition {
                 key: key.value(),
                 id: record::row_execution(bytes.value())?,
             })
@@ -259,13 +259,13 @@ fn open(transaction: &ReadTransaction, most: usize) -> Result<Option<Vec<Executi
     ids.collect::<Result<_>>().map(Some)
 }
 
-fn places_of(shared: &Shared, ids: &[ExecutionId]) -> Result<Vec<Place>> {
+fn places_of(shared: &Shared, ids: &[ExecutionId]) -> Result<Vec<RowPosition>> {
     let heads = shared.heads_of(ids.iter());
     shared.read(|transaction| {
         let place = |(id, head): (&ExecutionId, _)| {
             let key = last(transaction, id, head)
                 .map_err(|error| error.with("execution_id", id.as_str()))?;
-            Ok(Place {
+            Ok(RowPosition {
                 key,
                 id: id.clone(),
             })

@@ -8,8 +8,8 @@ use std::{
 };
 
 use super::{
-    BoxFuture, Commit, Committed, Due, Entry, ListQuery, Page, Placed, Position, Refusal, Store,
-    Stored, TelemetryQuery, merge,
+    BoxFuture, Commit, Committed, Due, Entry, ListPage, ListQuery, Placed, Position, Refusal,
+    Store, Stored, TelemetryQuery, merge,
 };
 use midex_domain::{
     Digest, Execution, ExecutionId, Row, Sequence, clock::Timestamp, error::Result, event::Owner,
@@ -22,7 +22,7 @@ pub struct MemoryStore(Mutex<Inside>);
 
 #[derive(Debug, Default)]
 struct Inside {
-    executions: BTreeMap<ExecutionId, Kept>,
+    executions: BTreeMap<ExecutionId, StoredExecution>,
     journal: BTreeMap<u64, Arc<Row>>,
     /// The keys of rows in the journal, by execution and revision.
     places: BTreeMap<(ExecutionId, u64), u64>,
@@ -37,7 +37,7 @@ struct Inside {
 
 /// An execution as last stored.
 #[derive(Debug)]
-struct Kept {
+struct StoredExecution {
     execution: Arc<Execution>,
     /// The key of its last row.
     last: u64,
@@ -145,7 +145,7 @@ impl Store for MemoryStore {
         })
     }
 
-    fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<Page>> {
+    fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<ListPage>> {
         Box::pin(async move { Ok(self.open()?.list(&query)) })
     }
 
@@ -185,7 +185,7 @@ impl Inside {
         let (id, row) = (commit.next.id(), &commit.row);
         super::check_follows(row, self.revision(id))?;
         let key = self.next_key();
-        let kept = Kept {
+        let kept = StoredExecution {
             execution: commit.next.clone(),
             last: key,
             due: commit.due,
@@ -203,7 +203,7 @@ impl Inside {
         })
     }
 
-    fn list(&self, query: &ListQuery) -> Page {
+    fn list(&self, query: &ListQuery) -> ListPage {
         let all = self.executions.values();
         let wanted = all.filter(|one| query.reaches(Sequence(one.last)));
         let mut wanted: Vec<_> = wanted.filter(|one| query.wants(&one.execution)).collect();
@@ -211,7 +211,7 @@ impl Inside {
         let more = wanted.len() > query.limit;
         wanted.truncate(query.limit);
         let last = wanted.last().filter(|_| more);
-        Page {
+        ListPage {
             next: last.map(|one| Sequence(one.last)),
             executions: wanted
                 .into_iter()

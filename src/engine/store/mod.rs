@@ -103,7 +103,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// front of all others: it may be missing from the pages that follow, and is never on a second page. A page may be
     /// short or empty and still have a next one, because one call looks at no more than
     /// [`midex_domain::limits::LIST_SCANNED_MAX`] journal rows.
-    fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<Page>>;
+    fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<ListPage>>;
 
     /// The open executions with a deadline before this instant, as given by their commits, earliest first, at most
     /// `limit`.
@@ -315,7 +315,7 @@ impl ListQuery {
 
 /// A page of executions, ordered by their last transition, newest first.
 #[derive(Clone, Debug, Default)]
-pub struct Page {
+pub struct ListPage {
     /// The executions as last made durable, each with the key of its last transition.
     pub executions: Vec<(Sequence, Execution)>,
     /// Where the next page begins, if more may follow; `None` at the end.

@@ -15,7 +15,7 @@ use redb::ReadTransaction;
 use tokio::sync::{Semaphore, oneshot};
 
 use super::{
-    BoxFuture, Commit, Committed, Due, Examined, ListQuery, Page, Placed, Position, Reached,
+    BoxFuture, Commit, Committed, Due, Examined, ListPage, ListQuery, Placed, Position, Reached,
     Refusal, Store, Stored, TelemetryQuery,
     batch::{OpenEntry, Write},
     check, closed, examine, file, list,
@@ -329,7 +329,7 @@ impl Store for RedbStore {
         })
     }
 
-    fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<Page>> {
+    fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<ListPage>> {
         Box::pin(self.read_blocking(move |shared| list::page(shared, &query)))
     }
 

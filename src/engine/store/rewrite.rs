@@ -39,7 +39,7 @@ use super::{
     lock::Lock,
     options::Options,
     paths,
-    shared::Opened,
+    shared::OpenDatabase,
 };
 use midex_domain::error::{Code, Error, NextCall, Result, again};
 
@@ -51,7 +51,11 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// # Errors
 /// `STORE_CORRUPT` and `STORE_TOO_NEW` where the content is not sound; `STORE_UNAVAILABLE` where it could not be
 /// written. The data file is then complete, old or new, and must still be rewritten.
-pub(super) fn open(path: &Path, lock: &Arc<Lock>, options: &Options) -> Result<(Opened, Ledger)> {
+pub(super) fn open(
+    path: &Path,
+    lock: &Arc<Lock>,
+    options: &Options,
+) -> Result<(OpenDatabase, Ledger)> {
     // If `path` is a link, its target is replaced.
     let place = fs::canonicalize(path).map_err(|error| unusable(path, &error))?;
     paths::sweep(&place);
@@ -70,7 +74,7 @@ fn write_anew(
     draft: &Path,
     lock: &Arc<Lock>,
     options: &Options,
-) -> Result<(Opened, Ledger)> {
+) -> Result<(OpenDatabase, Ledger)> {
     let source = Disk::new(paths::at(path)?, options.hook.clone(), lock);
     let copy = begin(path, draft, options).map_err(|error| unusable(draft, &error))?;
     let copy = Disk::new(copy, options.hook.clone(), lock);

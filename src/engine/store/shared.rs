@@ -49,7 +49,7 @@ pub(super) struct Shared {
 
 /// An open database and its file.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(super) struct OpenDatabase {
     pub(super) database: Database,
     pub(super) disk: Arc<Disk>,
 }
@@ -58,14 +58,19 @@ pub(super) struct Opened {
 #[derive(Debug)]
 pub(super) enum Slot {
     /// The database is open.
-    Open(Opened),
+    Open(OpenDatabase),
     /// The database was shut by a failure, or is closed for good.
     Shut(Error),
 }
 
 impl Shared {
     /// The shared state of a database that was just opened.
-    pub(super) fn new(path: PathBuf, options: Options, opened: Opened, ledger: &Ledger) -> Self {
+    pub(super) fn new(
+        path: PathBuf,
+        options: Options,
+        opened: OpenDatabase,
+        ledger: &Ledger,
+    ) -> Self {
         let shared = Self {
             path,
             options,
@@ -214,7 +219,7 @@ impl Slot {
         }
     }
 
-    pub(super) fn opened(&self) -> Result<&Opened> {
+    pub(super) fn opened(&self) -> Result<&OpenDatabase> {
         match self {
             Self::Open(opened) => Ok(opened),
             Self::Shut(error) => Err(error.clone()),

@@ -22,7 +22,7 @@ use super::{
     file,
     lock::Lock,
     redo::{self, Follows, Log},
-    shared::{Opened, Shared, Slot},
+    shared::{OpenDatabase, Shared, Slot},
 };
 use midex_domain::{
     Digest, Sequence,
@@ -445,7 +445,7 @@ impl Writer {
 fn fold(
     mut transaction: WriteTransaction,
     log: &mut Log,
-    opened: &Opened,
+    opened: &OpenDatabase,
     next: Option<Follows>,
 ) -> Result<()> {
     let bytes = opened.disk.bytes();

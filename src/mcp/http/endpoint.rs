@@ -31,11 +31,11 @@ use midex_domain::{
 use midex_http::{
     Service,
     access::{Access, text},
-    body::{self, Sent},
-    budget::{Budget, Kind, Share},
+    body::{self, RequestBody},
+    budget::{Budget, BudgetKind, Share},
     connections::{Connection, Connections, Work},
     refusal::{Refusal, Reply},
-    room::Room,
+    room::MemoryBudget,
 };
 
 const SESSION_ID: &str = "mcp-session-id";
@@ -57,7 +57,7 @@ pub(super) struct Endpoint<H> {
     /// The peer for handlers on the fast path. `None` if the fast path is disabled.
     peer: Option<Peer<RoleServer>>,
     sessions: Arc<Sessions>,
-    room: Room,
+    room: MemoryBudget,
     access: Access,
     ids: Arc<dyn IdSource>,
     streams: CancellationToken,
@@ -108,7 +108,7 @@ impl<H: ServerHandler> Endpoint<H> {
         let peer = options.direct_calls.then(|| direct::peer(handler()));
         let make = handler.clone();
         let service = StreamableHttpService::new(move || Ok(make()), sessions.manager(), config);
-        let room = Room {
+        let room = MemoryBudget {
             budget: Arc::new(Budget::new(options.bytes_max)),
             connections: Arc::new(Connections::new(options.connections_max)),
         };
@@ -211,11 +211,13 @@ impl<H: ServerHandler> Endpoint<H> {
     ) -> Result<Admitted, Refused> {
         let (mut parts, body) = request.into_parts();
         let (body, bytes) = match body::read(body, &self.room, connection).await? {
-            Sent::Whole(body, _) if frame::has_too_many_values(&body) => {
+            RequestBody::Whole(body, _) if frame::has_too_many_values(&body) => {
                 return Err(oversized(&body));
             }
-            Sent::Whole(body, bytes) => (frame::mended(&body).map_or(body, Bytes::from), bytes),
-            Sent::Oversized(beginning) => return Err(oversized(&beginning)),
+            RequestBody::Whole(body, bytes) => {
+                (frame::mended(&body).map_or(body, Bytes::from), bytes)
+            }
+            RequestBody::Oversized(beginning) => return Err(oversized(&beginning)),
         };
         // From here on the client waits for the server, so the connection counts as busy.
         let work = connection.work();
@@ -245,7 +247,11 @@ impl<H: ServerHandler> Endpoint<H> {
             None
         };
         let admission = Arc::new(Admission {
-            _call: self.room.budget.take(Kind::Calls, 1).map_err(refused)?,
+            _call: self
+                .room
+                .budget
+                .take(BudgetKind::Calls, 1)
+                .map_err(refused)?,
             _bytes: bytes,
             _id: begin(session.as_ref(), &envelope).map_err(refused)?,
         });
@@ -273,7 +279,7 @@ impl<H: ServerHandler> Endpoint<H> {
         let session = text(request.headers(), SESSION_ID).and_then(|id| self.sessions.find(id));
         // A stream that resumes a pending call delivers only the answer of that call.
         let is_of_call = text(request.headers(), LAST_EVENT_ID).is_some_and(|id| id.contains('/'));
-        let share = self.room.budget.take(Kind::Streams, 1)?;
+        let share = self.room.budget.take(BudgetKind::Streams, 1)?;
         let open = session
             .filter(|_| !is_of_call)
             .map(|session| session.stream());
@@ -325,7 +331,7 @@ impl<H: ServerHandler> Endpoint<H> {
 }
 
 impl<H: ServerHandler> Service for Endpoint<H> {
-    fn room(&self) -> &Room {
+    fn room(&self) -> &MemoryBudget {
         &self.room
     }
 

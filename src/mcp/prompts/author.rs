@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 
-use super::{Given, Page};
+use super::{Page, PromptArguments};
 use crate::resources::MANUAL;
 use midex_domain::{
     error::Result,
@@ -32,7 +32,7 @@ const SEQUENCE: &str = "Then check and keep it, in this order: workflow.validate
     Answer with one YAML manifest and nothing beside it.";
 
 /// The prompt for writing a new workflow.
-pub(super) async fn author(app: &App, mut page: Page, given: &Given) -> Result<String> {
+pub(super) async fn author(app: &App, mut page: Page, given: &PromptArguments) -> Result<String> {
     page.say("Write a workflow of midex: a manifest in YAML that leads an agent, step by step, to this goal.");
     page.quote("The goal:", "text", given.get("goal").unwrap_or_default());
     for (name, heading) in [
@@ -105,7 +105,7 @@ fn at_hand(app: &App, registry: &Registry) -> String {
 }
 
 /// The prompt for changing a workflow.
-pub(super) async fn extend(app: &App, mut page: Page, given: &Given) -> Result<String> {
+pub(super) async fn extend(app: &App, mut page: Page, given: &PromptArguments) -> Result<String> {
     let (manifest, examined) = looked_at(app, given).await?;
     page.say("Change this workflow of midex, and nothing that the change does not ask for.");
     page.quote(
@@ -129,7 +129,7 @@ pub(super) async fn extend(app: &App, mut page: Page, given: &Given) -> Result<S
 }
 
 /// The prompt for fixing an invalid workflow.
-pub(super) async fn fix(app: &App, mut page: Page, given: &Given) -> Result<String> {
+pub(super) async fn fix(app: &App, mut page: Page, given: &PromptArguments) -> Result<String> {
     let (manifest, examined) = looked_at(app, given).await?;
     page.say("Correct every violation of this workflow of midex, so that it means what its author meant.");
     page.quote("The manifest:", manifest.format.as_str(), &manifest.text);
@@ -153,7 +153,7 @@ pub(super) async fn fix(app: &App, mut page: Page, given: &Given) -> Result<Stri
 }
 
 /// The definition that a prompt is about, given as text or id, with the result of its check.
-async fn looked_at(app: &App, given: &Given) -> Result<(Manifest, Examined)> {
+async fn looked_at(app: &App, given: &PromptArguments) -> Result<(Manifest, Examined)> {
     let text = given.get("manifest").unwrap_or_default().to_owned();
     app.look_into_registry(move |registry| {
         let known = registry

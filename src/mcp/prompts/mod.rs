@@ -141,7 +141,7 @@ impl Offer {
     ) -> Result<String> {
         let page = Page::new(self.spelling);
         if let Some(spec) = self.specs().find(|spec| is_named(spec.name, name)) {
-            let given = Given::of(spec, arguments)?;
+            let given = PromptArguments::of(spec, arguments)?;
             return match spec.name {
                 "workflow.author" => author::author(app, page, &given).await,
                 "workflow.extend" => author::extend(app, page, &given).await,
@@ -206,9 +206,9 @@ fn is_named(dotted: &str, name: &str) -> bool {
 }
 
 /// The arguments of an author prompt, by name.
-struct Given(HashMap<String, String>);
+struct PromptArguments(HashMap<String, String>);
 
-impl Given {
+impl PromptArguments {
     fn of(spec: &Spec, arguments: Map<String, Value>) -> Result<Self> {
         let mut given = HashMap::new();
         let mut violations = Vec::new();

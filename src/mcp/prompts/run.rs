@@ -3,7 +3,7 @@
 use rmcp::model::{Prompt, PromptArgument};
 use serde_json::{Map, Value, json};
 
-use super::{Given, Page, page};
+use super::{Page, PromptArguments, page};
 use midex_domain::{
     definition::{Definition, Workflow},
     error::{Code, Error, Result, Violation},
@@ -79,7 +79,11 @@ pub(super) async fn start(
 }
 
 /// The prompt for collecting the inputs of a definition that the caller provides.
-pub(super) async fn with_inputs(app: &App, mut page: Page, given: &Given) -> Result<String> {
+pub(super) async fn with_inputs(
+    app: &App,
+    mut page: Page,
+    given: &PromptArguments,
+) -> Result<String> {
     let text = given.get("manifest").unwrap_or_default().to_owned();
     let is_known = app.registry().await?.workflow(&text).is_some();
     let definition = app.sound(if is_known {

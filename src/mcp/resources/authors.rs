@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{AUTHORING, MARKDOWN, ResourceContent, SCHEMA, address::ForAuthors, listed_page};
 use crate::{
     metadata::CacheHint,
-    tools::{WantedCommands, listed_manifest, page_of_commands, providers},
+    tools::{CommandFilter, listed_manifest, page_of_commands, providers},
 };
 use midex_domain::error::{NextCall, Result, read as read_next};
 use midex_registry as registry;
@@ -40,11 +40,11 @@ pub(super) async fn read(app: &App, what: ForAuthors) -> Result<ResourceContent>
         }
         ForAuthors::CommandCatalog(page) => {
             let list = format!("{AUTHORING}command-catalog");
-            let wanted = WantedCommands {
+            let wanted = CommandFilter {
                 query: page.query.clone().unwrap_or_default(),
                 after: page.after.clone(),
                 limit: page.limit,
-                ..WantedCommands::default()
+                ..CommandFilter::default()
             };
             let (commands, end, _) = page_of_commands(app, wanted).await?;
             ResourceContent {

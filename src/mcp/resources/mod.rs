@@ -21,7 +21,7 @@ pub(super) use self::{
     complete::{beginning, complete},
     listed::{fixed, list, templates},
     skills::{get_skill, list_skills},
-    watched::{DefinitionTopic, Watched, needs_no_store},
+    watched::{DefinitionTopic, WatchedAddress, needs_no_store},
 };
 use super::{
     metadata::{CacheHint, suggested_tool},

@@ -18,7 +18,7 @@ use midex_server::app::Topic;
 
 /// The source of changes of a resource that a client subscribes to.
 #[derive(Debug)]
-pub(crate) enum Watched {
+pub(crate) enum WatchedAddress {
     /// The resource shows executions.
     Executions(Topic),
     /// The resource shows definitions.
@@ -53,7 +53,7 @@ pub(crate) fn needs_no_store(uri: &str) -> bool {
     )
 }
 
-impl Watched {
+impl WatchedAddress {
     /// Parses a URI. The execution or definition need not exist yet.
     ///
     /// # Errors
@@ -126,9 +126,11 @@ mod tests {
     use midex_domain::{ExecutionId, error::Code};
 
     fn topic(address: &str) -> Option<Topic> {
-        match Watched::parse(&format!("{}{address}", super::super::ROOT)).expect("an address") {
-            Watched::Executions(topic) => Some(topic),
-            Watched::Definitions(_) | Watched::Nothing => None,
+        match WatchedAddress::parse(&format!("{}{address}", super::super::ROOT))
+            .expect("an address")
+        {
+            WatchedAddress::Executions(topic) => Some(topic),
+            WatchedAddress::Definitions(_) | WatchedAddress::Nothing => None,
         }
     }
 
@@ -164,12 +166,12 @@ mod tests {
             ("midex://authoring/spec", false),
             ("midex://authoring/provider-catalog", false),
         ] {
-            let watched = Watched::parse(address).expect("an address");
-            let found = matches!(watched, Watched::Definitions(_));
+            let watched = WatchedAddress::parse(address).expect("an address");
+            let found = matches!(watched, WatchedAddress::Definitions(_));
             assert_eq!(found, is_of_definitions, "{address}");
             assert!(needs_no_store(address), "{address}");
         }
-        let error = Watched::parse("midex://workflow/nothing").expect_err("no address");
+        let error = WatchedAddress::parse("midex://workflow/nothing").expect_err("no address");
         assert_eq!(error.code(), Code::ResourceNotFound);
         assert!(error.context("uri").is_some());
     }

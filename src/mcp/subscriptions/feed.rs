@@ -8,7 +8,7 @@ use std::{
 
 use tokio::sync::watch;
 
-use super::super::resources::{DefinitionTopic, Watched};
+use super::super::resources::{DefinitionTopic, WatchedAddress};
 use midex_domain::{
     error::{Error, Result},
     limits,
@@ -63,7 +63,7 @@ impl Feed {
     /// # Errors
     /// `RESOURCE_NOT_FOUND`, `ARGUMENTS_INVALID` if the address is invalid; `LIMIT_EXCEEDED`.
     pub(super) fn add(&self, uri: &str) -> Result<()> {
-        let watched = Watched::parse(uri)?;
+        let watched = WatchedAddress::parse(uri)?;
         let name: Name = uri.into();
         let mut addresses = self.addresses();
         if self.listener.has(uri) {
@@ -76,9 +76,9 @@ impl Feed {
         }
         addresses.bytes += uri.len();
         match watched {
-            Watched::Executions(topic) => self.listener.add(&name, Some(topic)),
-            Watched::Nothing => self.listener.add(&name, None),
-            Watched::Definitions(shown) => {
+            WatchedAddress::Executions(topic) => self.listener.add(&name, Some(topic)),
+            WatchedAddress::Nothing => self.listener.add(&name, None),
+            WatchedAddress::Definitions(shown) => {
                 // Definitions of a client of the control socket are watched only once it subscribes to one.
                 self.app.definitions().watch();
                 let digest = shown.digest(&self.app.definitions().loaded());
@@ -156,11 +156,11 @@ impl Taker {
                 self.version.mark_unchanged();
                 self.look_at_definitions();
             }
-            if self.changed.any() || self.feed.listener.has_heard() {
+            if self.changed.any() || self.feed.listener.has_changed() {
                 return;
             }
             tokio::select! {
-                () = self.feed.listener.heard() => {}
+                () = self.feed.listener.changed() => {}
                 Ok(()) = self.version.changed() => self.look_at_definitions(),
             }
         }

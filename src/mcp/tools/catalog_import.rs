@@ -10,7 +10,7 @@ use super::{
     catalog::{answer, name_schema, named, shown, told, with_catalog},
     flag, shared_with, text, view,
 };
-use midex_catalog::{Import, Planned, call::Reach, document};
+use midex_catalog::{Import, ImportPlan, call::Reach, document};
 use midex_domain::{error::Result, limits};
 use midex_server::app::{App, SourceType};
 
@@ -123,7 +123,7 @@ async fn previewed(app: &App, arguments: Map<String, Value>) -> Result<Value> {
     let planned = app
         .with_catalogs(move |catalogs| catalogs.plan(&wanted))
         .await?;
-    let Planned {
+    let ImportPlan {
         id,
         settings,
         compiled,
@@ -172,7 +172,7 @@ async fn previewed(app: &App, arguments: Map<String, Value>) -> Result<Value> {
 }
 
 /// The warnings about the document, and a warning if its operations cannot be called at their address.
-fn warnings(planned: &Planned) -> Value {
+fn warnings(planned: &ImportPlan) -> Value {
     let mut warnings = told(&planned.compiled.warnings);
     let allowed = planned.settings.allow.iter().map(String::as_str);
     let reach = Reach::new(planned.id.as_str(), allowed).ok();
@@ -224,7 +224,7 @@ async fn import_of(app: &App, wanted: Import) -> Result<Value> {
         .change_catalogs(move |catalogs| catalogs.import(&wanted))
         .await?;
     let addresses = planned.addresses();
-    let Planned {
+    let ImportPlan {
         id,
         settings,
         compiled,

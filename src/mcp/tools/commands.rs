@@ -6,7 +6,7 @@ use super::{ToolSpec, acts, author::Class, catalog::schemes, count, text, workfl
 use midex_catalog::{
     Catalog, Named, Set,
     document::Provider,
-    media_type::Kind,
+    media_type::BodyFormat,
     operation::{Content, Operation},
 };
 use midex_domain::{
@@ -79,7 +79,7 @@ async fn commands_listed(app: &App, arguments: Map<String, Value>) -> Result<Val
     }
     let limit = count(&arguments, "limit").map_or(limits::COMMANDS_LISTED, |limit| limit as usize);
     let owned = |name: &str| text(&arguments, name).map(str::to_owned);
-    let wanted = Wanted {
+    let wanted = CommandFilter {
         query: owned("query").unwrap_or_default(),
         vendor: owned("vendor"),
         catalog: owned("catalog"),
@@ -117,7 +117,7 @@ async fn read<T: Send + 'static>(
 
 /// The filters of a list of commands.
 #[derive(Default)]
-pub(crate) struct Wanted {
+pub(crate) struct CommandFilter {
     /// Search words. Empty for all commands.
     pub(crate) query: String,
     pub(crate) vendor: Option<String>,
@@ -133,7 +133,10 @@ pub(crate) struct Wanted {
 /// # Errors
 /// `ARGUMENTS_INVALID` if the last command of the previous page no longer exists, since the next page cannot be located
 /// then.
-pub(crate) async fn page(app: &App, wanted: Wanted) -> Result<(Vec<Value>, Option<String>, usize)> {
+pub(crate) async fn page(
+    app: &App,
+    wanted: CommandFilter,
+) -> Result<(Vec<Value>, Option<String>, usize)> {
     let has_query = !wanted.query.trim().is_empty();
     // Workflows belong to no catalog.
     let workflows = match wanted.vendor.as_deref().or(wanted.catalog.as_deref()) {
@@ -346,11 +349,13 @@ fn example(shown: &Value) -> Value {
 
 /// An example body of this media type that matches the schema.
 fn body_of(media_type: &Value, schema: &Value) -> Value {
-    let kind = Kind::of(media_type.as_str().unwrap_or_default());
+    let kind = BodyFormat::of(media_type.as_str().unwrap_or_default());
     match sample(schema) {
-        _ if kind == Kind::Bytes => json!("ZXhhbXBsZQ=="),
+        _ if kind == BodyFormat::Bytes => json!("ZXhhbXBsZQ=="),
         // A form must be an object, even if its schema does not say so.
-        made if matches!(kind, Kind::Form | Kind::Multipart) && !made.is_object() => json!({}),
+        made if matches!(kind, BodyFormat::Form | BodyFormat::Multipart) && !made.is_object() => {
+            json!({})
+        }
         made => made,
     }
 }

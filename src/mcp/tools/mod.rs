@@ -44,7 +44,7 @@ use serde_json::{Map, Value, json};
 use self::author::Class;
 use self::schemas::{listed_input, schema_of, shape_of, with_error_shape};
 pub(super) use self::{
-    commands::{Wanted as WantedCommands, command, page as page_of_commands, providers},
+    commands::{CommandFilter, command, page as page_of_commands, providers},
     spelling::Spelling,
     workflow_list::listed_manifest,
 };

@@ -14,7 +14,7 @@ use midex_domain::{
     limits,
     state::Vocabulary,
 };
-use midex_server::app::{App, Ran};
+use midex_server::app::{App, RunOutcome};
 
 const NAME: &str = "workflow.run";
 
@@ -68,7 +68,7 @@ async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
     let inputs = arguments.get("inputs").cloned();
     let warning = app.hiding(&definition).await;
     let ran = app.run(definition, inputs, longest_wait(&arguments)).await;
-    let Ran { step, status } = ran.map_err(|error| match error.code() {
+    let RunOutcome { step, status } = ran.map_err(|error| match error.code() {
         // A manifest that is not saved has no details resource to suggest.
         Code::InputsInvalid => error.with_next(INPUTS_SHOWN),
         _ => error,

@@ -25,7 +25,7 @@ use midex_domain::{
 use midex_folder::{Folder, WriteLock};
 
 /// A directory of workflows, with the registry as it was when the directory was opened.
-pub(super) struct Room {
+pub(super) struct LockedDirectory {
     pub(super) registry: Arc<Registry>,
     /// The path by which the registry refers to the directory.
     pub(super) directory: PathBuf,
@@ -34,7 +34,7 @@ pub(super) struct Room {
 }
 
 /// The file of a workflow, with its content.
-pub(super) struct Held {
+pub(super) struct LockedFile {
     pub(super) path: PathBuf,
     pub(super) folder: Folder,
     pub(super) name: OsString,
@@ -42,7 +42,7 @@ pub(super) struct Held {
     bytes: Vec<u8>,
 }
 
-impl Room {
+impl LockedDirectory {
     /// Opens the directory for reading, without a lock.
     pub(super) fn open(definitions: &Definitions, target: &Directory) -> Result<Self> {
         let registry = definitions.current();
@@ -81,7 +81,8 @@ impl Room {
     }
 
     fn folder_of(&self, directory: &Path) -> Result<Folder> {
-        let opened = fs::canonicalize(directory).and_then(|real| self.root.below(&real));
+        let opened =
+            fs::canonicalize(directory).and_then(|real| self.root.open_without_links(&real));
         let opened = opened.map_err(|error| unusable(directory, error))?;
         Ok(Folder::from(std::os::fd::OwnedFd::from(opened)))
     }
@@ -94,7 +95,7 @@ impl Room {
     }
 
     /// The file in the directory that has this id; if several have it, the one in effect.
-    pub(super) fn held(&self, id: &str) -> Result<Option<Held>> {
+    pub(super) fn held(&self, id: &str) -> Result<Option<LockedFile>> {
         let Some((_, path)) = self.entries().find(|(entry, _)| entry.name == id) else {
             return Ok(None);
         };
@@ -115,7 +116,7 @@ impl Room {
                 "is larger than a definition may be",
             ));
         }
-        Ok(Some(Held {
+        Ok(Some(LockedFile {
             path: path.to_owned(),
             folder,
             name,
@@ -152,7 +153,7 @@ impl Room {
     }
 }
 
-impl Held {
+impl LockedFile {
     /// The version of the file: the digest of its bytes.
     pub(super) fn version(&self) -> String {
         Digest::of(&self.bytes).to_string()

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{super::WorkflowEntry, held::Held, place};
+use super::{super::WorkflowEntry, held::LockedFile, place};
 use midex_domain::{
     error::{Code, Error, NextCall, again, call},
     limits,
@@ -45,7 +45,7 @@ fn alike(id: &str) -> Option<String> {
     (id.is_ascii() && !words.is_empty()).then(|| words.join("-"))
 }
 
-pub(super) fn exists(id: &str, held: &Held) -> Error {
+pub(super) fn exists(id: &str, held: &LockedFile) -> Error {
     let message = format!(
         "the workflow `{id}` is there already, as `{}`",
         held.path.display()
@@ -72,9 +72,9 @@ pub(super) fn look_alike(id: &str, entry: &WorkflowEntry, path: &Path) -> Error 
     about(Code::WorkflowAlreadyExists, id, message, Some(path)).with_next(ANOTHER_ID)
 }
 
-pub(super) fn version(id: &str, expected: &str, held: Option<&Held>) -> Error {
+pub(super) fn version(id: &str, expected: &str, held: Option<&LockedFile>) -> Error {
     let expected: String = expected.chars().take(limits::ADDRESS_SHOWN_CHARS).collect();
-    let actual = held.map(Held::version);
+    let actual = held.map(LockedFile::version);
     let message = match &actual {
         Some(actual) => format!("the workflow `{id}` has the version {actual}, not {expected}"),
         None => format!("the workflow `{id}` is not there, so it has not the version {expected}"),
@@ -120,7 +120,7 @@ pub(super) fn not_a_file(id: &str, path: &Path, what: &str) -> Error {
     about(Code::WorkflowNotWritable, id, message, Some(path)).with_next(A_COPY)
 }
 
-pub(super) fn no_place_for_name(id: &str, held: &Held) -> Error {
+pub(super) fn no_place_for_name(id: &str, held: &LockedFile) -> Error {
     let what = "says its id in a way that cannot be changed at its place";
     not_a_file(id, &held.path, what)
 }

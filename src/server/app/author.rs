@@ -77,7 +77,7 @@ fn sound(registry: &Registry, subject: Subject) -> Result<Arc<Definition>> {
 
 /// The result of resolving inputs.
 #[derive(Clone, Debug)]
-pub struct Resolved {
+pub struct ResolvedInputs {
     /// Each input that the workflow declares, in order.
     pub inputs: Vec<InputReport>,
     /// The values that are resolved, by name.
@@ -88,7 +88,7 @@ pub struct Resolved {
     unknown: Vec<Violation>,
 }
 
-impl Resolved {
+impl ResolvedInputs {
     fn of(workflow: &Workflow, given: Map<String, Value>, sources: &DefaultSources) -> Self {
         let Some(declared) = &workflow.inputs else {
             // A workflow that declares no inputs accepts any object.
@@ -136,7 +136,7 @@ pub struct Plan {
 
 /// An execution that was run to its end, as far as it got within the time limit.
 #[derive(Clone, Debug)]
-pub struct Ran {
+pub struct RunOutcome {
     /// The current step, if the execution waits for a model.
     pub step: CurrentStep,
     /// Its status.
@@ -152,10 +152,10 @@ impl App {
         &self,
         definition: &Definition,
         given: Map<String, Value>,
-    ) -> Result<Resolved> {
+    ) -> Result<ResolvedInputs> {
         let workflow = &definition.workflow;
         let sources = self.default_sources(workflow, &given).await?;
-        let resolved = Resolved::of(workflow, given, &sources);
+        let resolved = ResolvedInputs::of(workflow, given, &sources);
         let has_provider = |inputs: &&Inputs| inputs.iter().any(|input| input.provider.is_some());
         let Some(inputs) = workflow
             .inputs
@@ -172,7 +172,7 @@ impl App {
             })
         };
         let providers = self.look_into_registry(look).await?;
-        Ok(Resolved {
+        Ok(ResolvedInputs {
             providers,
             ..resolved
         })
@@ -214,7 +214,7 @@ impl App {
             .map_err(|error| Error::internal("the planning panicked").because(error))?
     }
 
-    fn rehearsed(&self, definition: Arc<Definition>, resolved: Resolved) -> Result<Plan> {
+    fn rehearsed(&self, definition: Arc<Definition>, resolved: ResolvedInputs) -> Result<Plan> {
         let loaded = self.definitions.loaded();
         let secrets = loaded.abilities().secrets.iter().flatten();
         let secrets: Vec<_> = secrets.cloned().collect();
@@ -242,14 +242,14 @@ impl App {
         definition: Arc<Definition>,
         inputs: Option<Value>,
         longest: Duration,
-    ) -> Result<Ran> {
+    ) -> Result<RunOutcome> {
         let started = self.start_of(definition, None, inputs, None).await?;
         self.driven(&started.execution_id, longest).await
     }
 
     /// Waits until an execution has ended or waits for something other than the server, at most `longest`. Returns its
     /// state.
-    pub(super) async fn driven(&self, id: &str, longest: Duration) -> Result<Ran> {
+    pub(super) async fn driven(&self, id: &str, longest: Duration) -> Result<RunOutcome> {
         let id = ExecutionId::parse(id)?;
         let until = self.now().after(longest);
         loop {
@@ -257,7 +257,7 @@ impl App {
             let step = self.current_step(&id).await?;
             let left = until.since(self.now());
             if left.is_zero() || step.current_step.is_some() || !is_of_server(&status) {
-                return Ok(Ran { step, status });
+                return Ok(RunOutcome { step, status });
             }
             self.wait(&id, Some(status.revision), left).await?;
         }

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::{App, open::Slot};
 use midex_catalog::{
-    By, Catalog, Catalogs, Changes, Meant, Set, Settings,
+    By, Catalog, Catalogs, Changes, OperationMatch, Set, Settings,
     call::{Reach, allowable},
 };
 use midex_domain::{
@@ -279,7 +279,7 @@ impl App {
 
 fn breaks(definition: &Definition, set: &Set, id: &str, removed: &[String]) -> Vec<Break> {
     let broken = definition.calls().filter_map(|(step, catalog, operation)| {
-        let Meant::Operation(named) = set.meaning(catalog, operation) else {
+        let OperationMatch::Operation(named) = set.meaning(catalog, operation) else {
             return None;
         };
         let name = named.entry()?.name.to_string();

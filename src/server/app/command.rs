@@ -5,11 +5,11 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::{Map, Value, json};
 
-use super::{App, Ran};
-use midex_catalog::{Meant, Named, Set, call::Unsent, with_host};
+use super::{App, RunOutcome};
+use midex_catalog::{Named, OperationMatch, Set, call::Unsent, with_host};
 use midex_domain::{
     Class, Definition, ExecutionId, StepId, StepKind,
-    check::{Commands, Found},
+    check::{CommandMatch, Commands},
     definition::{Paginate, Step},
     error::{Code, Error, NextCall, Result, Violation, again, call},
     limits,
@@ -66,25 +66,25 @@ impl App {
         }
         let set = self.catalog_set().await?;
         match set.meaning(first, &rest) {
-            Meant::Operation(named) => {
+            OperationMatch::Operation(named) => {
                 let class = named.class();
                 Ok((Command::Operation(named), class))
             }
-            Meant::Disabled => {
+            OperationMatch::Disabled => {
                 let message = format!("the catalog of `{id}` is disabled or cannot be used");
                 let error = Error::new(Code::CommandNotFound, message);
                 Err(error.with("catalog_id", *first).with_next(ENABLE))
             }
-            Meant::Several(ids) => {
+            OperationMatch::Several(ids) => {
                 let near = format!("{} {rest}", ids[0]);
                 let message = format!("several catalogs have it: {}", ids.join(", "));
                 Err(no_command(id, Some(near))
                     .with_message(format!("`{id}` is not one command: {message}")))
             }
-            Meant::NoOperation(near) => {
+            OperationMatch::NoOperation(near) => {
                 Err(no_command(id, near.map(|near| format!("{first} {near}"))))
             }
-            Meant::NoCatalog(_) => Err(no_command(id, nearest_of(&set, id))),
+            OperationMatch::NoCatalog(_) => Err(no_command(id, nearest_of(&set, id))),
         }
     }
 
@@ -117,7 +117,7 @@ impl App {
     ///
     /// # Errors
     /// `LIMIT_EXCEEDED` if the arguments are too large, and the errors of a start.
-    pub async fn call(&self, id: &str, call: CommandCall, longest: Duration) -> Result<Ran> {
+    pub async fn call(&self, id: &str, call: CommandCall, longest: Duration) -> Result<RunOutcome> {
         let (definition, inputs) = of_one_step(id, &call)?;
         let request = StartRequest {
             definition: Arc::new(definition),
@@ -258,7 +258,7 @@ const STEP: &str = "call";
 fn class_of(definition: &Definition, commands: Option<&dyn Commands>) -> Class {
     let classes = definition.calls().filter_map(|(_, catalog, operation)| {
         match commands?.find(catalog, operation) {
-            Found::Operation(callable) => Some(callable.class),
+            CommandMatch::Operation(callable) => Some(callable.class),
             _ => None,
         }
     });

@@ -8,7 +8,7 @@ use super::App;
 use crate::config::Trust;
 use midex_domain::{
     Class, Definition, StepKind,
-    check::{Callable, Commands, Found},
+    check::{Callable, CommandMatch, Commands},
     definition::Step,
     error::{Code, Error, Result, shell_word},
     limits,
@@ -94,7 +94,7 @@ fn effects(definition: &Definition, commands: Option<&dyn Commands>) -> Vec<Stri
         StepKind::Run {
             catalog, operation, ..
         } => match commands.map(|commands| commands.find(catalog, operation)) {
-            Some(Found::Operation(callable)) if callable.class == Class::Safe => {
+            Some(CommandMatch::Operation(callable)) if callable.class == Class::Safe => {
                 let gives = gives_header(step, &callable);
                 gives.then(|| format!("sends headers with `{catalog} {operation}`"))
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use midex_domain::{
     Class,
-    check::{Abilities, Argument, BodyFields, Callable, Commands, Found, Operations},
+    check::{Abilities, Argument, BodyFields, Callable, CommandMatch, Commands, Operations},
     definition::Requirement,
     error::Violation,
     finding::Rule,
@@ -28,9 +28,9 @@ fn argument(name: &str, is_required: bool) -> Argument {
 }
 
 impl Commands for Shop {
-    fn find(&self, catalog: &str, operation: &str) -> Found {
+    fn find(&self, catalog: &str, operation: &str) -> CommandMatch {
         let callable = |class, arguments: &[Argument], body| {
-            Found::Operation(Arc::new(Callable {
+            CommandMatch::Operation(Arc::new(Callable {
                 class,
                 arguments: arguments.to_vec(),
                 body,
@@ -53,10 +53,10 @@ impl Commands for Shop {
                 };
                 callable(Class::Standard, &[argument("shop", true)], Some(body))
             }
-            ("shop", _) => Found::NoOperation(Some("orders:info".to_owned())),
-            ("closed", _) => Found::Disabled,
-            ("twice", _) => Found::Several(vec!["one".to_owned(), "two".to_owned()]),
-            _ => Found::NoCatalog(Some("shop".to_owned())),
+            ("shop", _) => CommandMatch::NoOperation(Some("orders:info".to_owned())),
+            ("closed", _) => CommandMatch::Disabled,
+            ("twice", _) => CommandMatch::Several(vec!["one".to_owned(), "two".to_owned()]),
+            _ => CommandMatch::NoCatalog(Some("shop".to_owned())),
         }
     }
 

@@ -3,7 +3,9 @@
 use std::{path::Path, sync::LazyLock};
 
 use midex_domain::{finding::Rule, schema::Schema};
-use midex_registry::{FileReport, Kind, SchemaDraft, SchemaOf, check_text, schema, validate};
+use midex_registry::{
+    DefinitionKind, FileReport, SchemaDraft, SchemaOf, check_text, schema, validate,
+};
 use serde_json::{Value, json};
 
 use super::*;
@@ -74,9 +76,9 @@ fn document(report: &FileReport) -> Option<(usize, Value)> {
     let has = |key| value.get(key).is_some();
     let phases = markdown && (has("phases") || !(has("workflow") || has("steps")));
     Some(match (report.kind, phases) {
-        (Kind::Agent, _) => (2, value),
-        (Kind::Workflow, true) => (1, value),
-        (Kind::Workflow, false) => (0, value),
+        (DefinitionKind::Agent, _) => (2, value),
+        (DefinitionKind::Workflow, true) => (1, value),
+        (DefinitionKind::Workflow, false) => (0, value),
     })
 }
 
@@ -133,12 +135,22 @@ fn agree(report: &FileReport) -> bool {
 
 /// Holds every file that a registry was loaded from against its schema.
 pub(super) fn agree_all(registry: &Registry) {
-    let workflows = registry
-        .workflows()
-        .map(|entry| (Kind::Workflow, &entry.name, &entry.path, &entry.findings));
-    let agents = registry
-        .agents()
-        .map(|entry| (Kind::Agent, &entry.name, &entry.path, &entry.findings));
+    let workflows = registry.workflows().map(|entry| {
+        (
+            DefinitionKind::Workflow,
+            &entry.name,
+            &entry.path,
+            &entry.findings,
+        )
+    });
+    let agents = registry.agents().map(|entry| {
+        (
+            DefinitionKind::Agent,
+            &entry.name,
+            &entry.path,
+            &entry.findings,
+        )
+    });
     for (kind, name, path, findings) in workflows.chain(agents) {
         let Some(path) = path else { continue };
         let text = fs::read_to_string(path).unwrap_or_default();
@@ -454,7 +466,7 @@ fn every_variant_of_every_kind_is_judged_alike() {
         let findings = strict(check_text("w.json", &text, &SHIPPED).1);
         let report = FileReport {
             path: "w.json".to_owned(),
-            kind: Kind::Workflow,
+            kind: DefinitionKind::Workflow,
             name: "w".to_owned(),
             text,
             findings,

@@ -4,7 +4,7 @@ use super::*;
 use midex_domain::operation::{BoxFuture, OperationCall, Operations, Outcome};
 use midex_domain::{
     Event,
-    execution::{Attachment, Brought},
+    execution::{Attachment, EffectOutput},
 };
 use midex_engine::Secrets;
 use midex_test::TokioClock;
@@ -22,7 +22,7 @@ impl Operations for Camera {
             let mut taken = self.taken.lock().expect("a number");
             *taken += 1;
             let key = call.with["key"].as_str().expect("a secret");
-            Ok(Brought::Attachment(Attachment {
+            Ok(EffectOutput::Attachment(Attachment {
                 name: format!("shots/{key}.png"),
                 content_type: "image/png".to_owned(),
                 content: [&vec![0xff; (*taken).into()], key.as_bytes()].concat(),

@@ -4,7 +4,7 @@ use super::{crash::process, *};
 use midex_domain::operation::{BoxFuture, OperationCall, Operations, Outcome};
 use midex_domain::{
     clock::Timestamp,
-    execution::{Brought, Page},
+    execution::{EffectOutput, OutputPage},
 };
 use midex_engine::Secrets;
 use midex_test::TokioClock;
@@ -41,7 +41,7 @@ impl Operations for Book {
                 return Err(OperationFailure::new("network", "gone").retryable());
             }
             let more = page < u64::from(pages.max_pages.unwrap_or(3).min(3));
-            Ok(Brought::Page(Page {
+            Ok(EffectOutput::Page(OutputPage {
                 items: vec![json!(page * 10), json!(format!("{page} hunter2-hunter2"))],
                 next: more.then(|| json!({ "page": page + 1 })),
                 around: call

@@ -15,7 +15,7 @@ use midex_domain::{
     clock::{Clock, SeededIds},
     error::Result,
     execution::{
-        AttemptId, Brought, Effect, Need, OperationFailure, Report, SignalRequest, Start,
+        AttemptId, Effect, EffectOutput, Need, OperationFailure, Report, SignalRequest, Start,
         Submission, Values,
     },
     limits,
@@ -51,7 +51,11 @@ pub(super) trait Subject {
     async fn change(&mut self, change: Change) -> Result<()>;
     async fn signal(&mut self, name: &str, payload: Value) -> Result<()>;
     /// What the server works on comes to something.
-    async fn work(&mut self, attempt_id: AttemptId, outcome: Result<Brought, OperationFailure>);
+    async fn work(
+        &mut self,
+        attempt_id: AttemptId,
+        outcome: Result<EffectOutput, OperationFailure>,
+    );
     async fn restart(&mut self);
     /// The child of an attempt, which begins now where nobody but the test sees to that.
     async fn child(&mut self, attempt_id: &AttemptId, definition: Arc<Definition>) -> Self;
@@ -301,7 +305,11 @@ impl Subject for Pure {
         self.command(&Command::Change(change)).map(|_| ())
     }
 
-    async fn work(&mut self, attempt_id: AttemptId, outcome: Result<Brought, OperationFailure>) {
+    async fn work(
+        &mut self,
+        attempt_id: AttemptId,
+        outcome: Result<EffectOutput, OperationFailure>,
+    ) {
         let outcome = Arc::new(outcome);
         let command = Command::Outcome {
             attempt_id,
@@ -499,7 +507,7 @@ impl Subject for Whole {
     }
 
     // It has no activities, and the engine sees to children.
-    async fn work(&mut self, _: AttemptId, _: Result<Brought, OperationFailure>) {}
+    async fn work(&mut self, _: AttemptId, _: Result<EffectOutput, OperationFailure>) {}
 
     async fn child(&mut self, attempt_id: &AttemptId, definition: Arc<Definition>) -> Self {
         Self {

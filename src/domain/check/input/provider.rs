@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::super::{
     answer::{Answer, Walk},
-    commands::{self, Callable, Commands, Found},
+    commands::{self, Callable, CommandMatch, Commands},
 };
 use crate::{
     definition::Requirement,
@@ -25,14 +25,14 @@ use crate::{
 const GIVEN: [&str; 2] = ["provider_args", "depends_on"];
 
 /// A declared input with its position in the file.
-struct Chosen<'a> {
+struct InputSite<'a> {
     name: &'a str,
     node: &'a Node,
     path: String,
 }
 
 /// An argument of a provider.
-struct Given<'a> {
+struct ProviderArgument<'a> {
     entry: &'a Entry,
     path: String,
 }
@@ -49,7 +49,7 @@ pub(in super::super) fn check(
     let Some((field, entries)) = inputs else {
         return;
     };
-    let chosen = entries.iter().map(|entry| Chosen {
+    let chosen = entries.iter().map(|entry| InputSite {
         name: &entry.key,
         node: &entry.value,
         path: join(&field.path, &entry.key),
@@ -82,19 +82,22 @@ pub(in super::super) fn bound(draft: &WorkflowDraft) -> impl Iterator<Item = &st
     given.filter_map(|entry| entry.value.get("from_input")?.text())
 }
 
-impl<'a> Chosen<'a> {
-    fn below(&self, key: &str) -> Vec<Given<'a>> {
+impl<'a> InputSite<'a> {
+    fn below(&self, key: &str) -> Vec<ProviderArgument<'a>> {
         let entries = self.node.get(key).and_then(Node::entries);
         let path = join(&self.path, key);
-        let given = entries.unwrap_or_default().iter().map(|entry| Given {
-            entry,
-            path: join(&path, &entry.key),
-        });
+        let given = entries
+            .unwrap_or_default()
+            .iter()
+            .map(|entry| ProviderArgument {
+                entry,
+                path: join(&path, &entry.key),
+            });
         given.collect()
     }
 
     /// The arguments of its provider.
-    fn given(&self) -> Vec<Given<'a>> {
+    fn given(&self) -> Vec<ProviderArgument<'a>> {
         let [mut given, others] = GIVEN.map(|key| self.below(key));
         let known: BTreeSet<_> = given.iter().map(|one| one.entry.key.as_str()).collect();
         let others = others
@@ -158,7 +161,7 @@ impl<'a> Chosen<'a> {
             let key = &one.entry.key;
             let twin = given.iter().find(|twin| twin.entry.key == *key);
             let both = twin.and_then(|twin| {
-                let names = |given: &Given<'_>| inputs_of(&given.entry.value.to_json());
+                let names = |given: &ProviderArgument<'_>| inputs_of(&given.entry.value.to_json());
                 Some((names(twin)?, names(&one)?))
             });
             if let Some((reads, says)) = both.filter(|(reads, says)| reads != says) {
@@ -189,13 +192,13 @@ impl<'a> Chosen<'a> {
             return;
         };
         let callable = match commands.find(catalog, &operation) {
-            Found::NoCatalog(_) | Found::Disabled
+            CommandMatch::NoCatalog(_) | CommandMatch::Disabled
                 if required.iter().any(|of| of.is_called(catalog)) =>
             {
                 return;
             }
-            Found::Operation(callable) => Some(callable),
-            Found::NoOperation(_) => None,
+            CommandMatch::Operation(callable) => Some(callable),
+            CommandMatch::NoOperation(_) => None,
             missed => {
                 found.push(commands::missing(
                     (node, &path),
@@ -357,7 +360,7 @@ fn listed(names: &BTreeSet<String>) -> String {
 }
 
 /// Adds one finding for each cycle of inputs whose choices depend on each other.
-fn cycles(found: &mut Vec<Finding>, all: &[Chosen<'_>]) {
+fn cycles(found: &mut Vec<Finding>, all: &[InputSite<'_>]) {
     let before = all.iter().map(|one| (one.name, one.dependencies()));
     let before: BTreeMap<_, _> = before.collect();
     let mut told = BTreeSet::new();

@@ -20,7 +20,7 @@ fn told(found: &[Violation]) -> usize {
 /// The bytes that are held at the end: by remembered results, by regular expressions, and by violations.
 fn kept(evaluation: &Evaluation<'_>) -> [usize; 3] {
     // A hash table has one control byte per slot.
-    let place = size_of::<((NodeId, usize), Known)>() + 1;
+    let place = size_of::<((NodeId, usize), CachedResult)>() + 1;
     let caches = evaluation.caches.values().map(Cache::memory_usage);
     [
         evaluation.known.capacity() * 8 / 7 * place,

@@ -2,7 +2,7 @@
 
 use super::{
     GraphBeside, GraphNode,
-    lines::{Room, int, width, wrapped},
+    lines::{TextBox, int, width, wrapped},
 };
 
 /// Letter widths of normal and small text, in units of the picture.
@@ -18,21 +18,21 @@ const WIDTH_MIN: i64 = 96;
 /// The extra height of each half of a diamond over its text.
 const PEAK: i64 = 22;
 
-const NAME: Room = Room {
+const NAME: TextBox = TextBox {
     columns: 28,
     lines: 4,
 };
 /// The room for a name in a row with many boxes, which would otherwise be wider than a page.
-const NAME_CROWDED: Room = Room {
+const NAME_CROWDED: TextBox = TextBox {
     columns: 16,
     lines: 6,
 };
-const CONDITION: Room = Room {
+const CONDITION: TextBox = TextBox {
     columns: 34,
     lines: 4,
 };
 
-const CONDITION_CROWDED: Room = Room {
+const CONDITION_CROWDED: TextBox = TextBox {
     columns: 18,
     lines: 6,
 };

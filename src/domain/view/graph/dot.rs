@@ -4,12 +4,12 @@ use std::fmt::Write;
 
 use super::{
     GraphBeside, GraphEdge, GraphNode, GraphView,
-    lines::{Room, wrapped},
+    lines::{TextBox, wrapped},
 };
 use crate::grammar;
 
 /// The room for a text in a label.
-const ROOM: Room = Room {
+const ROOM: TextBox = TextBox {
     columns: 40,
     lines: 20,
 };

@@ -29,7 +29,7 @@ const NUDGES: usize = 4;
 #[derive(Debug)]
 pub(super) struct Layout {
     pub(super) boxes: Vec<Placed>,
-    pub(super) ways: Vec<Way>,
+    pub(super) ways: Vec<EdgePiece>,
     pub(super) signs: Vec<Sign>,
     pub(super) frames: Vec<Frame>,
     pub(super) width: i64,
@@ -49,7 +49,7 @@ pub(super) struct Placed {
 
 /// A polyline of an edge: the whole edge, or the part before or after its label.
 #[derive(Debug)]
-pub(super) struct Way {
+pub(super) struct EdgePiece {
     /// The index of the edge.
     pub(super) edge: usize,
     /// Its corners.

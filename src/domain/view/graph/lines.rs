@@ -4,7 +4,7 @@ use unicode_width::UnicodeWidthStr;
 
 /// The room for a text: lines, and columns per line.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Room {
+pub(super) struct TextBox {
     pub(super) columns: usize,
     pub(super) lines: usize,
 }
@@ -28,7 +28,7 @@ pub(super) fn int(count: usize) -> i64 {
 }
 
 /// Breaks the text into lines; what does not fit is replaced by an ellipsis.
-pub(super) fn wrapped(text: &str, room: Room) -> Vec<String> {
+pub(super) fn wrapped(text: &str, room: TextBox) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for piece in text.split_whitespace().flat_map(|word| pieces(word, room)) {
         match lines.last_mut() {
@@ -62,7 +62,7 @@ impl Piece {
 }
 
 /// Splits a word into pieces that fit into a line, after punctuation if possible, else anywhere.
-fn pieces(word: &str, room: Room) -> Vec<Piece> {
+fn pieces(word: &str, room: TextBox) -> Vec<Piece> {
     let mut texts = vec![String::new()];
     let is_long = columns(word) > room.columns;
     let mut after_sign = false;

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::{
     GraphView,
     boxes::{BEHIND, Face, LINE, PADDING, SMALL_LINE, Shape},
-    layout::{Frame, Layout, Placed, Sign, Way},
+    layout::{EdgePiece, Frame, Layout, Placed, Sign},
     lines::int,
 };
 use crate::visible::marked;
@@ -87,7 +87,7 @@ impl Frame {
     }
 }
 
-impl Way {
+impl EdgePiece {
     fn draw(&self, graph: &GraphView, text: &mut String) {
         let (class, marker) = if graph.edges[self.edge].is_error() {
             ("w e", "b")

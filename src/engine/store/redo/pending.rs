@@ -10,7 +10,7 @@ use std::{
 use redb::{Database, Durability, ReadTransaction, ReadableDatabase};
 
 use super::{
-    record::{Found, HEADER_BYTES, PAGE_BYTES, RecordPlace, look, padded},
+    record::{HEADER_BYTES, PAGE_BYTES, RecordPlace, RecordRead, look, padded},
     state::{Follows, LogId, LogState, say},
 };
 use crate::store::{
@@ -95,7 +95,10 @@ fn check(transaction: &ReadTransaction, path: &Path, options: &Options) -> Resul
 /// `STORE_CORRUPT`; `FILE_UNUSABLE` where it cannot be read.
 pub(in crate::store) fn refuse_orphan(path: &Path, options: &Options) -> Result<()> {
     let log = content(path, 0, options)?.unwrap_or_default();
-    let is_empty = matches!(look(&log), Found::Nothing | Found::Record(LogId::NONE, _));
+    let is_empty = matches!(
+        look(&log),
+        RecordRead::Nothing | RecordRead::Record(LogId::NONE, _)
+    );
     if is_dropped(&log) || is_empty {
         return Ok(());
     }
@@ -116,8 +119,8 @@ pub(in crate::store) fn refuse_orphan(path: &Path, options: &Options) -> Result<
 fn is_leftover(log: &[u8], state: &LogState, path: &Path) -> Result<()> {
     match look(log) {
         _ if is_dropped(log) => Ok(()),
-        Found::Nothing => Ok(()),
-        Found::Record(id, _) if state.knows(id) => Ok(()),
+        RecordRead::Nothing => Ok(()),
+        RecordRead::Record(id, _) if state.knows(id) => Ok(()),
         found => Err(foreign(&found, path)),
     }
 }
@@ -130,15 +133,15 @@ fn bodies(
     path: &Path,
 ) -> Result<Vec<Vec<u8>>> {
     let first = look(log);
-    let is_known = matches!(first, Found::Record(first, _) if state.knows(first));
-    if is_known || matches!(first, Found::Nothing | Found::Garbage) {
+    let is_known = matches!(first, RecordRead::Record(first, _) if state.knows(first));
+    if is_known || matches!(first, RecordRead::Nothing | RecordRead::Garbage) {
         check_length(log, bytes, path)?;
     }
     if !is_known {
         return Err(foreign(&first, path));
     }
     let (mut bodies, mut end, mut rest) = (Vec::new(), RecordPlace::default(), log);
-    while let Found::Record(of, Some((place, body))) = look(rest)
+    while let RecordRead::Record(of, Some((place, body))) = look(rest)
         && (of, place) == (id, end)
     {
         bodies.push(body.to_vec());
@@ -148,7 +151,8 @@ fn bodies(
     }
     // Each record is durable before the next one is written. So an intact record after a gap, or at a wrong place,
     // proves a loss.
-    let is_whole = |at: usize| matches!(look(&rest[at..]), Found::Record(of, Some(_)) if of == id);
+    let is_whole =
+        |at: usize| matches!(look(&rest[at..]), RecordRead::Record(of, Some(_)) if of == id);
     if (0..rest.len()).step_by(SECTOR_BYTES).any(is_whole) {
         return Err(refused(
             path,
@@ -157,7 +161,7 @@ fn bodies(
     }
     let is_untouched = match look(rest) {
         // An intact record of another id is left over from before a fold.
-        Found::Record(_, whole) => whole.is_some(),
+        RecordRead::Record(_, whole) => whole.is_some(),
         _ => rest.iter().take(PAGE_BYTES).all(|byte| *byte == 0),
     };
     if !is_untouched {
@@ -199,21 +203,21 @@ fn content(path: &Path, most: u64, options: &Options) -> Result<Option<Vec<u8>>>
     }
 }
 
-fn foreign(found: &Found<'_>, path: &Path) -> Error {
+fn foreign(found: &RecordRead<'_>, path: &Path) -> Error {
     match found {
-        Found::TooNew(version) => {
+        RecordRead::TooNew(version) => {
             let message = format!(
                 "`{}` was written by a later version: its records have the version {version}",
                 redo_beside(path).display()
             );
             Error::new(Code::StoreTooNew, message)
         }
-        Found::Record(..) => refused(
+        RecordRead::Record(..) => refused(
             path,
             "belongs to another database, or to this one at another moment",
         ),
-        Found::Nothing => refused(path, "is damaged: it lacks its first record"),
-        Found::Garbage => refused(path, "does not begin as a log does"),
+        RecordRead::Nothing => refused(path, "is damaged: it lacks its first record"),
+        RecordRead::Garbage => refused(path, "does not begin as a log does"),
     }
 }
 

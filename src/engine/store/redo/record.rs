@@ -77,7 +77,7 @@ fn sum(record: &[u8]) -> [u8; 32] {
 
 /// The content at a place where a record may begin.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found<'a> {
+pub(super) enum RecordRead<'a> {
     /// Zeros, or the torn first record of a new file: nothing was written here.
     Nothing,
     /// Bytes that are no record.
@@ -89,17 +89,17 @@ pub(super) enum Found<'a> {
 }
 
 /// Recognises the record at the start of `bytes`.
-pub(super) fn look(bytes: &[u8]) -> Found<'_> {
+pub(super) fn look(bytes: &[u8]) -> RecordRead<'_> {
     // The header may be torn, because a disk writes a page in smaller pieces.
     let header = &bytes[..bytes.len().min(HEADER_BYTES)];
     if header.iter().all(|byte| *byte == 0) || is_torn_beginning(header) {
-        return Found::Nothing;
+        return RecordRead::Nothing;
     }
     if header.len() < HEADER_BYTES || !header.starts_with(MAGIC) {
-        return Found::Garbage;
+        return RecordRead::Garbage;
     }
     if header[8] != VERSION {
-        return Found::TooNew(header[8]);
+        return RecordRead::TooNew(header[8]);
     }
     let number = |at: usize| u64::from_le_bytes(field(header, at));
     let body_bytes = usize::try_from(u32::from_le_bytes(field(header, 12))).ok();
@@ -110,7 +110,7 @@ pub(super) fn look(bytes: &[u8]) -> Found<'_> {
         number: number(32),
         offset: number(40),
     };
-    Found::Record(
+    RecordRead::Record(
         LogId::from_bytes(field(header, 16)),
         whole.map(|record| (place, &record[HEADER_BYTES..])),
     )

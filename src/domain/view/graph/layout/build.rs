@@ -3,18 +3,18 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::grid::{Cell, Content, Grid, Lane, Part, Route, WAY};
+use super::grid::{Cell, Content, FrameRows, Grid, Lane, Route, WAY};
 use crate::{
     grammar,
     view::graph::{
         GraphView, ON_FAILURE_TITLE,
         boxes::{Face, SMALL_LETTER, SMALL_LINE},
-        lines::{Room, int, width, wrapped},
+        lines::{TextBox, int, width, wrapped},
     },
 };
 
 /// The room for a label of an edge.
-const LABEL: Room = Room {
+const LABEL: TextBox = TextBox {
     columns: 26,
     lines: 4,
 };
@@ -90,7 +90,7 @@ impl Grid {
 
     fn frame(&mut self, title: &'static str, class: &'static str, first: usize) {
         let last = self.next_row() - 1;
-        self.parts.push(Part {
+        self.parts.push(FrameRows {
             title,
             class,
             first,

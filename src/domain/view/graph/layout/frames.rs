@@ -3,7 +3,7 @@
 use super::{
     Frame,
     channels::Channels,
-    grid::{Grid, Part},
+    grid::{FrameRows, Grid},
 };
 use crate::view::graph::{boxes::SMALL_LETTER, lines};
 
@@ -17,7 +17,7 @@ pub(super) fn frames(grid: &Grid, channels: &Channels) -> Vec<Frame> {
     parts.map(|part| frame(part, grid, channels)).collect()
 }
 
-fn frame(part: &Part, grid: &Grid, channels: &Channels) -> Frame {
+fn frame(part: &FrameRows, grid: &Grid, channels: &Channels) -> Frame {
     let (left, right) = span(part, grid);
     let title = lines::int(lines::columns(part.title)) * SMALL_LETTER;
     let width = (right - left).max(title) + PADDING * 2;
@@ -34,7 +34,7 @@ fn frame(part: &Part, grid: &Grid, channels: &Channels) -> Frame {
     }
 }
 
-fn span(part: &Part, grid: &Grid) -> (i64, i64) {
+fn span(part: &FrameRows, grid: &Grid) -> (i64, i64) {
     let rows = part.first..=part.last;
     let cells = grid.cells.iter().filter(|cell| rows.contains(&cell.row));
     let lanes = grid.routes.iter().filter_map(|route| route.lane.as_ref());

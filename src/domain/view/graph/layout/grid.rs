@@ -13,7 +13,7 @@ pub(super) struct Grid {
     pub(super) rows: Vec<Vec<usize>>,
     pub(super) routes: Vec<Route>,
     /// The framed parts of the graph.
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<FrameRows>,
 }
 
 /// A box or an edge with a position in a row.
@@ -71,7 +71,7 @@ pub(super) struct Lane {
 
 /// The rows inside a frame.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct FrameRows {
     pub(super) title: &'static str,
     pub(super) class: &'static str,
     pub(super) first: usize,

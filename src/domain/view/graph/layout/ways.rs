@@ -1,13 +1,13 @@
 //! The polylines of edges: between boxes and labels, horizontal on the tracks of channels and vertical elsewhere.
 
 use super::{
-    Way,
+    EdgePiece,
     channels::{Channels, Hop},
     grid::{Content, Grid, Route},
 };
 
 /// The polylines of all edges.
-pub(super) fn ways(grid: &Grid, channels: &Channels) -> Vec<Way> {
+pub(super) fn ways(grid: &Grid, channels: &Channels) -> Vec<EdgePiece> {
     let routes = grid.routes.iter().enumerate();
     routes
         .flat_map(|(at, route)| pieces(at, route, grid, channels))
@@ -15,8 +15,8 @@ pub(super) fn ways(grid: &Grid, channels: &Channels) -> Vec<Way> {
 }
 
 /// The polyline of an edge, or the two before and after its label.
-fn pieces(at: usize, route: &Route, grid: &Grid, channels: &Channels) -> Vec<Way> {
-    let piece = |points, arrives| Way {
+fn pieces(at: usize, route: &Route, grid: &Grid, channels: &Channels) -> Vec<EdgePiece> {
+    let piece = |points, arrives| EdgePiece {
         edge: route.edge,
         points,
         arrives,
