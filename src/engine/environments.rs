@@ -32,26 +32,19 @@ impl Environments {
     /// Sets the variables that the executions of `project` see from now on. An empty set changes nothing. If there are
     /// more than [`limits::ENVIRONMENTS_MAX`] projects, another one is forgotten.
     pub fn set(&self, project: &str, environment: Arc<Environment>) {
-        if environment.is_empty() {
-            return;
-        }
-        let mut all = self.write();
-        all.insert(project.to_owned(), environment);
-        if all.len() > limits::ENVIRONMENTS_MAX
-            && let Some(other) = all.keys().find(|other| *other != project).cloned()
-        {
-            all.remove(&other);
-        }
+        insert(&mut self.write(), project, environment);
     }
 
     /// Whether the executions of `project` see exactly these variables. If none were set for the project yet, sets
     /// them.
     pub fn claim(&self, project: &str, environment: &Arc<Environment>) -> bool {
-        let said = self.read().get(project).cloned();
-        if said.is_none() {
-            self.set(project, environment.clone());
+        // One lock for both: of two callers that claim a project at once only one may set its variables.
+        let mut all = self.write();
+        if let Some(known) = all.get(project) {
+            return known == environment;
         }
-        said.is_none_or(|said| said == *environment)
+        insert(&mut all, project, environment.clone());
+        true
     }
 
     /// The variables that an execution of this project sees.
@@ -71,6 +64,18 @@ impl Environments {
         self.by_project
             .write()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn insert(all: &mut ByProject, project: &str, environment: Arc<Environment>) {
+    if environment.is_empty() {
+        return;
+    }
+    all.insert(project.to_owned(), environment);
+    if all.len() > limits::ENVIRONMENTS_MAX
+        && let Some(other) = all.keys().find(|other| *other != project).cloned()
+    {
+        all.remove(&other);
     }
 }
 
