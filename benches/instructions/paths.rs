@@ -173,8 +173,6 @@ fn reply() -> Round {
     })
 }
 
-/// It sways with how the compiler divides the rest of the crate: the table has the middle of what was counted, and a bound of
-/// its own.
 fn encoded() -> Round {
     let commit = commit();
     Box::new(move || {

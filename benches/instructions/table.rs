@@ -14,15 +14,6 @@ const ABOUT: &str = "# Instructions of one call on each hot path. `cargo bench -
 ";
 /// By how many hundredths a count may differ.
 const DIFFERS_MAX: u64 = 5;
-/// Paths whose counts differ by more though their code is the same, by how the compiler divides the rest of the crate, and by how
-/// many hundredths they may. The one here was counted with 32,800 to 36,120 instructions.
-const SWAYING: [(&str, u64); 1] = [("row and snapshot encoded", 10)];
-
-fn differs_max(name: &str) -> u64 {
-    let sways = SWAYING.iter().find(|(path, _)| *path == name);
-    sways.map_or(DIFFERS_MAX, |(_, most)| *most)
-}
-
 /// Counts by the names of their paths, in order.
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -104,7 +95,7 @@ impl Table {
         let names = |table: &'a Self| table.counts.iter().map(|(name, _)| name.as_str());
         let gone = names(committed).filter(|name| self.get(name).is_none());
         let differs = |name: &&str| match (committed.get(name), self.get(name)) {
-            (Some(before), Some(now)) => before.abs_diff(now) * 100 > before * differs_max(name),
+            (Some(before), Some(now)) => before.abs_diff(now) * 100 > before * DIFFERS_MAX,
             _ => true,
         };
         names(self).filter(differs).chain(gone).collect()
