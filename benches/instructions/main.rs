@@ -1,9 +1,9 @@
 //! How many instructions a call takes on each hot path, counted by callgrind and held against a committed table.
 //!
 //! ```sh
-//! cargo bench --bench instructions               # fails where a count is more than 5 % away from the table
-//! cargo bench --bench instructions -- --write    # renews the table
-//! cargo bench --bench instructions -- snapshot   # counts those paths alone, whose names have the word
+//! cargo bench -p midex-bench --bench instructions               # fails where a count is more than 5 % away from the table
+//! cargo bench -p midex-bench --bench instructions -- --write    # renews the table
+//! cargo bench -p midex-bench --bench instructions -- snapshot   # counts those paths alone, whose names have the word
 //! ```
 //!
 //! Each path is taken so many times and twice as often, in processes of their own: the difference is free of what a

@@ -7,9 +7,9 @@ use super::Result;
 /// Where it is committed.
 const FILE: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
-    "/benches/instructions/counts.txt"
+    "/../instructions/counts.txt"
 );
-const ABOUT: &str = "# Instructions of one call on each hot path. `cargo bench --bench instructions` holds a build against them, within 5 %,
+const ABOUT: &str = "# Instructions of one call on each hot path. `cargo bench -p midex-bench --bench instructions` holds a build against them, within 5 %,
 # where these are the same:
 ";
 /// By how many hundredths a count may differ.
@@ -85,7 +85,7 @@ impl Table {
             [] => Ok(()),
             ref names => Err(format!(
                 "further away than it may be (most: {DIFFERS_MAX} %) from the committed table, or only in one of both: {}; where that is meant, \
-                 renew the table: `cargo bench --bench instructions -- --write`",
+                 renew the table: `cargo bench -p midex-bench --bench instructions -- --write`",
                 names.join(", ")
             )),
         }
