@@ -5,10 +5,7 @@ use std::{fmt, fs};
 use super::Result;
 
 /// Where it is committed.
-const FILE: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/../instructions/counts.txt"
-);
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../instructions/counts.txt");
 const ABOUT: &str = "# Instructions of one call on each hot path. `cargo bench -p midex-bench --bench instructions` holds a build against them, within 5 %,
 # where these are the same:
 ";

@@ -408,14 +408,14 @@ impl Runner<'_> {
     }
 
     /// Returns the status of the execution that `--id` names. The value is an id, a word such as `@last`, or, without a
-    /// workflow, the beginning of an id. `None` if nothing matches, so that `--id` names a new execution.
+    /// workflow, a part of an id. `None` if nothing matches, so that `--id` names a new execution.
     async fn existing(&mut self) -> Result<Option<Value>> {
         let id = self.id.clone();
         if let Some(status) = self.status_of(&id).await? {
             return Ok(Some(status));
         }
         let meant = match execution_id::of_word(&mut self.link, &id).await? {
-            // Without a workflow nothing can be started, so the value must be the beginning of an existing id.
+            // Without a workflow nothing can be started, so the value must be a part of an existing id.
             None if self.workflow.is_none() => {
                 let unknown = no_execution(&id);
                 Some(execution_id::meant(&mut self.link, &id, unknown).await?)

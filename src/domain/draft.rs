@@ -320,8 +320,8 @@ impl RawField {
     }
 }
 
-/// The entries of a mapping whose keys `record` has, in the order of the file. Of a key that stands twice the first counts.
-/// A list of steps is left out: each of its steps has fields of its own.
+/// The entries of `node` whose keys `record` defines, in the order of the file. A repeated key has its first entry.
+/// Lists of steps are left out, because each step has its own fields.
 fn fields(record: &Record, node: &Node, path: &str) -> Vec<RawField> {
     let mut all: Vec<RawField> = Vec::new();
     for entry in node.entries().unwrap_or_default() {

@@ -204,7 +204,7 @@ pub enum Awaiting {
         /// The number of items.
         total: u32,
     },
-    /// A person's decision about the outcome of an attempt that was cut off.
+    /// The decision of a person or a model about the outcome of an attempt that was cut off.
     Unknown,
     /// The end of a pause, when the outcome that arrived meanwhile is applied.
     Deferred(Box<Reported>),

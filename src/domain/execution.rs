@@ -99,7 +99,7 @@ pub struct Execution {
     pub(super) final_output: Option<Digest>,
     /// The parts of `final_output` that could not be computed.
     pub(super) final_output_faults: Vec<OutputFault>,
-    /// How often its steps were entered; items of a `foreach` and hooks are not counted.
+    /// How often its steps were entered; items of a `foreach`, hooks and compensations are not counted.
     pub(super) visits: u32,
     /// When the current pause began.
     pub(super) paused_at: Option<Timestamp>,
@@ -233,8 +233,8 @@ impl Execution {
         }
     }
 
-    /// The state that it will end in, if its end began. Compensations, hooks of the workflow and orders to children
-    /// come first.
+    /// The state that it will end in, if its end began. Steps that run after a failure, compensations, hooks of the
+    /// workflow and orders to children come first.
     pub fn ending(&self) -> Option<State> {
         let failing = self.failing.as_ref().map(|_| State::Failed);
         failing.or(self.ending)

@@ -305,7 +305,7 @@ impl Finding {
         })
     }
 
-    /// Makes it one about an object, of which there is no text that could have places.
+    /// Removes the position and the edits, for a finding about something that has no source text.
     pub fn forget_place(&mut self) {
         (self.line, self.column) = (0, 0);
         self.edits.clear();

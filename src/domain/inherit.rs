@@ -14,10 +14,10 @@ use super::{
     node::{Content, Entry, Node},
 };
 
-/// What an heir and its base come to.
+/// An heir merged with its base.
 #[derive(Debug)]
 pub struct Merged {
-    /// The document. The keys of the heir stand in it, those that only speak of the base too.
+    /// The document. It has the keys of the heir, also those that only refer to the base.
     pub document: Node,
     /// What of it the heir says, for the findings of its check.
     pub says: Says,

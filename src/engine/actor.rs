@@ -217,7 +217,8 @@ impl ActorState {
         after
     }
 
-    /// After a restart, re-attaches to child executions whose attempts were in flight, under the same attempt ids.
+    /// Begins again, under the same ids, the attempts that wait for a child and have no task in this process: after a
+    /// restart, after a pause, or because the child was held back. A child that exists is only waited for.
     async fn attend(
         &self,
         execution: &Execution,

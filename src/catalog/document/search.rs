@@ -9,7 +9,7 @@ use super::{
     book::Book,
     entry::Entry,
     name::dashed,
-    words::{PART, SUMMARY, stem, words},
+    words::{SEGMENT_WEIGHT, SUMMARY, stem, words},
 };
 use crate::operation::Method;
 use midex_domain::limits;
@@ -203,7 +203,9 @@ fn on_shelf(shelf: &Shelf<'_>, query: &Query, weights: &[f32]) -> Vec<(usize, f3
             let found = &mut all[posting.operation as usize];
             found.score += weight * f32::from(posting.weight);
             found.words = found.words.saturating_add(u8::from(!is_about));
-            found.named = found.named.saturating_add(u8::from(posting.weight >= PART));
+            found.named = found
+                .named
+                .saturating_add(u8::from(posting.weight >= SEGMENT_WEIGHT));
         }
     }
     let only_about = usize::from(common.words) == query.words.len();

@@ -49,8 +49,8 @@ pub(super) struct Posting {
 }
 
 /// The weight of a word depends on where it occurs. The last segment of a path says best what the operation is about.
-const LAST: u8 = 10;
-pub(super) const PART: u8 = 6;
+const LAST_SEGMENT_WEIGHT: u8 = 10;
+pub(super) const SEGMENT_WEIGHT: u8 = 6;
 const ALIAS: u8 = 5;
 pub(super) const SUMMARY: u8 = 5;
 const PARAMETER: u8 = 2;
@@ -119,9 +119,9 @@ fn weighed(entry: &Entry) -> (BTreeMap<String, u8>, u8) {
     let (last, before) = parts
         .split_last()
         .map_or(("", &parts[..]), |(last, before)| (last.as_str(), before));
-    put(last, LAST);
+    put(last, LAST_SEGMENT_WEIGHT);
     for part in before {
-        put(part, PART);
+        put(part, SEGMENT_WEIGHT);
     }
     entry.aliases.iter().for_each(|alias| put(alias, ALIAS));
     put(&entry.summary, SUMMARY);

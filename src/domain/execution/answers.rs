@@ -40,7 +40,7 @@ pub struct Question {
     pub(crate) asked: Vec<String>,
     /// The inputs that have no value yet, in the order in which the step lists them.
     pub(crate) missing: Vec<String>,
-    /// The values that were refused so far.
+    /// The values that were refused in the last answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) refused: Vec<Refused>,
     /// The user's own words, from which the model is to extract the values.

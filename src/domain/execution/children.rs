@@ -37,7 +37,7 @@ impl Execution {
     }
 
     /// The attempts that wait for a child and have no task in this process, which has those in `alive`. Each comes with
-    /// its step kind and the digest of its input. After a restart the engine re-attaches to these children.
+    /// its step kind and the digest of its input. After a restart or a resume the engine attaches to these children.
     pub fn unattended(
         &self,
         definition: &Definition,

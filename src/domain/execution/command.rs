@@ -70,7 +70,7 @@ pub enum Command {
     Signal(SignalRequest),
     /// Take in a person's answer to a gate.
     Answer(Arc<GateAnswer>),
-    /// Record a person's decision about an attempt whose outcome is unknown.
+    /// Record the decision of a caller (a person or a model) about an attempt whose outcome is unknown.
     Resolve(Arc<Resolution>),
     /// Carry out an order of the parent. Ignored if the execution has ended or already is as ordered.
     FromParent(Ordered),
@@ -275,7 +275,7 @@ pub struct GateAnswer {
     pub comment: Option<String>,
 }
 
-/// A person's decision about an attempt whose outcome is unknown.
+/// The decision of a caller (a person or a model) about an attempt whose outcome is unknown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resolution {
     /// The step.

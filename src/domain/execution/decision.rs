@@ -153,7 +153,7 @@ pub(super) type DecideResult<T> = Result<T, Interrupt>;
 pub enum Decision {
     /// A transition: store it, replace the state by its `next`, then reply.
     Move(Box<Transition>),
-    /// The same call was accepted before: reply from the state at this revision.
+    /// The same call was answered before: reply from the state at this revision.
     Replay(u64),
     /// Nothing changes.
     Stay,

@@ -108,7 +108,7 @@ impl Execution {
     }
 
     /// Recovers attempts whose process ended: those that are safe to repeat are begun again. For the others the
-    /// execution is paused until a person says what their outcome was.
+    /// execution is paused until a person or a model says what their outcome was.
     pub(super) fn decide_recovery(
         &self,
         mut builder: TransitionBuilder<'_>,

@@ -1,4 +1,4 @@
-//! Decisions of people: answers to gates, and outcomes of attempts that were cut off.
+//! Answers of people to gates, and decisions of people or models about attempts that were cut off.
 
 use serde_json::{Value, json};
 
@@ -194,7 +194,7 @@ fn check_words(what: &str, words: &str, bytes_max: usize) -> Result<()> {
 }
 
 impl TransitionBuilder<'_> {
-    /// Refuses an output of a person's decision that breaks the schema of the step.
+    /// Refuses the output of a [`Resolution`] if it breaks the schema of the step.
     fn check_output(
         &self,
         position: usize,

@@ -187,7 +187,8 @@ impl TransitionBuilder<'_> {
 #[derive(Default)]
 struct FinalOutput {
     value: Value,
-    /// The bytes of its parts so far; parts past the limit are dropped.
+    /// The bytes of its parts so far. Once they exceed the limit, this part and all later ones become null, each with a
+    /// fault.
     bytes: usize,
     faults: Vec<OutputFault>,
     needs: Vec<Need>,

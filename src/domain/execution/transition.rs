@@ -200,7 +200,8 @@ impl<'a> TransitionBuilder<'a> {
         let (visit_id, attempt) = (visit_id.clone(), visit.attempt);
         let cancel = Effect::Cancel(AttemptId { visit_id, attempt });
         self.effects.push(cancel);
-        // The order to the child comes after the cancellation in the list of effects.
+        // Only after the cancellation: the attempt may be about to begin the child, and is stopped before the order is
+        // sent.
         if let Awaiting::Child { execution_id } = awaiting {
             let what = if self.fails {
                 Ordered::Fail

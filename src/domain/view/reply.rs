@@ -395,8 +395,7 @@ pub(super) fn steps_after_the_first(subject: &Subject<'_>, turns: &[Turn<'_>]) -
     ready_steps(subject, turns, shown)
 }
 
-/// The initial state of a reply whose singular fields show the persona of the first turn. `read` are the steps of which
-/// the client got the list of resources with an earlier item.
+/// The state after the singular fields. `read` are the steps whose resources the client got with an earlier item.
 fn beside_first<'a>(
     subject: &Subject<'a>,
     turns: &[Turn<'_>],

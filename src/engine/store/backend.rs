@@ -99,7 +99,8 @@ pub(super) struct Disk {
     lock: Arc<Lock>,
     /// The length of the file as this process has set it. Known once the opening is trusted.
     length: AtomicU64,
-    /// Set once another process replaced, removed or cut the file. Nothing is written to it from then on.
+    /// Set once the data file or the lock file is found replaced or removed, or the data file is found cut. Nothing is
+    /// written to the data file from then on.
     abandoned: AtomicBool,
     /// Disk blocks are allocated for every byte below this offset.
     room: AtomicU64,

@@ -105,8 +105,8 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// [`midex_domain::limits::LIST_SCANNED_MAX`] journal rows.
     fn list(&self, query: ListQuery) -> BoxFuture<'_, Result<ListPage>>;
 
-    /// The open executions with a deadline before this instant, as given by their commits, earliest first, at most
-    /// `limit`.
+    /// The open executions that must be woken before this instant, according to the `due` of their commits, earliest
+    /// first, at most `limit`.
     fn due(&self, before: Timestamp, limit: usize) -> BoxFuture<'_, Result<Vec<Due>>>;
 
     /// Examines a portion of the stored data after `from`, small enough not to delay other calls. If the answer has no
@@ -123,7 +123,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     fn close(&self) -> BoxFuture<'_, Result<()>>;
 }
 
-/// An open execution and its next deadline.
+/// An open execution and when it must be woken next: see [`Commit::due`].
 pub type Due = (ExecutionId, Timestamp);
 
 /// One transition to be made durable.
@@ -135,7 +135,8 @@ pub struct Commit {
     pub row: Arc<Row>,
     /// Content the row refers to, stored once by digest.
     pub contents: Vec<(Digest, Arc<[u8]>)>,
-    /// The next deadline of the execution; `None` where it has none.
+    /// When the execution must be woken next ([`Execution::wake_at`]): its deadline, or at once if a process that loads
+    /// it has work to recover. `None` where only a call moves it.
     pub due: Option<Timestamp>,
     /// The position of the execution before the transition; the default for a new execution.
     pub position: Position,
@@ -172,7 +173,7 @@ pub struct Position {
     pub(crate) snapshot_bytes: u64,
     /// Bytes of journal rows since that snapshot.
     pub(crate) bytes_since_snapshot: u64,
-    /// The deadline in the execution's entry of the index of open executions.
+    /// The instant in the execution's entry of the index of open executions: see [`Commit::due`].
     pub due: Option<Timestamp>,
     /// The size in bytes of a snapshot that was encoded since and was too large to be worth writing; 0 where there is
     /// none. It only saves work: the store does not keep it, and equality ignores it.

@@ -1,4 +1,4 @@
-//! Reads within one read transaction. No read waits, and no result outlives its transaction.
+//! Reads within one read transaction. No read waits, and none goes on after the end of its transaction.
 
 use std::{collections::BTreeSet, sync::Arc, vec};
 

@@ -14,7 +14,7 @@
 //!   evict pages from memory meanwhile. A crash in the middle of the commit leaves the same mixture. Opening the copy
 //!   checks every page against its checksum, as after a crash. redb then falls back to the last commit whose pages are
 //!   intact, which is the failed one or the one before.
-//! - So it does not matter which of the pages in memory are left.
+//! - So the pages in memory are neither trusted nor dropped, and it does not matter which of them are left.
 //!
 //! The copy is made by reading and writing bytes: `copy_file_range` may share blocks between the two files, and with
 //! them the pages in doubt. The copy is opened before it is renamed, so the name always refers to a complete file, the

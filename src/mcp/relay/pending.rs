@@ -276,8 +276,8 @@ impl Pending {
         )
     }
 
-    /// Abandons a suspended owner. Calls that need no store will be sent to a server in this process. Returns error
-    /// responses for the others.
+    /// Abandons an owner that is suspended or hangs. Calls that need no store will be sent to a server in this process.
+    /// Returns error responses for the other calls that were sent, except listens, which the next owner gets.
     pub(super) fn leave(&mut self, busy: &Error, ids: &dyn IdSource) -> Vec<Vec<u8>> {
         for call in self.calls.values_mut() {
             call.needs_store = !Message::of(&call.line).needs_no_store();

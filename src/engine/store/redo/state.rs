@@ -28,7 +28,7 @@ impl LogId {
     /// The id of the record that a new file begins with, before it is used as a log.
     pub(super) const NONE: Self = Self([0; 16]);
 
-    /// A new id.
+    /// A random id, which no other log has.
     pub(super) fn random() -> Self {
         Self(rand::random())
     }
