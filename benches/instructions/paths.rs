@@ -7,8 +7,7 @@ use midex_domain::{
     schema::Schema, token::Grant,
 };
 use midex_engine::store::{Commit, Position};
-use midex_registry as registry;
-use midex_registry::{Registry, Sources};
+use midex_registry::{self as registry, Registry, Sources};
 use serde_json::{Value, json};
 
 use super::{

@@ -3,8 +3,7 @@
 use std::{fs, sync::Arc};
 
 use midex_domain::execution::Report;
-use midex_engine as engine;
-use midex_engine::{Engine, StartRequest, store::MemoryStore};
+use midex_engine::{self as engine, Engine, StartRequest, store::MemoryStore};
 use midex_mcp::{LineTransport, Server, serve};
 use midex_server::{
     app::{App, Options},

@@ -6,8 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use midex_domain::operation::BoxFuture;
-use midex_domain::{Definition, Lookup, error::Result};
+use midex_domain::{Definition, Lookup, error::Result, operation::BoxFuture};
 use midex_engine::{Options, Workflows};
 use serde_json::json;
 use tokio::runtime::Runtime;

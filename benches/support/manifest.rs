@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use midex_domain::{Definition, check::Abilities, finding::errors};
-use midex_registry as registry;
-use midex_registry::{Registry, Sources};
+use midex_registry::{self as registry, Registry, Sources};
 use serde_json::json;
 
 /// The activity of the benches: it answers at once with what it was given.

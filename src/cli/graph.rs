@@ -18,8 +18,7 @@ use midex_domain::{
     limits,
     view::GraphView,
 };
-use midex_registry as registry;
-use midex_registry::{DefinitionKind, FileReport, Registry};
+use midex_registry::{self as registry, DefinitionKind, FileReport, Registry};
 use midex_server::config::Config;
 
 /// What to draw, and for which program.

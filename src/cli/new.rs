@@ -9,8 +9,7 @@ use midex_domain::{
     AgentName, WorkflowName,
     error::{Code, Error, Result},
 };
-use midex_registry as registry;
-use midex_registry::{Existing, Format, Template};
+use midex_registry::{self as registry, Existing, Format, Template};
 use midex_server::config::Config;
 
 /// What to write.

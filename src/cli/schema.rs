@@ -2,8 +2,7 @@
 
 use super::{EXIT_OK, Output};
 use midex_domain::error::Result;
-use midex_registry as registry;
-use midex_registry::{SchemaDraft, SchemaOf};
+use midex_registry::{self as registry, SchemaDraft, SchemaOf};
 
 /// Which schema to print.
 #[derive(Clone, Debug, Default, clap::Args)]

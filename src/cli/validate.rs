@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 use super::{EXIT_FINDINGS, EXIT_OK, Output, diagnostic};
 use midex_domain::error::Result;
 pub(super) use midex_domain::error::counted;
-use midex_registry as registry;
-use midex_registry::{FileReport, Registry};
+use midex_registry::{self as registry, FileReport, Registry};
 
 /// Check workflow and agent files.
 #[derive(Clone, Debug, Default, clap::Args)]

@@ -18,13 +18,13 @@ use super::{
     message::Origin,
     report::report,
 };
-use midex_domain::operation::BoxFuture;
 use midex_domain::{
     Command, Definition, Execution, ExecutionId, FailureCode, Lookup, State,
     error::{Code, Error, Result},
     event::{Order, Parent},
     execution::{Begin, EffectOutput, OperationFailure},
     limits,
+    operation::BoxFuture,
     span::backoff,
     view,
 };

@@ -59,7 +59,6 @@ use crate::{
     activity::Activities,
     store::{Entry, Refusal, Store, TelemetryQuery},
 };
-use midex_domain::operation::{NoOperations, Operations};
 use midex_domain::{
     Change, Command, Definition, Execution, ExecutionId, Facts, Lifecycle, Lookup, Token,
     clock::{Clock, IdSource},
@@ -67,6 +66,7 @@ use midex_domain::{
     event::{Owner, Parent},
     execution::{Start, Submission, Values},
     limits,
+    operation::{NoOperations, Operations},
     view::{self, Advanced, Found, StatusView, Subject},
 };
 

@@ -148,7 +148,9 @@ impl App {
         let catalogs = options.catalogs();
         let abilities = Abilities {
             #[cfg(feature = "catalog")]
-            operations: catalogs.as_deref().map(catalog::operations),
+            operations: catalogs
+                .as_ref()
+                .map(|catalogs| midex_domain::check::Operations::now(catalogs.loaded())),
             ..options.abilities()
         };
         let definitions = Arc::new(config.definitions(&abilities));

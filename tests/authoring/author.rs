@@ -19,8 +19,10 @@ mod write;
 
 use serde_json::{Value, json};
 
-use midex_test::project::{Project, each, list};
-use midex_test::reader::{ERAS, Era, Reader};
+use midex_test::{
+    project::{Project, each, list},
+    reader::{ERAS, Era, Reader},
+};
 
 /// A sound manifest with something of everything that an author looks at.
 const TRIAGE: &str = "\

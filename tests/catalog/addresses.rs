@@ -6,8 +6,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::tools::{document, reply};
-use midex_test::service::Service;
-use midex_test::{Client, Server, project::Project};
+use midex_test::{Client, Server, project::Project, service::Service};
 
 /// The document of the shop with another server for each operation but the list of orders.
 fn document_with_servers(main: &str, own: &str) -> String {

@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 
 use super::api::{Api, json_body};
-use midex_test::service::json as answer_json;
-use midex_test::{Client as _, says};
+use midex_test::{Client as _, says, service::json as answer_json};
 
 fn animal(of_its_own: &str) -> Value {
     json!({ "type": "object", "required": ["kind", "name"], "properties": {

@@ -4,8 +4,11 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use midex_test::service::{Reply, Seen, Service};
-use midex_test::{Client as _, Server, project::Project};
+use midex_test::{
+    Client as _, Server,
+    project::Project,
+    service::{Reply, Seen, Service},
+};
 
 pub(super) struct Api {
     pub(super) service: Service,

@@ -7,11 +7,11 @@ use midex_domain::limits;
 use serde_json::{Value, json};
 
 use super::tools::no_file_holds;
-use midex_test::service::{Reply, Seen, Service};
 use midex_test::{
     Client, Server, has_fields,
     project::{Project, each, list},
     says,
+    service::{Reply, Seen, Service},
 };
 
 const CANARY: &str = "canary-51b7e02ac4";

@@ -34,8 +34,10 @@ use super::{
     public::{PUBLIC, Public, place},
     target,
 };
-use midex_test::long::{Dice, rounds, seed};
-use midex_test::service::{Seen, Service, answer};
+use midex_test::{
+    long::{Dice, rounds, seed},
+    service::{Seen, Service, answer},
+};
 
 const TRIES: usize = 20;
 /// One of so many operations is called in the short run, from another beginning with another seed.

@@ -6,8 +6,7 @@ use std::{fs, time::Duration};
 use serde_json::{Value, json};
 
 use super::tools::{document, reply};
-use midex_test::service::Service;
-use midex_test::{Client, Server, long, project::Project};
+use midex_test::{Client, Server, long, project::Project, service::Service};
 
 const NAMES: [&str; 3] = ["alpha", "beta", "gamma"];
 

@@ -3,8 +3,10 @@
 use serde_json::{Value, json};
 
 use super::api::{Api, answering};
-use midex_test::service::{Reply, Seen, answer, json as answer_json};
-use midex_test::{Client as _, says};
+use midex_test::{
+    Client as _, says,
+    service::{Reply, Seen, answer, json as answer_json},
+};
 
 fn argument(seen: &Seen, name: &str) -> Option<String> {
     let query = seen.target().split_once('?')?.1;

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use midex_test::shop::document;
 use midex_test::{
     Client, Server,
     project::{Project, list},
+    shop::document,
 };
 
 /// An address of a customer is chosen; the customer comes from another input.

@@ -8,8 +8,7 @@ use std::{
 };
 
 use midex_catalog::call::Resolver;
-use midex_domain::error::Code;
-use midex_domain::operation::BoxFuture;
+use midex_domain::{error::Code, operation::BoxFuture};
 
 use super::*;
 use midex_test::service::{Reply, answer, json as answer_json};

@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 
 use super::api::{Api, json_body};
-use midex_test::service::json as answer_json;
-use midex_test::{Client as _, has_fields, says};
+use midex_test::{Client as _, has_fields, says, service::json as answer_json};
 
 fn form(media_type: &str, properties: Value) -> Value {
     json!({ "required": true, "content": { media_type: { "schema": {

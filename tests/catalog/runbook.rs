@@ -7,8 +7,13 @@ use std::{
 
 use serde_json::{Value, json};
 
-use midex_test::service::{Reply, Seen, Service};
-use midex_test::{Client, Server, door::Door, long, project::Project};
+use midex_test::{
+    Client, Server,
+    door::Door,
+    long,
+    project::Project,
+    service::{Reply, Seen, Service},
+};
 
 /// A platform with services and their instances.
 fn document(host: &str) -> String {

@@ -3,8 +3,10 @@
 use serde_json::{Value, json};
 
 use super::api::Api;
-use midex_test::service::{answer, json as answer_json};
-use midex_test::{Client as _, says};
+use midex_test::{
+    Client as _, says,
+    service::{answer, json as answer_json},
+};
 
 /// Bodies of failures as services write them, and what of each a caller is told.
 fn shapes() -> Vec<(Value, Vec<&'static str>)> {

@@ -4,11 +4,11 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use midex_test::service::{Seen, Service};
 use midex_test::{
     Client, Server, has_fields,
     project::{Project, list},
     says,
+    service::{Seen, Service},
 };
 
 /// A shop: orders are listed, shown, made and deleted.

@@ -3,8 +3,7 @@
 use serde_json::json;
 
 use super::Place;
-use midex_test::terminal::Terminal;
-use midex_test::{assert_has, has_fields};
+use midex_test::{assert_has, has_fields, terminal::Terminal};
 
 const INVITE: &str = "workflow: invite
 description: Write an invitation

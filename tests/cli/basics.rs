@@ -7,7 +7,7 @@ use serde_json::Value;
 use midex_test::Client;
 
 fn midex(args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_midex"));
+    let mut command = Command::new(midex_test::binary());
     command
         .args(args)
         .env_remove("MIDEX_DATA_DIR")
@@ -78,7 +78,7 @@ fn the_demo_takes_a_workflow_through_a_crash_to_its_end() {
 #[test]
 fn the_demo_leaves_nothing_behind() {
     let temporary = tempfile::tempdir().unwrap();
-    let ran = Command::new(env!("CARGO_BIN_EXE_midex"))
+    let ran = Command::new(midex_test::binary())
         .arg("demo")
         .env("TMPDIR", temporary.path())
         .env("NO_COLOR", "1")
@@ -216,7 +216,7 @@ fn the_page_of_workflows_shows_what_is_so() {
     std::fs::write(workflows.join("cut-release.md"), &page("markdown")[0]).unwrap();
     std::fs::write(workflows.join("audit.yaml"), &page("yaml")[0]).unwrap();
     let validate = || {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_midex"));
+        let mut command = Command::new(midex_test::binary());
         command
             .args(["validate", "workflows"])
             .current_dir(dir.path())

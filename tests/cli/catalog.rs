@@ -5,10 +5,10 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::{Place, Ran, Running};
-use midex_test::terminal::Terminal;
 use midex_test::{
     Client as _, Server,
     service::{self, Reply, Seen, Service},
+    terminal::Terminal,
 };
 
 /// A service of jars on a shelf, as its document has it.

@@ -12,7 +12,7 @@ fn offered(place: &Place, words: &[&str]) -> Option<Vec<String>> {
     let script = place.done(&["completions", "bash"]);
     let path = place.dir.path().join("completions.bash");
     std::fs::write(&path, script).unwrap();
-    let binary = std::path::Path::new(env!("CARGO_BIN_EXE_midex"));
+    let binary = std::path::Path::new(midex_test::binary());
     let line = format!(
         "source {}; COMP_WORDS=(midex \"$@\"); COMP_CWORD=$#; _clap_complete_midex midex \"${{@: -1}}\" x; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
         path.display()

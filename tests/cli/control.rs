@@ -18,7 +18,7 @@ use midex_test::{
 };
 
 fn midex(home: &Path, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_midex"));
+    let mut command = Command::new(midex_test::binary());
     command
         .args(args)
         .arg("--data-dir")

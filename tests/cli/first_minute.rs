@@ -47,7 +47,7 @@ impl User {
 
     /// What a command of midex prints, which must succeed.
     fn run(&self, project: &str, args: &[&str]) -> String {
-        let mut command = self.command(env!("CARGO_BIN_EXE_midex"), project);
+        let mut command = self.command(midex_test::binary(), project);
         let ran = command.args(args).output().unwrap();
         assert!(ran.status.success(), "{args:?}: {ran:?}");
         String::from_utf8(ran.stdout).unwrap()

@@ -5,8 +5,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::Place;
-use midex_test::assert_has;
-use midex_test::terminal::Terminal;
+use midex_test::{assert_has, terminal::Terminal};
 
 const TAG: &str = "workflow: tag
 description: Tag it

@@ -3,8 +3,7 @@
 use std::fs;
 
 use super::Place;
-use midex_test::assert_has;
-use midex_test::terminal::Terminal;
+use midex_test::{assert_has, terminal::Terminal};
 
 #[test]
 fn a_workflow_is_shown_with_what_it_takes_and_its_steps() {

@@ -106,7 +106,7 @@ impl Place {
     }
 
     fn command<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_midex"));
+        let mut command = Command::new(midex_test::binary());
         command
             .args(args)
             .current_dir(self.project())

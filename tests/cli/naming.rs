@@ -3,8 +3,7 @@
 use serde_json::json;
 
 use super::Place;
-use midex_test::terminal::Terminal;
-use midex_test::{Client, assert_has, project::Project, says};
+use midex_test::{Client, assert_has, project::Project, says, terminal::Terminal};
 
 /// A place with two executions that begin alike, `release-one` and `release-two`, and a third one that failed, `other`.
 fn place() -> Place {

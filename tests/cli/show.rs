@@ -203,7 +203,11 @@ fn show_leads_from_a_parent_to_its_child_and_back() {
             "  midex run --id p  (goes on with it here)",
         ],
     );
-    let mut has_begun = || place.midex(&["show", child]).code == Some(0);
+    // A child is started by the process that drives its parent, and that process may end before it has done so.
+    let mut has_begun = || {
+        place.with_stdin(&["run", "--id", "p"], "");
+        place.midex(&["show", child]).code == Some(0)
+    };
     until(&mut has_begun, "the child has begun");
     let head = format!("{child}  bug-fix");
     let shown = place.done(&["show", child]);

@@ -8,8 +8,7 @@ use std::{
 use rustix::termios::LocalModes;
 
 use super::{Place, screens::seed::Seed, until};
-use midex_test::terminal::Terminal;
-use midex_test::{assert_has, wait};
+use midex_test::{assert_has, terminal::Terminal, wait};
 
 /// Asks for inputs, for fields of an output, for several lines, and for an approval.
 const ASKS: &str = "workflow: asks
@@ -189,7 +188,7 @@ fn shell_of(place: &Place, line: &[&str]) -> Terminal {
         .args(["--ctty", "--wait"])
         .args(line)
         .env("PS1", "shell$ ")
-        .env("MIDEX", env!("CARGO_BIN_EXE_midex"))
+        .env("MIDEX", midex_test::binary())
         .current_dir(place.project());
     for (name, value) in midex.get_envs() {
         match value {

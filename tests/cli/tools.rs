@@ -36,7 +36,7 @@ impl Project {
 
     /// Runs the binary somewhere below the project's root.
     fn midex(&self, args: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_midex"))
+        Command::new(midex_test::binary())
             .args(args)
             .current_dir(self.path("here"))
             .env("XDG_CONFIG_HOME", self.path("config"))

@@ -3,8 +3,7 @@
 use serde_json::Value;
 
 use super::Place;
-use midex_test::assert_has;
-use midex_test::terminal::Terminal;
+use midex_test::{assert_has, terminal::Terminal};
 
 #[test]
 fn watching_shows_each_move_and_ends_with_the_execution() {

@@ -9,8 +9,7 @@ use midex_domain::{
 use serde_json::Value;
 
 use super::{Place, lines};
-use midex_test::assert_has;
-use midex_test::terminal::Terminal;
+use midex_test::{assert_has, terminal::Terminal};
 
 #[test]
 fn hints_carry_the_flags_as_they_were_given() {

@@ -243,7 +243,7 @@ async fn an_execution_outlives_the_program_that_had_its_activity() {
     .await;
     assert_eq!((waits.state.as_str(), waits.error), ("running", None));
     second.stop().await.unwrap();
-    let doctor = Command::new(env!("CARGO_BIN_EXE_midex"))
+    let doctor = Command::new(midex_test::binary())
         .args(["doctor", "--data-dir"])
         .arg(home.path().join("data"))
         .output();

@@ -3,7 +3,6 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use midex_domain::operation::{BoxFuture, OperationCall, Operations, Outcome};
 use midex_domain::{
     Definition, Digest, ExecutionId, StepId,
     check::Abilities,
@@ -13,7 +12,9 @@ use midex_domain::{
     event::Channel,
     execution::{GateAnswer, Report, SignalRequest},
     finding::{Finding, Rule, Severity},
-    grammar, limits, schema,
+    grammar, limits,
+    operation::{BoxFuture, OperationCall, Operations, Outcome},
+    schema,
     view::{ReadyStep, StatusView},
 };
 use midex_engine::{
@@ -22,11 +23,9 @@ use midex_engine::{
     store::MemoryStore,
 };
 use midex_registry::{Directory, Registry, Source, Sources, check_text, is_definition_file};
-use midex_test::TokioClock;
+use midex_test::{EPOCH, TokioClock};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
-
-use midex_test::EPOCH;
 
 const MANUAL: &str = include_str!("../../docs/manifest.md");
 

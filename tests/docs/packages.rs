@@ -12,10 +12,10 @@ use crate::{
         release::{agree, asked_of, ended, ran, retract},
     },
 };
-use midex_test::service::{self, Seen, Service};
 use midex_test::{
     Client,
     project::{Project, list, text},
+    service::{self, Seen, Service},
 };
 
 /// A service that keeps versions of packages.

@@ -157,7 +157,7 @@ paths:
 fn run_all(page: &Page) -> usize {
     let project = Project::new(&[("shop.yaml", SHOP)]);
     fs::create_dir_all(project.path("home")).unwrap();
-    let programs = Path::new(env!("CARGO_BIN_EXE_midex")).parent().unwrap();
+    let programs = Path::new(midex_test::binary()).parent().unwrap();
     let mut ran = 0;
     for command in page.commands().iter().filter(|command| can_be_run(command)) {
         let mut midex = project.command(&[]);

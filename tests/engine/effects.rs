@@ -35,14 +35,12 @@ use midex_engine::{
     activity::{Activities, Activity, Context, Function, Outcome, function},
     store::Store,
 };
-use midex_test::TokioClock;
-use serde_json::{Value, json};
-
 use midex_test::{
-    EPOCH,
+    EPOCH, TokioClock,
     faulty::Faulty,
     play::{self, Calls, id as named},
 };
+use serde_json::{Value, json};
 
 /// The one execution of most tests.
 fn id() -> ExecutionId {

@@ -10,16 +10,15 @@ use midex_engine::{
     Engine, StartRequest,
     store::{MemoryStore, Store},
 };
-use midex_test::TokioClock;
-use serde_json::json;
-
-use super::start;
 use midex_test::{
-    EPOCH, assert_has, engine,
+    EPOCH, TokioClock, assert_has, engine,
     faulty::Faulty,
     play::{Calls, defined, good, id, memory_engine, request, token},
     sequence,
 };
+use serde_json::json;
+
+use super::start;
 
 async fn faulty() -> (Arc<Faulty>, Engine) {
     let store = Arc::new(Faulty::default());

@@ -20,14 +20,12 @@ use midex_engine::{
     Engine, StartRequest,
     store::{MemoryStore, Store},
 };
-use midex_test::TokioClock;
-use serde_json::json;
-
 use midex_test::{
-    EPOCH, definition, engine,
+    EPOCH, TokioClock, definition, engine,
     play::{Calls, failed, good, id, memory_engine, request, token},
     sequence,
 };
+use serde_json::json;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -14,15 +14,13 @@ use midex_domain::{
     limits,
 };
 use midex_engine::{Engine, StartRequest, store::MemoryStore};
-use midex_test::TokioClock;
-use serde_json::{Value, json};
-
 use midex_test::{
-    EPOCH, engine,
+    EPOCH, TokioClock, engine,
     long::{self, Dice},
     play::{Calls, good, id, request, token},
     sequence,
 };
+use serde_json::{Value, json};
 
 /// A call on the execution `e`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -15,17 +15,16 @@ use std::{
 };
 
 use midex_domain::{Change, Definition, Lifecycle, error::Code, execution::Report, view::Advanced};
-use midex_test::TokioClock;
+use midex_test::{
+    EPOCH, TokioClock, definition,
+    long::{rounds, seed},
+};
 use proptest::{prelude::*, test_runner::RngSeed};
 use serde_json::json;
 
 use self::{
     driven::{ID, Pure, Subject, Whole},
     reference::{Expected, Is, Model, ModelToken},
-};
-use midex_test::{
-    EPOCH, definition,
-    long::{rounds, seed},
 };
 
 /// What is done to an execution. Indices are taken modulo what there is.

@@ -5,8 +5,7 @@ use midex_domain::{
     error::Code,
     execution::{Report, SignalRequest},
 };
-use midex_registry as registry;
-use midex_registry::{Registry, Sources};
+use midex_registry::{self as registry, Registry, Sources};
 use serde_json::{Value, json};
 
 use midex_test::{

@@ -119,7 +119,7 @@ fn a_signal_ends_a_server_whose_streams_are_sockets() {
     let dir = tempfile::tempdir().unwrap();
     let (mut near, far) = UnixStream::pair().unwrap();
     let output = OwnedFd::from(far.try_clone().unwrap());
-    let mut child = Command::new(env!("CARGO_BIN_EXE_midex"))
+    let mut child = Command::new(midex_test::binary())
         .args(["serve", "--data-dir"])
         .arg(dir.path())
         .stdin(OwnedFd::from(far))

@@ -6,14 +6,12 @@ use midex_domain::{
     Change, Lifecycle, StepId, clock::Clock, error::Code, execution::Report, limits, view::Reader,
 };
 use midex_engine::{Engine, StartRequest, store::ListQuery};
-use midex_test::TokioClock;
-use serde_json::json;
-
 use midex_test::{
-    EPOCH, definition,
+    EPOCH, TokioClock, definition,
     play::{Calls, defined, id, memory_engine, request},
     sequence,
 };
+use serde_json::json;
 
 async fn start(engine: &Engine, name: &str, project: &str) -> String {
     let request = StartRequest {

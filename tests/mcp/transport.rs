@@ -12,8 +12,7 @@ use midex_domain::{
     clock::{SeededIds, SystemClock},
     limits,
 };
-use midex_mcp as mcp;
-use midex_mcp::{LineTransport, Server};
+use midex_mcp::{self as mcp, LineTransport, Server};
 use midex_server::{app::App, config::Config};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};

@@ -14,7 +14,7 @@ use midex_test::{Client, Server, address, has_fields, output, without_rights, wi
 
 /// A server on this data directory; its definitions are the shipped ones.
 fn serve(home: &Path, data: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_midex"));
+    let mut command = Command::new(midex_test::binary());
     command
         .args(["serve", "--data-dir"])
         .arg(data)
@@ -63,7 +63,7 @@ fn refuses(mut server: Server, code: &str, path: &Path) {
 
 /// The same from a command: exit 2, the code on stderr, nothing on stdout.
 fn command_refuses(home: &Path, data: &Path, code: &str) {
-    let listed = Command::new(env!("CARGO_BIN_EXE_midex"))
+    let listed = Command::new(midex_test::binary())
         .args(["list", "executions", "--json", "--data-dir"])
         .arg(data)
         .current_dir(home)
@@ -221,7 +221,7 @@ fn on_a_small_disk(home: &Path, data: &Path, size: &str) -> Option<Command> {
     for flags in [&["--mount"][..], &["--mount", "--map-root-user"]] {
         match inside(flags, "true").output() {
             Ok(ran) if ran.status.success() => {
-                let mut command = inside(flags, env!("CARGO_BIN_EXE_midex"));
+                let mut command = inside(flags, midex_test::binary());
                 command
                     .args(["serve", "--data-dir"])
                     .arg(data)

@@ -813,7 +813,7 @@ async fn midex_doctor_names_the_copy_of_a_log_with_a_damaged_end() {
     log[last * PAGE + 100] ^= 1;
     fs::write(redo(directory.path()), &log).unwrap();
     let home = tempfile::tempdir().unwrap();
-    let ran = Command::new(env!("CARGO_BIN_EXE_midex"))
+    let ran = Command::new(midex_test::binary())
         .arg("--data-dir")
         .arg(directory.path())
         .args(["doctor", "--json"])

@@ -7,7 +7,7 @@
 use std::{
     fs::OpenOptions,
     io::Write as _,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
@@ -19,8 +19,8 @@ use crate::TOOLS;
 
 /// Where each piece of advice that a test met is written down.
 fn followed() -> PathBuf {
-    let target = crate::binary();
-    let target = target.ancestors().nth(2).expect("the target directory");
+    let binary = Path::new(crate::binary());
+    let target = binary.ancestors().nth(2).expect("the target directory");
     target.join("tmp/advice.tsv")
 }
 

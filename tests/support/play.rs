@@ -16,8 +16,7 @@ use midex_engine::{
     Engine, StartRequest,
     store::{MemoryStore, Store},
 };
-use midex_registry as registry;
-use midex_registry::{Registry, Sources};
+use midex_registry::{self as registry, Registry, Sources};
 use serde_json::{Value, json};
 
 use super::{EPOCH, engine, output};

@@ -2,9 +2,9 @@
 
 use std::{
     io::{BufRead, BufReader, Write},
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    sync::mpsc,
+    sync::{LazyLock, mpsc},
     time::Duration,
 };
 
@@ -13,10 +13,14 @@ use serde_json::{Value, json};
 use crate::Client;
 
 /// The binary that cargo built beside the tests.
-pub fn binary() -> PathBuf {
-    let test = std::env::current_exe().expect("the path of this test");
-    let deps = test.parent().expect("a directory");
-    deps.with_file_name("midex")
+pub fn binary() -> &'static str {
+    static BINARY: LazyLock<String> = LazyLock::new(|| {
+        let test = std::env::current_exe().expect("the path of this test");
+        let deps = test.parent().expect("a directory");
+        let binary = deps.with_file_name("midex").into_os_string();
+        binary.into_string().expect("a path in UTF-8")
+    });
+    &BINARY
 }
 
 /// How long a test waits for the real binary. Long enough for a busy machine; nothing waits that long.

@@ -22,8 +22,7 @@ use super::{
     request::Request,
 };
 use crate::operation::{Class, Method};
-use midex_domain::limits;
-use midex_domain::operation::BoxFuture;
+use midex_domain::{limits, operation::BoxFuture};
 
 /// Resolves host names.
 pub trait Resolver: fmt::Debug + Send + Sync {

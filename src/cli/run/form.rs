@@ -100,7 +100,7 @@ impl Asking<'_, '_> {
             if !is_pasted(&line) {
                 match self.said(&line, &asked.told()).await? {
                     LineMeaning::Value => {}
-                    LineMeaning::PersonAction(word) => return Ok(FieldAnswer::Word(word)),
+                    LineMeaning::Word(word) => return Ok(FieldAnswer::Word(word)),
                     LineMeaning::Explained(_) => continue,
                 }
             }
@@ -182,7 +182,7 @@ impl Asking<'_, '_> {
             LineMeaning::Explained(words) => {
                 self.explain(format!("{about}\n{words}").trim_start())?;
             }
-            LineMeaning::PersonAction(PersonAction::Failed(why)) if why.is_empty() => {
+            LineMeaning::Word(PersonAction::Failed(why)) if why.is_empty() => {
                 return self.why().await;
             }
             _ => {}
@@ -196,7 +196,7 @@ impl Asking<'_, '_> {
         loop {
             let line = match self.line("why> ", &[]).await? {
                 PromptInput::Line(line) => line.trim().to_owned(),
-                left => return Ok(LineMeaning::PersonAction(left_with(&left))),
+                left => return Ok(LineMeaning::Word(left_with(&left))),
             };
             if line.is_empty() {
                 self.explain(NO_REASON)?;
@@ -204,15 +204,13 @@ impl Asking<'_, '_> {
             }
             match self.at.said(&line) {
                 LineMeaning::Value => {
-                    return Ok(LineMeaning::PersonAction(PersonAction::Failed(unquoted(
-                        &line,
-                    ))));
+                    return Ok(LineMeaning::Word(PersonAction::Failed(unquoted(&line))));
                 }
-                LineMeaning::PersonAction(PersonAction::Failed(why)) if why.is_empty() => {
+                LineMeaning::Word(PersonAction::Failed(why)) if why.is_empty() => {
                     self.explain(WHY)?;
                 }
                 LineMeaning::Explained(words) => self.explain(&format!("{WHY}\n{words}"))?,
-                word @ LineMeaning::PersonAction(_) => return Ok(word),
+                word @ LineMeaning::Word(_) => return Ok(word),
             }
         }
     }
@@ -281,7 +279,7 @@ impl Asking<'_, '_> {
             }
             match self.said(&line, &asked.told()).await? {
                 LineMeaning::Value => return Ok(ListContinuation::Line(line)),
-                LineMeaning::PersonAction(word) => return Ok(ListContinuation::Word(word)),
+                LineMeaning::Word(word) => return Ok(ListContinuation::Word(word)),
                 LineMeaning::Explained(_) => {}
             }
         }
@@ -303,7 +301,7 @@ impl Asking<'_, '_> {
                 // A command word is never a line of JSON.
                 PromptInput::Line(more) => match self.said(&more, "").await? {
                     LineMeaning::Value => text.extend(["\n", &more]),
-                    LineMeaning::PersonAction(word) => return Ok(Err(word)),
+                    LineMeaning::Word(word) => return Ok(Err(word)),
                     LineMeaning::Explained(_) => {}
                 },
                 left => return Ok(Err(left_with(&left))),

@@ -183,7 +183,7 @@ impl Asking<'_, '_> {
             }
             match self.said(&line, "").await? {
                 LineMeaning::Value => return Ok(Ok(line)),
-                LineMeaning::PersonAction(word) => return Ok(Err(word)),
+                LineMeaning::Word(word) => return Ok(Err(word)),
                 LineMeaning::Explained(_) => {}
             }
         }

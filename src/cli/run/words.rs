@@ -36,7 +36,7 @@ pub(super) enum LineMeaning {
     /// The line is a value, or part of one.
     Value,
     /// The line is a command word.
-    PersonAction(PersonAction),
+    Word(PersonAction),
     /// The line is a request for help, or a command word that does not apply here. The text explains it; ask again.
     Explained(String),
 }
@@ -51,13 +51,13 @@ impl At {
             return LineMeaning::Value;
         };
         match (self, word) {
-            (_, PersonAction::Later) => LineMeaning::PersonAction(PersonAction::Later),
+            (_, PersonAction::Later) => LineMeaning::Word(PersonAction::Later),
             (Self::Start, PersonAction::Failed(why)) if !why.is_empty() => LineMeaning::Value,
             (Self::Start, _) => LineMeaning::Explained(NOTHING_RUNS.to_owned()),
             (Self::Step { is_optional: false }, PersonAction::Skip) => {
                 LineMeaning::Explained(IS_NEEDED.to_owned())
             }
-            (Self::Step { .. }, word) => LineMeaning::PersonAction(word),
+            (Self::Step { .. }, word) => LineMeaning::Word(word),
         }
     }
 
@@ -175,18 +175,12 @@ mod tests {
         assert_eq!(At::Start.said("failed: the login"), LineMeaning::Value);
         assert_eq!(
             At::Start.said("later"),
-            LineMeaning::PersonAction(PersonAction::Later)
+            LineMeaning::Word(PersonAction::Later)
         );
         assert!(!explained(At::Start.said("?")).contains("pause"));
         assert!(explained(needed.said("skip")).contains("needs this step"));
-        assert_eq!(
-            optional.said("skip"),
-            LineMeaning::PersonAction(PersonAction::Skip)
-        );
-        assert_eq!(
-            needed.said("pause"),
-            LineMeaning::PersonAction(PersonAction::Pause)
-        );
+        assert_eq!(optional.said("skip"), LineMeaning::Word(PersonAction::Skip));
+        assert_eq!(needed.said("pause"), LineMeaning::Word(PersonAction::Pause));
         assert!(explained(optional.said("?")).contains("- skip"));
         assert!(!explained(needed.said("?")).contains("- skip"));
         assert!(!needed.others().contains("skip"));

@@ -8,8 +8,7 @@ use crate::{
     tools::{CommandFilter, listed_manifest, page_of_commands, providers},
 };
 use midex_domain::error::{NextCall, Result, read as read_next};
-use midex_registry as registry;
-use midex_registry::{Registry, SchemaDraft, SchemaOf};
+use midex_registry::{self as registry, Registry, SchemaDraft, SchemaOf};
 use midex_server::app::App;
 
 /// The manual of the manifest format.

@@ -15,8 +15,7 @@ use midex_domain::{
     limits,
     view::{CurrentStep, StatusView},
 };
-use midex_registry as registry;
-use midex_registry::{Examined, Manifest, Registry};
+use midex_registry::{self as registry, Examined, Manifest, Registry};
 
 /// The definition that an authoring call works on.
 #[derive(Clone, Debug)]

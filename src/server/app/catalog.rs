@@ -55,11 +55,6 @@ pub struct Break {
     pub why: String,
 }
 
-/// The operations of these catalogs, for checking steps.
-pub(super) fn operations(catalogs: &Catalogs) -> Operations {
-    Operations::now(catalogs.loaded())
-}
-
 impl App {
     /// The same app for the user's own commands, which may change catalogs in ways that tools may not.
     #[must_use]

@@ -7,15 +7,14 @@ use crate::{
     app::{Options, OwnedDirectory},
     config::Config,
 };
-use midex_domain::operation::NoOperations;
 use midex_domain::{
     clock::Timestamp,
     error::{Error, Result},
     limits,
+    operation::NoOperations,
 };
-use midex_engine as engine;
 use midex_engine::{
-    Engine,
+    self as engine, Engine,
     store::{self, RedbStore, Store},
 };
 

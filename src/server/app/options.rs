@@ -5,10 +5,10 @@ use std::sync::Arc;
 use crate::config::Config;
 #[cfg(feature = "catalog")]
 use midex_catalog::{Catalogs, call::Sources};
-use midex_domain::operation::Operations;
 use midex_domain::{
     check::Abilities,
     clock::{Clock, IdSource},
+    operation::Operations,
 };
 use midex_engine::{activity::Activities, store};
 

@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::trust::check_trust;
 use crate::config::{Trust, account, places};
-use midex_domain::operation::BoxFuture;
 use midex_domain::{
     Definition, Directories, Lookup,
     error::{Code, Error, Result},
     limits,
+    operation::BoxFuture,
 };
 use midex_engine::Workflows;
 use midex_registry::Definitions;

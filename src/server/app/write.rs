@@ -11,8 +11,7 @@ use midex_domain::{
     error::{Code, Error, Result},
     limits,
 };
-use midex_registry as registry;
-use midex_registry::{Definitions, Deleted, Directory, Renamed, Save, Saved};
+use midex_registry::{self as registry, Definitions, Deleted, Directory, Renamed, Save, Saved};
 
 /// Something that refers to a workflow by its id.
 #[derive(Clone, Debug, Serialize)]

@@ -4,10 +4,10 @@
 use serde_json::{Value, json};
 
 use super::TRIAGE;
-use midex_test::reader::{ERAS, Era, Reader};
 use midex_test::{
     Client, Server,
     project::{Project, each, list},
+    reader::{ERAS, Era, Reader},
 };
 
 /// A workflow that the server leads to its end alone.

@@ -3,8 +3,10 @@
 use serde_json::{Value, json};
 
 use super::{done, refused};
-use midex_test::project::{Project, each, list};
-use midex_test::reader::{ERAS, Reader};
+use midex_test::{
+    project::{Project, each, list},
+    reader::{ERAS, Reader},
+};
 
 const BASE: &str = "workflow: base
 description: Plan and do

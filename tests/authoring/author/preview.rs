@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::{TRIAGE, clients, done, refused};
-use midex_test::reader::{ERAS, Reader};
 use midex_test::{
     Client, Server,
     project::{Project, each, list},
+    reader::{ERAS, Reader},
 };
 
 /// A workflow whose ways depend on its inputs, on what steps bring, and on both.

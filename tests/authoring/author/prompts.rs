@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::{TRIAGE, clients, done};
-use midex_test::reader::{ERAS, Reader};
 use midex_test::{
     Server,
     project::{Project, each, list},
+    reader::{ERAS, Reader},
 };
 
 /// The text of a prompt.

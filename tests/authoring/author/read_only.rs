@@ -10,8 +10,10 @@ use midex_domain::Digest;
 use serde_json::{Value, json};
 
 use super::{TRIAGE, answer};
-use midex_test::project::{Project, text};
-use midex_test::reader::{ERAS, Reader};
+use midex_test::{
+    project::{Project, text},
+    reader::{ERAS, Reader},
+};
 
 /// The toolsets that authors use.
 const OF_AUTHORS: [&str; 2] = ["--toolsets", "author,catalog"];

@@ -4,10 +4,10 @@ use midex_domain::limits;
 use serde_json::{Value, json};
 
 use super::{TRIAGE, clients, done};
-use midex_test::reader::{ERAS, Reader};
 use midex_test::{
     Server,
     project::{Project, each, list, text},
+    reader::{ERAS, Reader},
 };
 
 const ROOT: &str = "midex://authoring/";

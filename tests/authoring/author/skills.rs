@@ -4,8 +4,10 @@ use midex_domain::{Digest, limits};
 use serde_json::{Value, json};
 
 use super::{TRIAGE, clients, done, resources::read};
-use midex_test::project::{Project, agent, each, list, text};
-use midex_test::reader::{ERAS, Reader};
+use midex_test::{
+    project::{Project, agent, each, list, text},
+    reader::{ERAS, Reader},
+};
 
 fn skills(client: &mut Reader) -> Vec<Value> {
     let (mut skills, mut params) = (Vec::new(), json!({}));

@@ -10,8 +10,7 @@ use std::{
 };
 
 use midex_domain::error::Code;
-use midex_registry as registry;
-use midex_registry::{Definitions, Directory, Manifest, Places, Save, Source};
+use midex_registry::{self as registry, Definitions, Directory, Manifest, Places, Save, Source};
 use serde_json::{Value, json};
 
 use super::TRIAGE;
@@ -418,7 +417,7 @@ fn on_a_full_disk_the_old_text_stays() {
     {
         return;
     }
-    let mut server = Server::run(inside(env!("CARGO_BIN_EXE_midex"), &["serve"]));
+    let mut server = Server::run(inside(midex_test::binary(), &["serve"]));
     server.shake_hands();
     let saved = server.done("workflow.save", json!({ "manifest": TRIAGE }));
     let seen = format!("/proc/{}/root{}", server.pid(), directory.display());

@@ -5,8 +5,10 @@ use std::{collections::BTreeMap, fs, path::Path};
 use serde_json::{Value, json};
 
 use super::{TRIAGE, clients, done, refused};
-use midex_test::project::{Project, each, list, text};
-use midex_test::reader::{ERAS, Era, Reader};
+use midex_test::{
+    project::{Project, each, list, text},
+    reader::{ERAS, Era, Reader},
+};
 
 /// Where the tools write when nothing says otherwise, below the root of a project.
 const USERS: &str = "home/.config/midex/workflows";

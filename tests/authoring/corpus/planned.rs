@@ -12,16 +12,15 @@ use midex_domain::{
 };
 use midex_engine::{Engine, StartRequest, store::MemoryStore};
 use midex_registry::{Format, Manifest};
-use midex_test::TokioClock;
+use midex_test::{
+    self, EPOCH, TokioClock,
+    long::{Dice, rounds, seed},
+    play::{Calls, id, request},
+    sample::sample,
+};
 use serde_json::{Map, Value, json};
 
 use super::{Case, SHIPPED, cases};
-use midex_test::sample::sample;
-use midex_test::{
-    self, EPOCH,
-    long::{Dice, rounds, seed},
-    play::{Calls, id, request},
-};
 
 /// How many moves an execution is given to come to its end.
 const MOVES: usize = 400;

@@ -270,7 +270,7 @@ fn odd_entries_of_a_directory_are_findings_and_nothing_waits_for_them() {
     let odd = odd(&files);
     let flags = flags(&home);
     let midex = |args: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_midex"));
+        let mut command = Command::new(midex_test::binary());
         let output = command.args(args).args(&flags).output().unwrap();
         let said = String::from_utf8(output.stdout).unwrap();
         (
@@ -299,7 +299,7 @@ fn odd_entries_of_a_directory_are_findings_and_nothing_waits_for_them() {
         let path = files.join(name).display().to_string();
         let (code, said) = midex(&["validate", &path]);
         assert!(code == Some(1) && said.contains(what), "{code:?}: {said}");
-        let listed = Command::new(env!("CARGO_BIN_EXE_midex"))
+        let listed = Command::new(midex_test::binary())
             .args(["list", "--workflows", &path])
             .output();
         let said = String::from_utf8(listed.unwrap().stdout).unwrap();

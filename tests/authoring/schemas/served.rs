@@ -17,7 +17,7 @@ fn server(home: &Path, workflows: &[(&str, Value)]) -> Server {
         let manifest = json!({ "workflow": name, "description": "d", "steps": [step] });
         std::fs::write(place.join(format!("{name}.json")), manifest.to_string()).unwrap();
     }
-    let mut command = Command::new(env!("CARGO_BIN_EXE_midex"));
+    let mut command = Command::new(midex_test::binary());
     command
         .arg("serve")
         .arg("--data-dir")

@@ -14,7 +14,7 @@ pub(super) fn scrubbed(text: &str, root: &Path) -> String {
     );
     let text = text
         .replace(root, &own)
-        .replace(env!("CARGO_BIN_EXE_midex"), "/usr/bin/midex")
+        .replace(midex_test::binary(), "/usr/bin/midex")
         .replace(env!("CARGO_PKG_VERSION"), "V.V.V");
     let lines = text.lines().map(|line| scrubbed_line(line) + "\n");
     lines.collect()

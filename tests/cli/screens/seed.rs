@@ -180,7 +180,7 @@ impl Seed {
     }
 
     fn command(&self, args: &[&str], data: &Path, home: &Path) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_midex"));
+        let mut command = Command::new(midex_test::binary());
         command
             .args(args)
             .env_clear()

@@ -5,9 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::shipped::WORKFLOWS;
-use midex_test::MANIFESTS;
 use midex_test::{
-    Client, Server, has_fields,
+    Client, MANIFESTS, Server, has_fields,
     project::{Project, each, list, text, workflow},
 };
 

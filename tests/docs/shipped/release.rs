@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::led::Led;
-use midex_test::terminal::Terminal;
 use midex_test::{
     Client, assert_has, has_fields,
     project::{Project, eventually, list, text},
+    terminal::Terminal,
 };
 
 const WORKFLOW: &str = "release";

@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 
 use super::led::Led;
-use midex_test::terminal::Terminal;
-use midex_test::{Client, has_fields};
+use midex_test::{Client, has_fields, terminal::Terminal};
 
 const WORKFLOW: &str = "review-until-approved";
 

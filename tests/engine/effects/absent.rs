@@ -3,10 +3,12 @@
 
 use midex_domain::{Change, State, error::Code, execution::Report};
 use midex_engine::store::ListQuery;
-use midex_test::TokioClock;
+use midex_test::{
+    TokioClock,
+    play::{failed, good, memory_engine, token},
+};
 
 use super::*;
-use midex_test::play::{failed, good, memory_engine, token};
 
 const TWO: &str = "steps:
   - { id: first, guidance: Do it, result: {} }

@@ -1,10 +1,10 @@
 //! Bodies that are kept as artifacts: by the transition that takes in the output which names them, and by no other.
 
 use super::*;
-use midex_domain::operation::{BoxFuture, OperationCall, Operations, Outcome};
 use midex_domain::{
     Event,
     execution::{Attachment, EffectOutput},
+    operation::{BoxFuture, OperationCall, Operations, Outcome},
 };
 use midex_engine::Secrets;
 use midex_test::TokioClock;

@@ -4,11 +4,11 @@ mod families;
 
 use std::collections::BTreeMap;
 
-use midex_domain::operation::BoxFuture;
 use midex_domain::{
     Lookup,
     error::{Code, Error, Result},
     execution::Report,
+    operation::BoxFuture,
 };
 use midex_engine::{Workflows, store::ListQuery};
 

@@ -6,10 +6,9 @@ use midex_domain::{
     limits,
 };
 use midex_engine::store::MemoryStore;
-use midex_test::TokioClock;
+use midex_test::{TokioClock, play::Play};
 
 use super::{crash::process, *};
-use midex_test::play::Play;
 
 const ANY: &str = "result: {}";
 

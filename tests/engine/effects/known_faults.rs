@@ -1,11 +1,12 @@
 //! The faults of execution that the study of an earlier engine found (its section 2: 5, 7 to 17), each shown absent. What
 //! of them belongs to HTTP itself is tried with operations that note what they are given.
 
-use midex_domain::error::Code;
-use midex_domain::operation::{BoxFuture, OperationCall, Operations, Outcome};
+use midex_domain::{
+    error::Code,
+    operation::{BoxFuture, OperationCall, Operations, Outcome},
+};
 use midex_engine::Secrets;
-use midex_registry as registry;
-use midex_registry::{Registry, Sources};
+use midex_registry::{self as registry, Registry, Sources};
 use midex_test::TokioClock;
 
 use super::*;

@@ -3,8 +3,12 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{crash::process, *};
-use midex_domain::operation::{BoxFuture, OperationCall, Operations, Outcome};
-use midex_domain::{Change, PauseReason, clock::Timestamp, error::Code};
+use midex_domain::{
+    Change, PauseReason,
+    clock::Timestamp,
+    error::Code,
+    operation::{BoxFuture, OperationCall, Operations, Outcome},
+};
 use midex_engine::Secrets;
 use midex_test::TokioClock;
 

@@ -1,10 +1,10 @@
 //! Lists that come in pages: each page is an attempt, and whatever happens the next one goes on where it was.
 
 use super::{crash::process, *};
-use midex_domain::operation::{BoxFuture, OperationCall, Operations, Outcome};
 use midex_domain::{
     clock::Timestamp,
     execution::{EffectOutput, OutputPage},
+    operation::{BoxFuture, OperationCall, Operations, Outcome},
 };
 use midex_engine::Secrets;
 use midex_test::TokioClock;

@@ -7,7 +7,6 @@ use std::{
     time::Duration,
 };
 
-use midex_domain::operation::BoxFuture;
 use midex_domain::{
     Change, Command, Decision, DefaultSources, Definition, Event, Execution, ExecutionId, Facts,
     Lookup, Row, Token, Transition,
@@ -20,16 +19,15 @@ use midex_domain::{
     },
     limits,
     offer::CONTINUE,
+    operation::BoxFuture,
     view::{self, Advanced, Asked, Found, ReadyStep, Shortened, StatusView},
 };
 use midex_engine::{
     Engine, Options, StartRequest, Workflows,
     store::{ListQuery, MemoryStore, Store},
 };
-use midex_test::TokioClock;
+use midex_test::{EPOCH, TokioClock};
 use serde_json::{Value, json};
-
-use midex_test::EPOCH;
 
 /// What is handed in with a report: an odd number comes with the choice of going on, which changes nothing else.
 fn submitted(report: Report) -> Submission {

@@ -10,7 +10,7 @@ pub(super) mod manifest;
 mod pair;
 
 use midex_domain::{Lifecycle, execution::Report};
-use midex_test::TokioClock;
+use midex_test::{EPOCH, TokioClock};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -23,7 +23,6 @@ use super::{
     driven::{Pure, Whole},
     paused_runtime,
 };
-use midex_test::EPOCH;
 
 /// Something happens to one execution of the family, and then whoever sees to children does so much.
 #[derive(Clone, Debug)]

@@ -8,7 +8,11 @@ use midex_domain::{
     view::ReadyStep,
 };
 use midex_engine::store::MemoryStore;
-use midex_test::TokioClock;
+use midex_test::{
+    self, EPOCH, TokioClock,
+    long::Dice,
+    play::{Calls, id},
+};
 use proptest::prelude::*;
 use serde_json::{Map, json};
 use std::{
@@ -21,11 +25,6 @@ use super::{
     cases,
     flow::manifest::{Flow, Has, SIGNALS, flows},
     paused_runtime,
-};
-use midex_test::{
-    self, EPOCH,
-    long::Dice,
-    play::{Calls, id},
 };
 
 /// How many moves an execution is given to come to its end.

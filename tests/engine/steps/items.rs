@@ -6,13 +6,11 @@ use midex_domain::{
     execution::{Report, SignalRequest},
     limits,
 };
-use midex_registry as registry;
-use midex_registry::{Registry, Sources};
+use midex_registry::{self as registry, Registry, Sources};
 use serde_json::{Value, json};
 
 use super::{Play, id};
-use midex_test::play::gate_answer;
-use midex_test::play::{Calls, failed};
+use midex_test::play::{Calls, failed, gate_answer};
 
 const EACH: &str = "steps:
   - id: each

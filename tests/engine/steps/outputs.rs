@@ -6,8 +6,10 @@ use midex_domain::{Lifecycle, PauseReason, error::Code, execution::Report, limit
 use serde_json::json;
 
 use super::{Play, id};
-use midex_test::play::gate_answer;
-use midex_test::{assert_has, play::Calls};
+use midex_test::{
+    assert_has,
+    play::{Calls, gate_answer},
+};
 
 const TEXT: &str = "result: { type: object, properties: { n: { type: integer } }, required: [n], additionalProperties: false }";
 

@@ -1,8 +1,7 @@
 //! Calls that outputs suggest (`toolCallSuggestions`), and what a manifest may not say of what it offers.
 
 use midex_domain::{error::Code, finding::errors, limits, offer::OptionSource};
-use midex_registry as registry;
-use midex_registry::{Registry, Sources};
+use midex_registry::{self as registry, Registry, Sources};
 use serde_json::json;
 
 use super::{

@@ -7,8 +7,11 @@ use super::{
     host::{Host, Reply, World},
     manifests,
 };
-use midex_test::sample::{pick, sample};
-use midex_test::{long::Dice, output};
+use midex_test::{
+    long::Dice,
+    output,
+    sample::{pick, sample},
+};
 
 /// So many calls in a row without a new revision are a dead end, where nobody and no time is waited for.
 const DEAD_END: usize = 50;

@@ -16,8 +16,7 @@ use midex_domain::{
     execution::{GateAnswer, Report},
     view::WaitView,
 };
-use midex_mcp as mcp;
-use midex_mcp::LineTransport;
+use midex_mcp::{self as mcp, LineTransport};
 use midex_server::{
     app::{App, ListRequest},
     config::Config,
@@ -30,8 +29,7 @@ use tokio::io::{
 use tokio_util::sync::CancellationToken;
 
 use super::manifests;
-use midex_test::sample::sample;
-use midex_test::{Server, long::Dice};
+use midex_test::{Server, long::Dice, sample::sample};
 
 /// The machine's clock, which can be put forward.
 #[derive(Debug, Default)]

@@ -14,9 +14,8 @@ use midex_domain::limits;
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::SliceRandom};
 use serde_json::{Value, json};
 
-use midex_test::MANIFESTS;
 use midex_test::{
-    Client, Server, address, door::Door, has_fields, long, output, serve_alone, steps,
+    Client, MANIFESTS, Server, address, door::Door, has_fields, long, output, serve_alone, steps,
 };
 
 fn start(server: &mut Server, workflow: &str, id: &str) -> Value {

@@ -3,11 +3,10 @@
 use serde_json::json;
 
 use super::underscored;
-use midex_test::TOOLS;
-use midex_test::reader::{ERAS, Era, Reader, stateless};
 use midex_test::{
-    Client,
+    Client, TOOLS,
     project::{Project, each, list},
+    reader::{ERAS, Era, Reader, stateless},
 };
 
 /// Names that hosts known to refuse dots give of themselves.

@@ -3,10 +3,10 @@
 use midex_domain::schema::Schema;
 use serde_json::{Value, json};
 
-use midex_test::reader::{ERAS, Era, Reader};
 use midex_test::{
     Client, Server,
     project::{Project, list},
+    reader::{ERAS, Era, Reader},
 };
 
 fn text<'a>(value: &'a Value, field: &str) -> &'a str {

@@ -5,8 +5,10 @@ use std::collections::BTreeSet;
 use midex_domain::limits::LIST_PAGE_MAX;
 use serde_json::{Value, json};
 
-use midex_test::project::{Project, agent, each, eventually, list, workflow};
-use midex_test::reader::{ERAS, Era, Reader};
+use midex_test::{
+    project::{Project, agent, each, eventually, list, workflow},
+    reader::{ERAS, Era, Reader},
+};
 
 const AGENTS: usize = LIST_PAGE_MAX + 30;
 const WORKFLOWS: usize = LIST_PAGE_MAX + 10;

@@ -2,8 +2,10 @@
 
 use serde_json::{Value, json};
 
-use midex_test::project::Project;
-use midex_test::reader::{Era, Reader};
+use midex_test::{
+    project::Project,
+    reader::{Era, Reader},
+};
 
 const MINUTES: u64 = 5 * 60 * 1000;
 const DAY: u64 = 24 * 60 * 60 * 1000;

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::underscored;
-use midex_test::TOOLS;
-use midex_test::reader::{ERAS, Era, Reader};
-use midex_test::{Client, project::Project};
+use midex_test::{
+    Client, TOOLS,
+    project::Project,
+    reader::{ERAS, Era, Reader},
+};
 
 const SETS: [&str; 4] = ["run", "author", "operate", "catalog"];
 

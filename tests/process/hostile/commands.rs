@@ -8,8 +8,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{CANARY, World};
-use midex_test::terminal::Terminal;
-use midex_test::{Client, Server, assert_has, project::text};
+use midex_test::{Client, Server, assert_has, project::text, terminal::Terminal};
 
 const BUG_FIX: &str =
     "workflow: bug-fix\ndescription: d\nsteps:\n  - { id: a, run: 'shop orders:create' }\n";
@@ -18,7 +17,7 @@ const NAMED: &str =
 
 impl World {
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_midex"));
+        let mut command = Command::new(midex_test::binary());
         command
             .args(arguments)
             .current_dir(self.path("repo"))

@@ -15,8 +15,7 @@ use midex_domain::{
     clock::{Clock, SeededIds, SystemClock, Timestamp},
     limits,
 };
-use midex_mcp as mcp;
-use midex_mcp::Server;
+use midex_mcp::{self as mcp, Server};
 use midex_server::{app::App, config::Config};
 use serde_json::{Value, json};
 use tempfile::tempdir;

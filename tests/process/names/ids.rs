@@ -24,7 +24,7 @@ const ONE_STEP: &str = "workflow: short\ndescription: x\nsteps:\n- { id: only, a
 
 /// A command in the same project; it must succeed and print JSON.
 fn midex(home: &Path, args: &[&str]) -> Value {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_midex"));
+    let mut command = Command::new(midex_test::binary());
     command
         .args(["--json", "--data-dir"])
         .arg(home.join("data"))

@@ -598,7 +598,7 @@ fn a_command_line_with_such_a_name_writes_nothing_outside() {
             ["run", "--"],
             ["pause", "--"],
         ] {
-            let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_midex"));
+            let mut command = std::process::Command::new(midex_test::binary());
             let ran = command
                 .args(args)
                 .args([name])

@@ -11,8 +11,7 @@ use std::{
 };
 
 use midex_domain::{Definition, check::Abilities};
-use midex_registry as registry;
-use midex_registry::{Registry, Sources};
+use midex_registry::{self as registry, Registry, Sources};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 

@@ -13,8 +13,7 @@ use midex_domain::{
     execution::OperationFailure,
 };
 use midex_engine::activity::{Activities, Context, Function, Outcome, function};
-use midex_mcp as mcp;
-use midex_mcp::Server;
+use midex_mcp::{self as mcp, Server};
 use midex_server::{
     app::{App, Options},
     config::{Config, Trust},
