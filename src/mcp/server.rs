@@ -137,7 +137,7 @@ impl Server {
             worked => return worked,
         };
         match asking.clone().agreement(trust(&refused)).await {
-            Ok(Agreement::Agreed(..)) => {
+            Ok(Agreement::Agreed(_)) => {
                 self.app.trust_project().await?;
                 self.worked(tool, arguments, asking).await
             }
@@ -166,11 +166,13 @@ impl Server {
             Work::Confirmed(confirm, answer) => {
                 let mut arguments = tool.checked(arguments)?;
                 let (context, mut by) = (call.context, self.app.by());
-                if let Some(question) = confirm(&self.app, &arguments).await? {
+                if let Some(mut question) = confirm(&self.app, arguments.clone()).await? {
+                    let version = question.version.take();
                     match call.agreement(question).await? {
-                        Agreement::Agreed(confirmed, asked) => (arguments, by) = (confirmed, asked),
+                        Agreement::Agreed(asked) => by = asked,
                         Agreement::Pending(needs) => return Ok(Done::Needs(needs)),
                     }
+                    arguments.extend(version.map(|it| ("expected_version".into(), it.into())));
                 }
                 let app = self.app.asked_by(by);
                 return answered(&answer(&app, arguments).await?, None, context);

@@ -1,7 +1,7 @@
 //! Asks the user to confirm an action that cannot be undone, or that affects something the caller has not read.
 
 use rmcp::model::CallToolResponse;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{Call, ElicitationResult, can_ask, elicitation_result};
 use midex_catalog::By;
@@ -23,8 +23,8 @@ pub(crate) struct Confirmation {
     pub(crate) unasked: Unasked,
     /// On whose behalf the action runs after the user has agreed.
     pub(crate) by: By,
-    /// The arguments for exactly this action.
-    pub(crate) confirmed: Map<String, Value>,
+    /// The version of the file that the user is asked about, if it is about one. The action must not change another.
+    pub(crate) version: Option<String>,
 }
 
 /// The fallback if the user cannot be asked.
@@ -40,8 +40,8 @@ pub(crate) enum Unasked {
 
 /// The outcome of the question.
 pub(crate) enum Agreement {
-    /// The action may run, with these arguments and on behalf of this party.
-    Agreed(Map<String, Value>, By),
+    /// The action may run, on behalf of this party.
+    Agreed(By),
     /// The question was returned to the client, which repeats the call with the answer.
     Pending(Box<CallToolResponse>),
 }
@@ -64,7 +64,7 @@ pub(crate) fn trust(refused: &Error) -> Confirmation {
         about: Vec::new(),
         unasked: Unasked::Refused,
         by: By::User,
-        confirmed: Map::new(),
+        version: None,
     }
 }
 
@@ -81,7 +81,7 @@ impl Call<'_> {
             about,
             unasked,
             by,
-            confirmed,
+            ..
         }: Confirmation,
     ) -> Result<Agreement> {
         let result = match self.responses.remove(&key) {
@@ -104,11 +104,11 @@ impl Call<'_> {
         };
         match result {
             ElicitationResult::Accepted(form) if form["decision"] == "yes" => {
-                Ok(Agreement::Agreed(confirmed, by))
+                Ok(Agreement::Agreed(by))
             }
             ElicitationResult::Pending(needs) => Ok(Agreement::Pending(needs)),
             ElicitationResult::Unavailable => match unasked {
-                Unasked::Done => Ok(Agreement::Agreed(confirmed, self.app.by())),
+                Unasked::Done => Ok(Agreement::Agreed(self.app.by())),
                 Unasked::Refused => Err(refused("nobody confirmed it")),
                 Unasked::Error(error) => Err(*error),
             },

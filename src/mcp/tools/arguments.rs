@@ -1,6 +1,6 @@
 //! Lenient argument handling: JSON that was sent as text, and argument names of other systems.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Number, Value, json};
 
 use midex_domain::{
     error::{Suggestion, Violation},
@@ -62,7 +62,8 @@ const FOREIGN: &[(&str, &[&str])] = &[
     ("state", &["status"]),
 ];
 
-/// Parses arguments that were sent as JSON text, if the tool requires another type than text.
+/// Parses arguments that were sent as JSON text, if the tool requires another type than text, and writes whole numbers
+/// without a fraction.
 pub(super) fn take_as_meant(listed: &Value, arguments: &mut Map<String, Value>) {
     for (name, value) in arguments.iter_mut() {
         let Some(kind) = listed["properties"][name]["type"].as_str() else {
@@ -78,6 +79,33 @@ pub(super) fn take_as_meant(listed: &Value, arguments: &mut Map<String, Value>) 
             *value = said;
         }
     }
+    take_whole_numbers(listed, arguments);
+}
+
+/// Writes `2.0` as `2` where an integer is required. JSON Schema accepts both.
+fn take_whole_numbers(listed: &Value, arguments: &mut Map<String, Value>) {
+    for (name, value) in arguments {
+        let listed = &listed["properties"][name];
+        match value {
+            Value::Number(number) if listed["type"] == "integer" => {
+                if let Some(whole) = whole(number) {
+                    *value = whole.into();
+                }
+            }
+            Value::Object(inner) => take_whole_numbers(listed, inner),
+            _ => {}
+        }
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "checked to be whole and not negative; a cast of what is too large gives the largest"
+)]
+fn whole(number: &Number) -> Option<u64> {
+    let number = number.as_f64().filter(|_| number.is_f64())?;
+    (number.fract() == 0.0 && number >= 0.0).then_some(number as u64)
 }
 
 fn is_of(value: &Value, kind: &str) -> bool {
@@ -199,7 +227,8 @@ mod tests {
     fn listed() -> Value {
         json!({ "properties": {
             "token": { "type": "string" }, "output": {}, "inputs": { "type": "object" },
-            "limit": { "type": "integer" }, "known_agents": { "type": "array" }, "approved": { "type": "boolean" }
+            "limit": { "type": "integer" }, "known_agents": { "type": "array" }, "approved": { "type": "boolean" },
+            "paginate": { "type": "object", "properties": { "max_pages": { "type": "integer" } } }
         }, "additionalProperties": false })
     }
 
@@ -213,6 +242,10 @@ mod tests {
             "token": "1", "output": "{\"a\":1}", "inputs": { "b": 2 }, "limit": 3, "known_agents": ["x"], "approved": true
         });
         assert_eq!(arguments, taken);
+        let mut whole = json!({ "limit": 2.0, "paginate": { "max_pages": 3.0 }, "output": 2.0 });
+        take_as_meant(&listed(), whole.as_object_mut().expect("an object"));
+        let written = json!({ "limit": 2, "paginate": { "max_pages": 3 }, "output": 2.0 });
+        assert_eq!(whole, written);
         let mut wrong = json!({ "inputs": "[1]", "limit": "many", "approved": "yes" });
         let before = wrong.clone();
         take_as_meant(&listed(), wrong.as_object_mut().expect("an object"));

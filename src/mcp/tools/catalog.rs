@@ -1,10 +1,13 @@
-//! Shared parts of the catalog tools: the arguments that select a catalog, and how a catalog is shown.
+//! `catalog.list`, and shared parts of the catalog tools: the arguments that select a catalog, and how a catalog is
+//! shown.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
-use super::{shared_with, text, unfit};
+use super::{Nothing, unfit};
 use midex_catalog::{Catalog, Settings, call, operation::SecurityScheme};
 use midex_domain::{
     error::{Result, Violation},
@@ -12,69 +15,50 @@ use midex_domain::{
 };
 use midex_server::app::App;
 
-/// Adds the properties that select a catalog.
-pub(super) fn with_catalog(own: Value) -> Value {
-    let catalog = json!({ "catalog_id": name_schema(), "catalog_title": { "type": "string" } });
-    shared_with(catalog, own)
+/// The arguments that select a catalog.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Selection {
+    #[schemars(length(min = 1, max = limits::WORD_BYTES_MAX))]
+    catalog_id: Option<String>,
+    catalog_title: Option<String>,
 }
 
-/// The schema of a catalog's name.
-pub(super) fn name_schema() -> Value {
-    json!({ "type": "string", "minLength": 1, "maxLength": limits::WORD_BYTES_MAX })
-}
-
-/// The schema of an answer with these fields.
-pub(super) fn answer(fields: &[&str]) -> Value {
-    let properties: Map<_, _> = fields
-        .iter()
-        .map(|name| ((*name).to_owned(), json!({})))
-        .collect();
-    let required: Vec<_> = ["success"].iter().chain(fields).collect();
-    json!({ "type": "object", "properties": properties, "required": required })
-}
-
-/// Like [`answer`], with the id of the catalog.
-pub(super) fn answer_of_catalog(fields: &[&str]) -> Value {
-    answer(&[&["catalog_id"], fields].concat())
-}
-
-/// The id of the catalog that a call selects.
-///
-/// # Errors
-/// `CATALOG_NOT_FOUND`; `ARGUMENTS_INVALID` if the call selects none, or two.
-pub(super) async fn named(
-    app: &App,
-    arguments: &Map<String, Value>,
-    tool: &'static str,
-) -> Result<String> {
-    let set = app.catalog_set().await?;
-    let (id, title) = (
-        text(arguments, "catalog_id"),
-        text(arguments, "catalog_title"),
-    );
-    let Some(name) = id.or(title) else {
-        return Err(unfit(
-            tool,
-            "/catalog_id",
-            "required",
-            "name the catalog by catalog_id",
-        ));
-    };
-    let catalog = set.require(name)?;
-    match title {
-        Some(title) if set.require(title)?.id != catalog.id => {
-            let message = format!(
-                "catalog_id is `{}` and catalog_title is another one's",
-                catalog.id
-            );
-            Err(unfit(tool, "/catalog_title", "contradiction", &message))
+impl Selection {
+    /// The id of the selected catalog.
+    ///
+    /// # Errors
+    /// `CATALOG_NOT_FOUND`; `ARGUMENTS_INVALID` if the call selects none, or two.
+    pub(super) async fn id(&self, app: &App) -> Result<String> {
+        let set = app.catalog_set().await?;
+        let title = self.catalog_title.as_ref();
+        let Some(name) = self.catalog_id.as_ref().or(title) else {
+            let message = "name the catalog by catalog_id";
+            return Err(unfit("/catalog_id", "required", message));
+        };
+        let catalog = set.require(name)?;
+        match title {
+            Some(title) if set.require(title)?.id != catalog.id => {
+                let message = format!(
+                    "catalog_id is `{}` and catalog_title is another one's",
+                    catalog.id
+                );
+                Err(unfit("/catalog_title", "contradiction", &message))
+            }
+            _ => Ok(catalog.id.clone()),
         }
-        _ => Ok(catalog.id.clone()),
     }
 }
 
+pub(super) async fn list(app: &App, _: Nothing) -> Result<Value> {
+    let set = app.catalog_set().await?;
+    let secrets = app.catalog_secrets().await;
+    let catalogs = set.catalogs().iter().map(|one| shown(one, &secrets));
+    let catalogs: Vec<_> = catalogs.collect();
+    Ok(json!({ "success": true, "catalogs": catalogs }))
+}
+
 /// A catalog, as `catalog.list` shows it. `secrets` are the available secrets.
-pub(super) fn shown(catalog: &Catalog, secrets: &BTreeSet<String>) -> Value {
+fn shown(catalog: &Catalog, secrets: &BTreeSet<String>) -> Value {
     let Catalog {
         id, settings, book, ..
     } = catalog;

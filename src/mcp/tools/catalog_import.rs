@@ -1,84 +1,97 @@
-//! `catalog.list`, `catalog.validate_openapi`, `catalog.preview_import`, `catalog.import_openapi` and `catalog.refresh`.
+//! `catalog.validate_openapi`, `catalog.preview_import`, `catalog.import_openapi` and `catalog.refresh`.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::{
-    ToolSpec, acts,
-    author::Class,
-    catalog::{answer, name_schema, named, shown, told, with_catalog},
-    flag, shared_with, text, view,
+    catalog::{Selection, told},
+    view,
 };
 use midex_catalog::{Import, ImportPlan, call::Reach, document};
 use midex_domain::{error::Result, limits};
 use midex_server::app::{App, SourceType};
 
-pub(super) fn specs() -> [ToolSpec; 5] {
-    [list(), validate(), preview(), import(), refresh()]
+/// The arguments that locate a document.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Source {
+    /// Path or URL
+    #[schemars(length(min = 1, max = limits::DESCRIPTION_BYTES_MAX))]
+    source: String,
+    #[schemars(extend("enum" = ["path", "url"]))]
+    source_type: Option<String>,
 }
 
-/// Adds the properties that locate a document.
-fn with_source(own: Value) -> Value {
-    let source = json!({
-        "source": { "type": "string", "minLength": 1, "maxLength": limits::DESCRIPTION_BYTES_MAX, "description": "Path or URL" },
-        "source_type": { "enum": ["path", "url"] },
-    });
-    shared_with(source, own)
+impl Source {
+    async fn document(&self, app: &App) -> Result<(String, Arc<[u8]>)> {
+        let source_type = match self.source_type.as_deref() {
+            Some("url") => Some(SourceType::Url),
+            Some(_) => Some(SourceType::Path),
+            None => None,
+        };
+        app.document_of(&self.source, source_type).await
+    }
 }
 
-fn of_import() -> Value {
-    json!({
-        "catalog_title": name_schema(),
-        "vendor": { "type": "string", "description": "First word of its commands" },
-        "base_url": { "type": "string" },
-    })
+/// A document, and how its catalog is to be named.
+#[derive(Deserialize, JsonSchema)]
+struct Document {
+    #[serde(flatten)]
+    source: Source,
+    #[schemars(length(min = 1, max = limits::WORD_BYTES_MAX))]
+    catalog_title: Option<String>,
+    /// First word of its commands
+    vendor: Option<String>,
+    base_url: Option<String>,
 }
 
-fn list() -> ToolSpec {
-    ToolSpec::new(
-        ("catalog.list", "List catalogs", "Lists catalogs."),
-        || acts(true, false, true),
-        (json!({}), &[], answer(&["catalogs"])),
-        |app, _| {
-            Box::pin(async move {
-                let set = app.catalog_set().await?;
-                let secrets = app.catalog_secrets().await;
-                let catalogs = set.catalogs().iter().map(|one| shown(one, &secrets));
-                let catalogs: Vec<_> = catalogs.collect();
-                Ok(json!({ "success": true, "catalogs": catalogs }))
-            })
-        },
-    )
-    .of(Class::Safe)
+impl Document {
+    async fn import(self, app: &App) -> Result<Import> {
+        let (source, document) = self.source.document(app).await?;
+        Ok(Import {
+            source,
+            document,
+            title: self.catalog_title.unwrap_or_default(),
+            vendor: self.vendor,
+            base_url: self.base_url,
+            overwrite: false,
+            enabled: None,
+            at: app.now().to_string(),
+        })
+    }
 }
 
-fn validate() -> ToolSpec {
-    ToolSpec::new(
-        (
-            "catalog.validate_openapi",
-            "Validate OpenAPI",
-            "Says whether an OpenAPI 3 document can be imported. First of validate, preview, import.",
-        ),
-        || acts(true, false, true).open_world(true),
-        (
-            with_source(json!({})),
-            &["source"],
-            answer(&[
-                "valid",
-                "document_kind",
-                "operation_count",
-                "warnings",
-                "violations",
-            ]),
-        ),
-        |app, arguments| Box::pin(validated(app, arguments)),
-    )
-    .of(Class::Safe)
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Preview {
+    #[serde(flatten)]
+    document: Document,
+    #[serde(default)]
+    include_command_preview: bool,
 }
 
-async fn validated(app: &App, arguments: Map<String, Value>) -> Result<Value> {
-    let (_, bytes) = document_of(app, &arguments).await?;
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Arguments {
+    #[serde(flatten)]
+    document: Document,
+    /// Keeps its settings
+    #[serde(default)]
+    overwrite: bool,
+    #[schemars(extend("default" = true))]
+    enabled: Option<bool>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Refresh {
+    #[serde(flatten)]
+    catalog: Selection,
+    #[serde(default)]
+    apply: bool,
+}
+
+pub(super) async fn validate(app: &App, arguments: Source) -> Result<Value> {
+    let (_, bytes) = arguments.document(app).await?;
     let inspected = app
         .with_catalogs(move |_| Ok(document::inspect(&bytes)))
         .await?;
@@ -92,34 +105,8 @@ async fn validated(app: &App, arguments: Map<String, Value>) -> Result<Value> {
     }))
 }
 
-fn preview() -> ToolSpec {
-    let mut properties = with_source(of_import());
-    properties["include_command_preview"] = json!({ "type": "boolean", "default": false });
-    ToolSpec::new(
-        (
-            "catalog.preview_import",
-            "Preview an import",
-            "Shows what an import would make. Writes nothing.",
-        ),
-        || acts(true, false, true).open_world(true),
-        (
-            properties,
-            &["source"],
-            answer(&[
-                "catalog",
-                "projected_command_count",
-                "projected_group_prefixes",
-                "provider_contract_count",
-                "warnings",
-            ]),
-        ),
-        |app, arguments| Box::pin(previewed(app, arguments)),
-    )
-    .of(Class::Safe)
-}
-
-async fn previewed(app: &App, arguments: Map<String, Value>) -> Result<Value> {
-    let wanted = imported(app, &arguments).await?;
+pub(super) async fn preview(app: &App, arguments: Preview) -> Result<Value> {
+    let wanted = arguments.document.import(app).await?;
     let planned = app
         .with_catalogs(move |catalogs| catalogs.plan(&wanted))
         .await?;
@@ -150,7 +137,7 @@ async fn previewed(app: &App, arguments: Map<String, Value>) -> Result<Value> {
         "changes": changes,
         "warnings": warnings(&planned),
     });
-    if flag(&arguments, "include_command_preview") {
+    if arguments.include_command_preview {
         let mut bytes = 0;
         let commands = operations.iter().map(|operation| {
             json!({
@@ -184,41 +171,12 @@ fn warnings(planned: &ImportPlan) -> Value {
     warnings
 }
 
-fn import() -> ToolSpec {
-    let mut properties = with_source(of_import());
-    properties["overwrite"] =
-        json!({ "type": "boolean", "default": false, "description": "Keeps its settings" });
-    properties["enabled"] = json!({ "type": "boolean", "default": true });
-    ToolSpec::new(
-        (
-            "catalog.import_openapi",
-            "Import a catalog",
-            "Makes commands of an OpenAPI document.",
-        ),
-        || acts(false, false, true).open_world(true),
-        (
-            properties,
-            &["source"],
-            answer(&[
-                "catalog_id",
-                "catalog_path",
-                "manifest_path",
-                "command_count",
-                "provider_contract_count",
-                "warnings",
-            ]),
-        ),
-        |app, arguments| {
-            Box::pin(async move {
-                let wanted = imported(app, &arguments).await?;
-                import_of(app, wanted).await
-            })
-        },
-    )
-    .of(Class::Standard)
-}
-
-async fn import_of(app: &App, wanted: Import) -> Result<Value> {
+pub(super) async fn import(app: &App, arguments: Arguments) -> Result<Value> {
+    let wanted = Import {
+        overwrite: arguments.overwrite,
+        enabled: arguments.enabled,
+        ..arguments.document.import(app).await?
+    };
     let before = app.catalogs()?.loaded();
     let planned = app
         .change_catalogs(move |catalogs| catalogs.import(&wanted))
@@ -260,34 +218,8 @@ async fn import_of(app: &App, wanted: Import) -> Result<Value> {
     }))
 }
 
-fn refresh() -> ToolSpec {
-    const NAME: &str = "catalog.refresh";
-    ToolSpec::new(
-        (
-            NAME,
-            "Refresh a catalog",
-            "Reads its document again: shows the difference, and applies it with apply.",
-        ),
-        || acts(false, false, true).open_world(true),
-        (
-            with_catalog(json!({ "apply": { "type": "boolean", "default": false } })),
-            &[],
-            answer(&[
-                "catalog_id",
-                "applied",
-                "added",
-                "removed",
-                "changed",
-                "breaks",
-            ]),
-        ),
-        |app, arguments| Box::pin(refreshed(app, arguments, NAME)),
-    )
-    .of(Class::Standard)
-}
-
-async fn refreshed(app: &App, arguments: Map<String, Value>, tool: &'static str) -> Result<Value> {
-    let id = named(app, &arguments, tool).await?;
+pub(super) async fn refresh(app: &App, arguments: Refresh) -> Result<Value> {
+    let id = arguments.catalog.id(app).await?;
     let before = app.catalog_set().await?;
     let catalog = before.require(&id)?;
     let (source, document) = app.document_of(&catalog.settings.source, None).await?;
@@ -301,7 +233,7 @@ async fn refreshed(app: &App, arguments: Map<String, Value>, tool: &'static str)
         enabled: None,
         at: app.now().to_string(),
     };
-    let apply = flag(&arguments, "apply");
+    let apply = arguments.apply;
     let planned = if apply {
         app.change_catalogs(move |catalogs| catalogs.import(&wanted))
             .await?
@@ -316,32 +248,4 @@ async fn refreshed(app: &App, arguments: Map<String, Value>, tool: &'static str)
     answer["applied"] = json!(apply);
     answer["warnings"] = told(&planned.compiled.warnings);
     Ok(answer)
-}
-
-async fn document_of(
-    app: &App,
-    arguments: &Map<String, Value>,
-) -> Result<(String, std::sync::Arc<[u8]>)> {
-    let source_type = match text(arguments, "source_type") {
-        Some("url") => Some(SourceType::Url),
-        Some(_) => Some(SourceType::Path),
-        None => None,
-    };
-    app.document_of(text(arguments, "source").unwrap_or_default(), source_type)
-        .await
-}
-
-async fn imported(app: &App, arguments: &Map<String, Value>) -> Result<Import> {
-    let (source, document) = document_of(app, arguments).await?;
-    let owned = |name: &str| text(arguments, name).map(str::to_owned);
-    Ok(Import {
-        source,
-        document,
-        title: owned("catalog_title").unwrap_or_default(),
-        vendor: owned("vendor"),
-        base_url: owned("base_url"),
-        overwrite: flag(arguments, "overwrite"),
-        enabled: arguments.get("enabled").and_then(Value::as_bool),
-        at: app.now().to_string(),
-    })
 }

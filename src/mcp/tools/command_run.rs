@@ -3,12 +3,14 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{ToolSpec, Work, acts, author::Class, catalog::answer, text, unfit};
+use super::{schemas::output_of, unfit};
 use crate::asking::{Confirmation, Unasked};
 use midex_domain::{
-    State,
+    Class, State,
     error::{Code, Error, FailureCode, NextCall, Result, again},
     limits,
 };
@@ -17,110 +19,91 @@ use midex_server::{
     config::parse_duration,
 };
 
-const SAFE: &str = "command.run_safe";
-const STANDARD: &str = "command.run";
-const DESTRUCTIVE: &str = "command.run_destructive";
-
-pub(super) fn specs() -> [ToolSpec; 3] {
-    let spec = |name, title, description, annotations: fn() -> _, work| {
-        let mut properties = json!({
-            "id": { "type": "string" },
-            "with": { "type": "object" },
-            "body": {},
-            "timeout": { "type": "string", "description": "10s" },
-            "paginate": { "type": "object", "properties": { "max_pages": { "type": "integer", "minimum": 1, "maximum": limits::CALL_PAGES_MAX } }, "additionalProperties": false }
-        });
-        if name == DESTRUCTIVE {
-            properties["confirm"] = json!({ "type": "boolean", "default": false });
-        }
-        let mut output = answer(&["run_id", "execution_id", "id"]);
-        output["properties"]["payload"] = json!({});
-        output["properties"]["artifact"] = json!({
-            "type": "object", "description": "In place of a payload that is bytes or long; workflow.read with its uri has it"
-        });
-        ToolSpec::doing(
-            (name, title, description),
-            annotations,
-            (properties, &["id"], output),
-            work,
-        )
-        .of(class_of(name))
-        .lasting(|_| limits::WAIT_MAX)
-    };
-    [
-        spec(
-            SAFE,
-            "Run a safe command",
-            "Calls a command that reads.",
-            || acts(true, false, true).open_world(true),
-            Work::Answer(|app, arguments| Box::pin(run(app, arguments, SAFE))),
-        ),
-        spec(
-            STANDARD,
-            "Run a command",
-            "Calls a command that changes something.",
-            || acts(false, false, false).open_world(true),
-            Work::Answer(|app, arguments| Box::pin(run(app, arguments, STANDARD))),
-        ),
-        spec(
-            DESTRUCTIVE,
-            "Run a destructive command",
-            "Calls a command that takes something away, once the user agrees.",
-            || acts(false, true, false).open_world(true),
-            Work::Confirmed(
-                |app, arguments| Box::pin(question(app, arguments)),
-                |app, arguments| Box::pin(run(app, arguments, DESTRUCTIVE)),
-            ),
-        ),
-    ]
+#[derive(Deserialize, Serialize, JsonSchema)]
+pub(super) struct Arguments {
+    id: String,
+    #[serde(default)]
+    with: Map<String, Value>,
+    body: Option<Value>,
+    /// 10s
+    timeout: Option<String>,
+    paginate: Option<Pages>,
 }
 
-fn class_of(tool: &str) -> Class {
-    match tool {
-        SAFE => Class::Safe,
-        STANDARD => Class::Standard,
-        _ => Class::Destructive,
-    }
+#[derive(Deserialize, Serialize, JsonSchema)]
+struct Pages {
+    #[schemars(range(min = 1, max = limits::CALL_PAGES_MAX))]
+    max_pages: Option<u32>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Destructive {
+    #[serde(flatten)]
+    call: Arguments,
+    #[serde(default)]
+    confirm: bool,
+}
+
+pub(super) fn output() -> Value {
+    let artifact = json!({
+        "type": "object", "description": "In place of a payload that is bytes or long; workflow.read with its uri has it"
+    });
+    output_of(
+        json!({ "run_id": {}, "execution_id": {}, "id": {} }),
+        json!({ "payload": {}, "artifact": artifact }),
+    )
+}
+
+pub(super) async fn run_safe(app: &App, arguments: Arguments) -> Result<Value> {
+    run(app, arguments, Class::Safe).await
+}
+
+pub(super) async fn run_standard(app: &App, arguments: Arguments) -> Result<Value> {
+    run(app, arguments, Class::Standard).await
+}
+
+pub(super) async fn run_destructive(app: &App, arguments: Destructive) -> Result<Value> {
+    run(app, arguments.call, Class::Destructive).await
 }
 
 fn tool_of(class: Class) -> &'static str {
     match class {
-        Class::Safe => SAFE,
-        Class::Standard => STANDARD,
-        Class::Destructive => DESTRUCTIVE,
+        Class::Safe => "command.run_safe",
+        Class::Standard => "command.run",
+        Class::Destructive => "command.run_destructive",
     }
 }
 
-async fn question(app: &App, arguments: &Map<String, Value>) -> Result<Option<Confirmation>> {
-    let id = text(arguments, "id").unwrap_or_default();
-    if let CommandMeant::Operation(named) = meant(app, id, DESTRUCTIVE).await? {
+pub(super) async fn question(app: &App, arguments: Destructive) -> Result<Option<Confirmation>> {
+    let Destructive { call, confirm } = arguments;
+    let key = format!("command.run_destructive:{}", json!(call));
+    let (id, with) = (call.id.clone(), json!(call.with));
+    if let CommandMeant::Operation(named) = meant(app, &id, Class::Destructive).await? {
         // Check first that the call can be sent, so that the user is not asked in vain.
-        let call = call_of(arguments, DESTRUCTIVE)?;
-        app.admit(id, &named, &call).await?;
+        app.admit(&id, &named, &call.call()?).await?;
     }
-    if arguments.get("confirm") == Some(&json!(true)) {
+    if confirm {
         return Ok(None);
     }
-    let with = arguments.get("with").cloned().unwrap_or(json!({}));
     let shown: String = with
         .to_string()
         .chars()
         .take(limits::QUESTION_SHOWN_CHARS)
         .collect();
     Ok(Some(Confirmation {
-        key: format!("{DESTRUCTIVE}:{}", Value::Object(arguments.clone())),
+        key,
         message: format!("Call `{id}`, which takes something away, with {shown}?"),
-        about: vec![("id", id.to_owned())],
+        about: vec![("id", id)],
         unasked: Unasked::Refused,
         by: app.by(),
-        confirmed: arguments.clone(),
+        version: None,
     }))
 }
 
-/// The target of the command, if `tool` is the right tool for its class.
-async fn meant(app: &App, id: &str, tool: &'static str) -> Result<CommandMeant> {
+/// The target of the command, if it is of the class of the tool that was called.
+async fn meant(app: &App, id: &str, called: Class) -> Result<CommandMeant> {
     let (meant, class) = app.command_meant(id).await?;
-    if class == class_of(tool) {
+    if class == called {
         return Ok(meant);
     }
     let message = format!(
@@ -133,14 +116,11 @@ async fn meant(app: &App, id: &str, tool: &'static str) -> Result<CommandMeant> 
         .with("id", id))
 }
 
-async fn run(app: &App, arguments: Map<String, Value>, tool: &'static str) -> Result<Value> {
-    let id = text(&arguments, "id")
-        .unwrap_or_default()
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ");
-    let call = call_of(&arguments, tool)?;
-    match meant(app, &id, tool).await? {
+async fn run(app: &App, arguments: Arguments, class: Class) -> Result<Value> {
+    let id = arguments.id.split_whitespace().collect::<Vec<_>>();
+    let id = id.join(" ");
+    let call = arguments.call()?;
+    match meant(app, &id, class).await? {
         CommandMeant::Workflow(name) => started(app, &id, &name, call.with).await,
         CommandMeant::Operation(named) => {
             app.admit(&id, &named, &call).await?;
@@ -149,22 +129,18 @@ async fn run(app: &App, arguments: Map<String, Value>, tool: &'static str) -> Re
     }
 }
 
-/// The call that the arguments of `tool` describe.
-fn call_of(arguments: &Map<String, Value>, tool: &'static str) -> Result<CommandCall> {
-    let timeout = text(arguments, "timeout").map(parse_duration).transpose();
-    let with = arguments.get("with").and_then(Value::as_object);
-    let body = arguments.get("body").filter(|body| !body.is_null());
-    let pages = arguments.get("paginate").map(|paginate| {
-        let pages = paginate.get("max_pages").and_then(Value::as_u64);
-        let pages = pages.and_then(|pages| u32::try_from(pages).ok());
-        pages.unwrap_or(limits::CALL_PAGES)
-    });
-    Ok(CommandCall {
-        with: with.cloned().unwrap_or_default(),
-        body: body.cloned(),
-        timeout: timeout.map_err(|message| unfit(tool, "/timeout", "format", &message))?,
-        pages,
-    })
+impl Arguments {
+    /// The call that the arguments describe.
+    fn call(self) -> Result<CommandCall> {
+        let timeout = self.timeout.as_deref().map(parse_duration).transpose();
+        let pages = |paginate: Pages| paginate.max_pages.unwrap_or(limits::CALL_PAGES);
+        Ok(CommandCall {
+            with: self.with,
+            body: self.body,
+            timeout: timeout.map_err(|message| unfit("/timeout", "format", &message))?,
+            pages: self.paginate.map(pages),
+        })
+    }
 }
 
 /// Running a workflow as a command starts an execution of it.

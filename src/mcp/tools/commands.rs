@@ -1,8 +1,10 @@
 //! `command.list` and `provider.list`: callable operations with their arguments. Workflows are listed as commands too.
 
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{ToolSpec, acts, author::Class, catalog::schemes, count, text, workflow_list::fitting};
+use super::{catalog::schemes, workflow_list::fitting};
 use midex_catalog::{
     Catalog, Named, Set,
     document::Provider,
@@ -18,73 +20,48 @@ use midex_domain::{
 use midex_registry::WorkflowEntry;
 use midex_server::app::{App, CommandMeant, WORKFLOW_COMMAND};
 
-pub(super) fn specs() -> [ToolSpec; 2] {
-    let list = |name: &str| {
-        json!({
-            "type": "object",
-            "properties": { name: { "type": "array", "items": { "type": "object" } } },
-            "required": ["success"]
-        })
-    };
-    let word = json!({ "type": "string", "maxLength": limits::WORD_BYTES_MAX });
-    let commands = json!({
-        "query": word,
-        "vendor": word,
-        "catalog": word,
-        "limit": { "type": "integer", "minimum": 1, "maximum": limits::COMMANDS_LISTED_MAX },
-        "cursor": { "type": "string", "maxLength": limits::WORD_BYTES_MAX + limits::OPERATION_NAME_BYTES_MAX },
-        "id": { "type": "string", "description": "All about one" }
-    });
-    [
-        ToolSpec::new(
-            (
-                "command.list",
-                "Find commands",
-                "Finds operations of catalogs, and workflows, by words.",
-            ),
-            || acts(true, false, true),
-            (commands, &[], list("commands")),
-            |app, arguments| Box::pin(commands_listed(app, arguments)),
-        )
-        .of(Class::Safe),
-        ToolSpec::new(
-            (
-                "provider.list",
-                "List providers",
-                "Lists commands that answer with choices for arguments.",
-            ),
-            || acts(true, false, true),
-            (json!({ "query": word }), &[], list("providers")),
-            |app, arguments| {
-                Box::pin(async move {
-                    let query = text(&arguments, "query").unwrap_or_default().to_lowercase();
-                    let mut providers = providers(app).await?;
-                    let words: Vec<_> = query.split_whitespace().collect();
-                    providers.retain(|one| {
-                        words
-                            .iter()
-                            .all(|word| one["id"].to_string().to_lowercase().contains(word))
-                    });
-                    Ok(json!({ "success": true, "providers": providers }))
-                })
-            },
-        )
-        .of(Class::Safe),
-    ]
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Commands {
+    #[schemars(length(max = limits::WORD_BYTES_MAX))]
+    query: Option<String>,
+    #[schemars(length(max = limits::WORD_BYTES_MAX))]
+    vendor: Option<String>,
+    #[schemars(length(max = limits::WORD_BYTES_MAX))]
+    catalog: Option<String>,
+    #[schemars(range(min = 1, max = limits::COMMANDS_LISTED_MAX))]
+    limit: Option<usize>,
+    #[schemars(length(max = limits::WORD_BYTES_MAX + limits::OPERATION_NAME_BYTES_MAX))]
+    cursor: Option<String>,
+    /// All about one
+    id: Option<String>,
 }
 
-async fn commands_listed(app: &App, arguments: Map<String, Value>) -> Result<Value> {
-    if let Some(id) = text(&arguments, "id") {
-        return Ok(json!({ "success": true, "command": everything(app, id).await? }));
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Providers {
+    #[schemars(length(max = limits::WORD_BYTES_MAX))]
+    query: Option<String>,
+}
+
+pub(super) async fn list_providers(app: &App, arguments: Providers) -> Result<Value> {
+    let query = arguments.query.unwrap_or_default().to_lowercase();
+    let mut providers = providers(app).await?;
+    providers.retain(|one| {
+        let id = one["id"].to_string().to_lowercase();
+        query.split_whitespace().all(|word| id.contains(word))
+    });
+    Ok(json!({ "success": true, "providers": providers }))
+}
+
+pub(super) async fn list_commands(app: &App, arguments: Commands) -> Result<Value> {
+    if let Some(id) = arguments.id {
+        return Ok(json!({ "success": true, "command": everything(app, &id).await? }));
     }
-    let limit = count(&arguments, "limit").map_or(limits::COMMANDS_LISTED, |limit| limit as usize);
-    let owned = |name: &str| text(&arguments, name).map(str::to_owned);
     let wanted = CommandFilter {
-        query: owned("query").unwrap_or_default(),
-        vendor: owned("vendor"),
-        catalog: owned("catalog"),
-        after: owned("cursor"),
-        limit,
+        query: arguments.query.unwrap_or_default(),
+        vendor: arguments.vendor,
+        catalog: arguments.catalog,
+        after: arguments.cursor,
+        limit: arguments.limit.unwrap_or(limits::COMMANDS_LISTED),
     };
     let (found, last, total) = page(app, wanted).await?;
     let commands = fitting(&found, Value::clone);

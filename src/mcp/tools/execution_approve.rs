@@ -2,12 +2,11 @@
 //! user may answer. Both are offered only to midex's own commands, at the control socket. An agent is not offered them,
 //! but an agent that runs as the same user can connect to that socket too.
 
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
 
-use super::{
-    ToolSpec, acts, arguments::token, count, execution, execution_id_schema, lifecycle::Changed,
-    shape_of, step_name_schema, text, unfit, view,
-};
+use super::{arguments::token, execution, lifecycle::Changed, unfit};
 use midex_domain::{
     Digest, StepId,
     error::Result,
@@ -18,78 +17,54 @@ use midex_domain::{
 };
 use midex_server::app::App;
 
-pub(super) const NAME: &str = "execution.approve";
-pub(super) const ANSWER: &str = "execution.answer";
-
-pub(super) fn spec() -> ToolSpec {
-    let properties = json!({
-        "execution_id": execution_id_schema(),
-        "step_name": step_name_schema(),
-        "visit": { "type": "integer", "minimum": 1, "maximum": u32::MAX, "description": "Which visit of the step, as waits has it" },
-        "shown": { "type": "string", "minLength": 64, "maxLength": 64, "description": "The digest of what the person was shown, as waits has it" },
-        "approved": { "type": "boolean", "description": "Whether the person approves" },
-        "by": { "type": "string", "minLength": 1, "maxLength": limits::PERSON_BYTES_MAX, "description": "Who the person is" },
-        "comment": { "type": "string", "minLength": 1, "maxLength": limits::COMMENT_BYTES_MAX, "description": "What else the person says" }
-    });
-    ToolSpec::new(
-        (
-            NAME,
-            "Answer a gate",
-            "Takes in what a person answers to a gate, on a terminal.",
-        ),
-        || acts(false, true, false),
-        (
-            properties,
-            &[
-                "execution_id",
-                "step_name",
-                "visit",
-                "shown",
-                "approved",
-                "by",
-            ],
-            shape_of::<Changed>(),
-        ),
-        |app, arguments| Box::pin(approve(app, arguments)),
-    )
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Approval {
+    #[schemars(length(min = 1, max = limits::EXECUTION_ID_BYTES_MAX))]
+    execution_id: String,
+    /// As waits has it
+    #[schemars(length(min = 1, max = limits::STEP_ID_BYTES_MAX))]
+    step_name: String,
+    /// Which visit of the step, as waits has it
+    #[schemars(range(min = 1, max = u32::MAX))]
+    visit: u32,
+    /// The digest of what the person was shown, as waits has it
+    #[schemars(length(min = 64, max = 64))]
+    shown: String,
+    /// Whether the person approves
+    approved: bool,
+    /// Who the person is
+    #[schemars(length(min = 1, max = limits::PERSON_BYTES_MAX))]
+    by: String,
+    /// What else the person says
+    #[schemars(length(min = 1, max = limits::COMMENT_BYTES_MAX))]
+    comment: Option<String>,
 }
 
-/// The tool that takes the user's answer to a step.
-pub(super) fn answer_spec() -> ToolSpec {
-    let properties = json!({
-        "token": { "type": "string", "minLength": 1, "description": "The step's token" },
-        "output": { "description": "What the user answered" }
-    });
-    ToolSpec::new(
-        (
-            ANSWER,
-            "Answer a step",
-            "Takes in what the user answers to a step that only the user may answer, on a terminal.",
-        ),
-        || acts(false, false, true),
-        (properties, &["token", "output"], shape_of::<Advanced>()),
-        |app, arguments| Box::pin(answer(app, arguments)),
-    )
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Answer {
+    /// The step's token
+    #[schemars(length(min = 1))]
+    token: String,
+    /// What the user answered
+    output: Value,
 }
 
-async fn answer(app: &App, mut arguments: Map<String, Value>) -> Result<Value> {
-    let report = Report::Answer(arguments.remove("output").unwrap_or_default());
-    let token = token(text(&arguments, "token").unwrap_or_default());
-    view(&app.next_step(token, report).await?)
+pub(super) async fn answer(app: &App, arguments: Answer) -> Result<Advanced> {
+    let report = Report::Answer(arguments.output);
+    app.next_step(token(&arguments.token), report).await
 }
 
-async fn approve(app: &App, arguments: Map<String, Value>) -> Result<Value> {
-    let id = execution(&arguments, NAME)?;
-    let owned = |name| text(&arguments, name).map(str::to_owned);
-    let shown = Digest::parse(text(&arguments, "shown").unwrap_or_default());
+pub(super) async fn approve(app: &App, arguments: Approval) -> Result<Changed> {
+    let id = execution(&arguments.execution_id)?;
+    let shown = Digest::parse(&arguments.shown);
     let answer = GateAnswer {
-        step: step(&arguments, NAME)?,
-        visit: count(&arguments, "visit").unwrap_or_default(),
-        shown: shown.ok_or_else(|| unfit(NAME, "/shown", "format", "`shown` is not a digest"))?,
-        approved: arguments["approved"] == true,
-        by: owned("by").unwrap_or_default(),
+        step: step(&arguments.step_name)?,
+        visit: arguments.visit,
+        shown: shown.ok_or_else(|| unfit("/shown", "format", "`shown` is not a digest"))?,
+        approved: arguments.approved,
+        by: arguments.by,
         via: Channel::Terminal,
-        comment: owned("comment"),
+        comment: arguments.comment,
     };
     let word = if answer.approved {
         "approved"
@@ -99,11 +74,10 @@ async fn approve(app: &App, arguments: Map<String, Value>) -> Result<Value> {
     let message = format!("'{}' of execution '{id}' is {word}", answer.step);
     let status = app.command(&id, answer).await?;
     let message = format!("{message}; the execution is {}", status.state);
-    view(&Changed::of(status, message))
+    Ok(Changed::of(status, message))
 }
 
-/// The step that the arguments name.
-pub(super) fn step(arguments: &Map<String, Value>, tool: &'static str) -> Result<StepId> {
-    let name = text(arguments, "step_name").unwrap_or_default();
-    StepId::parse(name).map_err(|error| unfit(tool, "/step_name", "format", error.message()))
+/// The step of this name. The schema does not check every rule of names.
+pub(super) fn step(name: &str) -> Result<StepId> {
+    StepId::parse(name).map_err(|error| unfit("/step_name", "format", error.message()))
 }

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
 
-use super::{
-    ToolSpec, acts, count, execution, execution_approve::step, execution_id_schema,
-    lifecycle::Changed, shape_of, step_name_schema, text, unfit, view,
-};
+use super::{execution, execution_approve::step, lifecycle::Changed, present, unfit};
 use midex_domain::{
     error::{Error, Result},
     execution::{Resolution, Verdict},
@@ -15,61 +14,59 @@ use midex_domain::{
 };
 use midex_server::app::App;
 
-const NAME: &str = "execution.resolve";
-
-pub(super) fn spec() -> ToolSpec {
-    let properties = json!({
-        "execution_id": execution_id_schema(),
-        "step_name": step_name_schema(),
-        "visit": { "type": "integer", "minimum": 1, "maximum": u32::MAX },
-        "attempt": { "type": "integer", "minimum": 1, "maximum": u32::MAX, "description": "With visit: of this attempt alone" },
-        "item": { "type": "integer", "minimum": 0, "maximum": u32::MAX },
-        "verdict": {
-            "enum": ["retry", "output", "failed"],
-            "description": "retry: it took no effect; output: it did, and came to output; failed: for message"
-        },
-        "output": {},
-        "message": { "type": "string", "minLength": 1, "maxLength": limits::COMMENT_BYTES_MAX }
-    });
-    ToolSpec::new(
-        (
-            NAME,
-            "Resolve work",
-            "For outcome_unknown: work that may not be done twice was cut off. Find out what came of it, with the user where \
-             in doubt, and say so.",
-        ),
-        || acts(false, true, false),
-        (
-            properties,
-            &["execution_id", "step_name", "verdict"],
-            shape_of::<Changed>(),
-        ),
-        |app, arguments| Box::pin(resolve(app, arguments)),
-    )
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Arguments {
+    #[schemars(length(min = 1, max = limits::EXECUTION_ID_BYTES_MAX))]
+    execution_id: String,
+    /// As waits has it
+    #[schemars(length(min = 1, max = limits::STEP_ID_BYTES_MAX))]
+    step_name: String,
+    #[schemars(range(min = 1, max = u32::MAX))]
+    visit: Option<u32>,
+    /// With visit: of this attempt alone
+    #[schemars(range(min = 1, max = u32::MAX))]
+    attempt: Option<u32>,
+    #[schemars(range(max = u32::MAX))]
+    item: Option<u32>,
+    /// retry: it took no effect; output: it did, and came to output; failed: for message
+    verdict: Word,
+    #[serde(default, deserialize_with = "present")]
+    output: Option<Value>,
+    #[schemars(length(min = 1, max = limits::COMMENT_BYTES_MAX))]
+    message: Option<String>,
 }
 
-async fn resolve(app: &App, mut arguments: Map<String, Value>) -> Result<Value> {
-    let id = execution(&arguments, NAME)?;
-    let (output, message) = (arguments.remove("output"), text(&arguments, "message"));
-    let verdict = match (text(&arguments, "verdict"), output) {
-        (Some("retry"), None) => Verdict::Retry,
-        (Some("output"), Some(output)) => Verdict::Output(Arc::new(output)),
-        (Some("failed"), None) => Verdict::Failed(message.unwrap_or("it failed").to_owned()),
-        (Some("output"), None) => return Err(of_output("the verdict `output` needs output")),
+/// The word for a verdict. What it is about is in the other arguments.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Word {
+    Retry,
+    Output,
+    Failed,
+}
+
+pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Changed> {
+    let id = execution(&arguments.execution_id)?;
+    let verdict = match (arguments.verdict, arguments.output) {
+        (Word::Retry, None) => Verdict::Retry,
+        (Word::Output, Some(output)) => Verdict::Output(Arc::new(output)),
+        (Word::Failed, None) => {
+            Verdict::Failed(arguments.message.unwrap_or_else(|| "it failed".to_owned()))
+        }
+        (Word::Output, None) => return Err(of_output("the verdict `output` needs output")),
         _ => return Err(of_output("output belongs to the verdict `output` alone")),
     };
-    let (visit, attempt) = (count(&arguments, "visit"), count(&arguments, "attempt"));
     let resolution = Resolution {
-        step: step(&arguments, NAME)?,
-        item: count(&arguments, "item"),
-        attempt: visit.zip(attempt),
+        step: step(&arguments.step_name)?,
+        item: arguments.item,
+        attempt: arguments.visit.zip(arguments.attempt),
         verdict,
     };
     let status = app.command(&id, resolution).await?;
     let message = format!("Execution '{id}' is {}", status.state);
-    view(&Changed::of(status, message))
+    Ok(Changed::of(status, message))
 }
 
 fn of_output(message: &str) -> Error {
-    unfit(NAME, "/output", "dependentRequired", message)
+    unfit("/output", "dependentRequired", message)
 }

@@ -1,40 +1,30 @@
 //! `execution.resume`: restores a client's position. With an id it also ends a pause, if it can; without one it changes
 //! nothing.
 
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
-use super::{
-    ToolSpec, acts, execution, execution_id_schema,
-    lifecycle::reason_schema,
-    personas::{known_agents, known_agents_schema},
-    project_schema, shape_of, text, view,
-};
+use super::{execution, schemas::shape_of, view};
 use midex_domain::{
     error::Result,
+    limits,
     view::{CurrentStep, Resumed},
 };
 use midex_server::app::{App, OpenWork};
 
-const NAME: &str = "execution.resume";
-
-pub(super) fn spec() -> ToolSpec {
-    let properties = json!({
-        "execution_id": execution_id_schema(),
-        "reason": reason_schema(),
-        "project": project_schema(),
-        "known_agents": known_agents_schema()
-    });
-    ToolSpec::new(
-        (
-            NAME,
-            "What was I doing? / Resume an execution",
-            "Call it when you lost your place. Without arguments: the task of the only open execution here, or all \
-             that are open. With execution_id: its task, persona and tokens; a paused one goes on.",
-        ),
-        || acts(false, false, false),
-        (properties, &[], output()),
-        |app, arguments| Box::pin(run(app, arguments)),
-    )
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Arguments {
+    #[schemars(length(min = 1, max = limits::EXECUTION_ID_BYTES_MAX))]
+    execution_id: Option<String>,
+    #[schemars(length(min = 1, max = limits::REASON_CHARS_MAX))]
+    reason: Option<String>,
+    /// Directory of another
+    #[schemars(length(min = 1, max = limits::PROJECT_CHARS_MAX))]
+    project: Option<String>,
+    /// Agents whose persona you still have
+    #[schemars(length(max = limits::STEPS_MAX), inner(length(max = limits::AGENT_NAME_BYTES_MAX)))]
+    known_agents: Option<Vec<String>>,
 }
 
 /// Fields that are documented by the `current_step` resource, and so not listed again here.
@@ -54,7 +44,7 @@ const EXPLAINED: [&str; 12] = [
 ];
 
 /// The schema of both possible answers: the fields of both, none of them required except `success` and `message`.
-fn output() -> Value {
+pub(super) fn output() -> Value {
     let (mut one, two) = (shape_of::<CurrentStep>(), shape_of::<Resumed>());
     if let Some(fields) = one["properties"].as_object_mut() {
         fields.retain(|name, _| !EXPLAINED.contains(&name.as_str()));
@@ -70,17 +60,16 @@ fn output() -> Value {
     one
 }
 
-async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
-    let owned = |name| text(&arguments, name).map(str::to_owned);
-    let going = if arguments.contains_key("execution_id") {
-        let id = execution(&arguments, NAME)?;
-        OpenWork::One(Box::new(app.go_on(&id, owned("reason")).await?))
-    } else {
-        app.resumed(owned("project")).await?
+pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Value> {
+    let going = match arguments.execution_id {
+        Some(id) => OpenWork::One(Box::new(
+            app.go_on(&execution(&id)?, arguments.reason).await?,
+        )),
+        None => app.resumed(arguments.project).await?,
     };
     let mut answer = match going {
         OpenWork::One(mut step) => {
-            step.leave_out_known(&known_agents(&arguments));
+            step.leave_out_known(&arguments.known_agents.unwrap_or_default());
             one(&step)?
         }
         OpenWork::Several(several) => view(&several)?,

@@ -1,41 +1,27 @@
 //! `execution.signal`: reports an external event that a step waits for.
 
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
 
-use super::{
-    ToolSpec, acts, execution, execution_id_schema, lifecycle::Changed, shape_of, text, view,
-};
+use super::{execution, lifecycle::Changed};
 use midex_domain::{error::Result, execution::SignalRequest, limits, view::SignalView};
 use midex_server::app::App;
 
-pub(super) fn spec() -> ToolSpec {
-    let properties = json!({
-        "execution_id": execution_id_schema(),
-        "signal": {
-            "type": "string", "minLength": 1, "maxLength": limits::SIGNAL_NAME_BYTES_MAX
-        },
-        "payload": { "description": "The step's output" }
-    });
-    ToolSpec::new(
-        (
-            "execution.signal",
-            "Signal an execution",
-            "Brings a signal that a step waits for, or will. Each call is one.",
-        ),
-        || acts(false, false, false),
-        (
-            properties,
-            &["execution_id", "signal"],
-            shape_of::<Changed>(),
-        ),
-        |app, arguments| Box::pin(signal(app, arguments)),
-    )
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Arguments {
+    #[schemars(length(min = 1, max = limits::EXECUTION_ID_BYTES_MAX))]
+    execution_id: String,
+    #[schemars(length(min = 1, max = limits::SIGNAL_NAME_BYTES_MAX))]
+    signal: String,
+    /// The step's output
+    payload: Option<Value>,
 }
 
-async fn signal(app: &App, arguments: Map<String, Value>) -> Result<Value> {
-    let id = execution(&arguments, "execution.signal")?;
-    let name = text(&arguments, "signal").unwrap_or_default().to_owned();
-    let payload = arguments.get("payload").cloned().unwrap_or_default();
+pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Changed> {
+    let id = execution(&arguments.execution_id)?;
+    let name = arguments.signal;
+    let payload = arguments.payload.unwrap_or_default();
     let signal = SignalRequest::new(name.as_str(), payload);
     let status = app.command(&id, signal).await?;
     let kept = status.signals_kept.iter().rfind(|kept| kept.name == name);
@@ -50,5 +36,5 @@ async fn signal(app: &App, arguments: Map<String, Value>) -> Result<Value> {
         "Execution '{id}' has the signal '{name}': it {became}. The execution is {}",
         status.state
     );
-    view(&Changed::of(status, message))
+    Ok(Changed::of(status, message))
 }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use super::{ToolSpec, acts, execution, execution_id_schema, shape_of, view, whole};
+use super::{duration, execution};
 use midex_domain::{
     State,
     error::{Result, in_quotes},
@@ -15,11 +15,22 @@ use midex_domain::{
 };
 use midex_server::app::App;
 
-const NAME: &str = "execution.wait";
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Arguments {
+    #[schemars(length(min = 1, max = limits::EXECUTION_ID_BYTES_MAX))]
+    execution_id: String,
+    /// The one you know
+    since_revision: Option<u64>,
+    #[schemars(
+        range(min = 0, max = limits::WAIT_MAX.as_secs()),
+        extend("default" = limits::WAIT_MAX.as_secs())
+    )]
+    timeout_s: Option<f64>,
+}
 
 /// Where the execution stands after the wait.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-struct Waited {
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Waited {
     /// True: the call did what it says.
     success: bool,
     /// Whether the execution moved past `since_revision` (or, without it, moved at all).
@@ -33,42 +44,15 @@ struct Waited {
     status: StatusView,
 }
 
-pub(super) fn spec() -> ToolSpec {
-    let longest = limits::WAIT_MAX.as_secs();
-    let properties = json!({
-        "execution_id": execution_id_schema(),
-        "since_revision": {
-            "type": "integer", "minimum": 0, "description": "The one you know"
-        },
-        "timeout_s": {
-            "type": "number", "minimum": 0, "maximum": longest, "default": longest
-        }
-    });
-    ToolSpec::new(
-        (
-            NAME,
-            "Wait for a change",
-            "Waits until an execution moves, and returns its status.",
-        ),
-        || acts(true, false, true),
-        (properties, &["execution_id"], shape_of::<Waited>()),
-        |app, arguments| Box::pin(run(app, arguments)),
-    )
-    .lasting(longest_wait)
+/// The time limit of a call with these arguments, which need not be checked yet.
+pub(super) fn longest(arguments: &Map<String, Value>) -> Duration {
+    duration(arguments.get("timeout_s").and_then(Value::as_f64))
 }
 
-/// The time limit of the call. Must accept arguments that are not checked yet.
-fn longest_wait(arguments: &Map<String, Value>) -> Duration {
-    let seconds = arguments.get("timeout_s").and_then(Value::as_f64);
-    let asked = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    asked.map_or(limits::WAIT_MAX, |asked| asked.min(limits::WAIT_MAX))
-}
-
-async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
-    let id = execution(&arguments, NAME)?;
-    let since = whole(&arguments, "since_revision");
-    let timeout = longest_wait(&arguments);
-    let (status, changed) = app.wait(&id, since, timeout).await?;
+pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Waited> {
+    let id = execution(&arguments.execution_id)?;
+    let timeout = duration(arguments.timeout_s);
+    let (status, changed) = app.wait(&id, arguments.since_revision, timeout).await?;
     let is_of_model = |step: &&String| {
         let mut waits = status.waits.iter();
         waits.all(|wait| wait.step_name != **step)
@@ -79,7 +63,7 @@ async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
         let id = in_quotes(id.as_str());
         format!("Step '{step}' is ready. Call execution.resume with execution_id '{id}': it has the task and the token")
     });
-    view(&Waited {
+    Ok(Waited {
         success: true,
         changed,
         message,

@@ -1,22 +1,23 @@
 //! `execution.{pause,abandon,diverge,fail}`: the state changes that a client may request. Resume has its own file,
 //! since it also returns the current step.
 
-use rmcp::model::ToolAnnotations;
 use schemars::JsonSchema;
-use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
 
-use super::{Run, ToolSpec, acts, execution, execution_id_schema, shape_of, text, view};
+use super::execution;
 use midex_domain::{Change, Lifecycle, error::Result, limits, view::StatusView};
 use midex_server::app::App;
 
-const PAUSE: &str = "execution.pause";
-const ABANDON: &str = "execution.abandon";
-const DIVERGE: &str = "execution.diverge";
-const FAIL: &str = "execution.fail";
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Arguments {
+    #[schemars(length(min = 1, max = limits::EXECUTION_ID_BYTES_MAX))]
+    execution_id: String,
+    #[schemars(length(min = 1, max = limits::REASON_CHARS_MAX))]
+    reason: Option<String>,
+}
 
 /// What a change of state answers: where the execution stands now.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct Changed {
     /// True: the state was changed.
     success: bool,
@@ -40,82 +41,30 @@ impl Changed {
     }
 }
 
-/// The four tools.
-pub(super) fn specs() -> [ToolSpec; 4] {
-    [
-        spec(
-            (
-                PAUSE,
-                "Pause an execution",
-                "Holds an execution until execution.resume. Tokens stay valid.",
-            ),
-            || acts(false, false, false),
-            |app, arguments| Box::pin(change(app, arguments, PAUSE, Lifecycle::Pause)),
-        ),
-        spec(
-            (
-                ABANDON,
-                "Abandon an execution",
-                "Gives up an execution for good.",
-            ),
-            || acts(false, true, false),
-            |app, arguments| Box::pin(change(app, arguments, ABANDON, Lifecycle::Abandon)),
-        ),
-        spec(
-            (
-                DIVERGE,
-                "Diverge an execution",
-                "Ends an execution whose work took another path.",
-            ),
-            || acts(false, true, false),
-            |app, arguments| Box::pin(change(app, arguments, DIVERGE, Lifecycle::Diverge)),
-        ),
-        spec(
-            (
-                FAIL,
-                "Fail an execution",
-                "Fails an execution. A step: workflow.next_step with error.",
-            ),
-            || acts(false, true, false),
-            |app, arguments| Box::pin(change(app, arguments, FAIL, Lifecycle::Fail)),
-        ),
-    ]
+pub(super) async fn pause(app: &App, arguments: Arguments) -> Result<Changed> {
+    change(app, arguments, Lifecycle::Pause).await
 }
 
-fn spec(
-    names: (&'static str, &'static str, &'static str),
-    annotations: fn() -> ToolAnnotations,
-    run: Run<Value>,
-) -> ToolSpec {
-    let properties = json!({ "execution_id": execution_id_schema(), "reason": reason_schema() });
-    ToolSpec::new(
-        names,
-        annotations,
-        (properties, &["execution_id"], shape_of::<Changed>()),
-        run,
-    )
+pub(super) async fn abandon(app: &App, arguments: Arguments) -> Result<Changed> {
+    change(app, arguments, Lifecycle::Abandon).await
 }
 
-/// The schema of the argument for the reason.
-pub(super) fn reason_schema() -> Value {
-    json!({
-        "type": "string", "minLength": 1, "maxLength": limits::REASON_CHARS_MAX
-    })
+pub(super) async fn diverge(app: &App, arguments: Arguments) -> Result<Changed> {
+    change(app, arguments, Lifecycle::Diverge).await
 }
 
-async fn change(
-    app: &App,
-    arguments: Map<String, Value>,
-    tool: &'static str,
-    lifecycle: Lifecycle,
-) -> Result<Value> {
-    let id = execution(&arguments, tool)?;
-    let reason = text(&arguments, "reason").map(str::to_owned);
+pub(super) async fn fail(app: &App, arguments: Arguments) -> Result<Changed> {
+    change(app, arguments, Lifecycle::Fail).await
+}
+
+async fn change(app: &App, arguments: Arguments, lifecycle: Lifecycle) -> Result<Changed> {
+    let id = execution(&arguments.execution_id)?;
+    let reason = arguments.reason;
     let status = app.command(&id, Change { lifecycle, reason }).await?;
     let becomes = status.ending.as_ref();
     let becomes = becomes.map_or_else(String::new, |ending| {
         format!(", and becomes {ending} once the steps for that are done")
     });
     let message = format!("Execution '{id}' is {}{becomes}", status.state);
-    view(&Changed::of(status, message))
+    Ok(Changed::of(status, message))
 }

@@ -1,6 +1,9 @@
 //! Errors for calls of unknown tools, with suggestions.
 
-use super::{OPERATE, RUN, Spelling, Toolsets, names};
+use super::{
+    Spelling, Toolsets, names,
+    table::{OPERATE, RUN},
+};
 use midex_domain::{
     error::{Code, Error, NextCall, again, call},
     limits,

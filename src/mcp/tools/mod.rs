@@ -19,6 +19,7 @@ pub(super) mod personas;
 mod schemas;
 mod spelling;
 mod store_examine;
+mod table;
 mod toolset;
 mod workflow_delete;
 mod workflow_get;
@@ -34,15 +35,17 @@ mod workflow_validate;
 
 use std::{
     pin::Pin,
-    sync::{Arc, LazyLock},
+    sync::{Arc, LazyLock, OnceLock},
     time::Duration,
 };
 
 use rmcp::model::{Tool, ToolAnnotations};
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
 
-use self::author::Class;
-use self::schemas::{listed_input, schema_of, shape_of, with_error_shape};
+use self::schemas::{input_of, listed_input, with_error_shape};
+use self::table::TABLE;
 pub(super) use self::{
     commands::{CommandFilter, command, page as page_of_commands, providers},
     spelling::Spelling,
@@ -54,7 +57,7 @@ pub use self::{
 };
 use crate::asking::Confirmation;
 use midex_domain::{
-    ExecutionId, Token,
+    Class, ExecutionId, Token,
     error::{Code, Error, Result, Violation, counted},
     limits,
     schema::Schema,
@@ -62,15 +65,12 @@ use midex_domain::{
 };
 use midex_server::app::App;
 
-/// The maximum duration of a call with these arguments.
+/// The maximum duration of a call with these arguments, which need not be checked yet.
 type Longest = fn(&Map<String, Value>) -> Duration;
-type Running<'a, T = Value> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
-/// The properties of a tool's arguments, the names of those that it requires, and the schema of its answer.
-type Schemas<'a> = (Value, &'a [&'a str], Value);
+type Running<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 type Run<T> = for<'a> fn(&'a App, Map<String, Value>) -> Running<'a, T>;
 
-/// The question to ask the user before a call, if any.
-type Confirm = for<'a> fn(&'a App, &'a Map<String, Value>) -> Running<'a, Option<Confirmation>>;
+type MakeSchema = fn() -> Value;
 
 /// How a tool handles checked arguments.
 #[derive(Clone, Copy)]
@@ -80,7 +80,20 @@ pub(super) enum Work {
     /// Advances a workflow. If the execution then waits for the user, the user may be asked.
     Advance(Run<Advanced>),
     /// Returns an answer, after the user has confirmed, if there is a question.
-    Confirmed(Confirm, Run<Value>),
+    Confirmed(Run<Option<Confirmation>>, Run<Value>),
+}
+
+/// What a call of a tool does to what is stored. Hosts are told as annotations.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    /// It changes nothing.
+    Read,
+    /// It adds something each time.
+    Create,
+    /// It sets something: a second call changes nothing more.
+    Set,
+    /// It takes something away.
+    Remove,
 }
 
 /// A tool: its description, and its implementation.
@@ -89,120 +102,28 @@ pub(super) struct ToolSpec {
     name: &'static str,
     title: &'static str,
     description: &'static str,
-    annotations: fn() -> ToolAnnotations,
-    input: Value,
-    output: Value,
-    work: Work,
-    checked: Schema,
+    toolsets: Toolsets,
+    effect: Effect,
+    /// Whether it acts on something outside of midex.
+    is_outside: bool,
     /// The safety class. `None` for tools that only have annotations.
     class: Option<Class>,
+    /// Whether its answers must stay whole. Claude Code moves long answers of other tools into a file.
+    is_whole: bool,
     /// The maximum duration of a call, if it is known.
     longest: Option<Longest>,
+    input: MakeSchema,
+    output: MakeSchema,
+    work: Work,
+    schemas: OnceLock<Schemas>,
 }
 
-/// Every tool with its toolsets, in listing order. The table has only names, since every start of the command line
-/// reads it and building the schemas takes time.
-const TABLE: &[(Toolsets, &str)] = &[
-    (RUN, "workflow.start"),
-    (RUN, "workflow.next_step"),
-    (RUN.and(OPERATE), workflow_read::NAME),
-    (RUN.and(OPERATE), "execution.list"),
-    (RUN.and(OPERATE), "execution.resume"),
-    (RUN.and(OPERATE), "execution.wait"),
-    (RUN.and(OPERATE), "execution.signal"),
-    (RUN.and(OPERATE), "execution.resolve"),
-    (OPERATE, "execution.pause"),
-    (OPERATE, "execution.abandon"),
-    (OPERATE, "execution.diverge"),
-    (OPERATE, "execution.fail"),
-    (RUN.and(AUTHOR), "workflow.list"),
-    (AUTHOR, "workflow.get"),
-    (AUTHOR, "workflow.validate"),
-    (AUTHOR, "workflow.preview_inputs"),
-    (AUTHOR, "workflow.resolve_inputs"),
-    (AUTHOR, "workflow.step_plan"),
-    (AUTHOR, "workflow.preview_rendered"),
-    (AUTHOR, "workflow.run"),
-    (AUTHOR, "workflow.save"),
-    (AUTHOR, "workflow.rename"),
-    (AUTHOR, "workflow.delete"),
-    (CATALOG, "command.list"),
-    (CATALOG, "command.run_safe"),
-    (CATALOG, "command.run"),
-    (CATALOG, "command.run_destructive"),
-    (CATALOG, "provider.list"),
-    (CATALOG, "catalog.list"),
-    (CATALOG, "catalog.validate_openapi"),
-    (CATALOG, "catalog.preview_import"),
-    (CATALOG, "catalog.import_openapi"),
-    (CATALOG, "catalog.refresh"),
-    (CATALOG, "catalog.set_enabled"),
-    (CATALOG, "catalog.set_base_url"),
-    (CATALOG, "catalog.set_headers"),
-    (CATALOG, "catalog.set_class"),
-    (CATALOG, "catalog.remove"),
-    (Toolsets::PEOPLE, catalog_settings::ALLOW),
-    (Toolsets::PEOPLE, catalog_settings::SET_CREDENTIAL),
-    (Toolsets::PEOPLE, execution_approve::NAME),
-    (Toolsets::PEOPLE, execution_approve::ANSWER),
-    (Toolsets::PEOPLE, store_examine::NAME),
-];
-/// Tools whose answers must stay whole. Claude Code moves long answers of other tools into a file.
-const WHOLE: [&str; 9] = [
-    "workflow.start",
-    "workflow.next_step",
-    "workflow.get",
-    "workflow.validate",
-    "workflow.preview_rendered",
-    "workflow.resolve_inputs",
-    "workflow.run",
-    "execution.resume",
-    "execution.wait",
-];
-const RUN: Toolsets = Toolsets::of(Toolset::Run);
-const AUTHOR: Toolsets = Toolsets::of(Toolset::Author);
-const CATALOG: Toolsets = Toolsets::of(Toolset::Catalog);
-const OPERATE: Toolsets = Toolsets::of(Toolset::Operate);
-
-/// The tools in the order of the table.
-static TOOLS: LazyLock<Vec<(Toolsets, ToolSpec)>> = LazyLock::new(|| {
-    let mut specs = specs();
-    let taken = TABLE.iter().filter_map(|(set, name)| {
-        let at = specs.iter().position(|spec| spec.name == *name)?;
-        Some((*set, specs.swap_remove(at)))
-    });
-    taken.collect()
-});
-
-/// The specifications of all tools, in no particular order.
-fn specs() -> Vec<ToolSpec> {
-    let mut specs = vec![
-        workflow_start::spec(),
-        workflow_next_step::spec(),
-        workflow_read::spec(),
-        execution_list::spec(),
-        execution_resume::spec(),
-        execution_wait::spec(),
-        execution_signal::spec(),
-        execution_resolve::spec(),
-        execution_approve::spec(),
-        execution_approve::answer_spec(),
-        store_examine::spec(),
-        workflow_list::spec(),
-        workflow_get::spec(),
-        workflow_validate::spec(),
-        workflow_run::spec(),
-        workflow_save::spec(),
-        workflow_rename::spec(),
-        workflow_delete::spec(),
-    ];
-    specs.extend(workflow_preview::specs());
-    specs.extend(commands::specs());
-    specs.extend(command_run::specs());
-    specs.extend(catalog_import::specs());
-    specs.extend(catalog_settings::specs());
-    specs.extend(lifecycle::specs());
-    specs
+/// The schemas of a tool.
+struct Schemas {
+    input: Value,
+    output: Value,
+    /// The input schema, compiled.
+    checked: Schema,
 }
 
 /// The tools with dotted names, as most clients and the documentation list them.
@@ -223,26 +144,26 @@ pub(super) fn list(sets: Toolsets, spelling: Spelling) -> Vec<Tool> {
 
 fn listed(spelling: Spelling) -> Vec<(Toolsets, Tool)> {
     let names = names(Toolsets::ALL);
-    let tools = TOOLS.iter();
+    let tools = TABLE.iter();
     tools
-        .map(|(set, tool)| (*set, tool.tool(spelling, &names)))
+        .map(|tool| (tool.toolsets, tool.tool(spelling, &names)))
         .collect()
 }
 
 /// The names of the tools of these toolsets.
 pub(super) fn names(sets: Toolsets) -> Vec<&'static str> {
-    let offered = TABLE.iter().filter(|(set, _)| sets.meet(*set));
-    offered.map(|(_, name)| *name).collect()
+    let offered = TABLE.iter().filter(|tool| sets.meet(tool.toolsets));
+    offered.map(|tool| tool.name).collect()
 }
 
 /// The tool of these toolsets with this name, in either spelling: `workflow.start` or `workflow_start`.
 pub(super) fn find(sets: Toolsets, name: &str) -> Result<&'static ToolSpec> {
     let named =
         |tool: &ToolSpec| tool.name == name || Spelling::Underscored.name(tool.name) == name;
-    match TOOLS.iter().find(|(_, tool)| named(tool)) {
-        Some((set, tool)) if sets.meet(*set) => Ok(tool),
-        Some((Toolsets::PEOPLE, tool)) => Err(missing::of_people(tool.name)),
-        Some((set, tool)) => Err(missing::left_out(tool.name, *set, sets)),
+    match TABLE.iter().find(|tool| named(tool)) {
+        Some(tool) if sets.meet(tool.toolsets) => Ok(tool),
+        Some(tool) if tool.toolsets == Toolsets::PEOPLE => Err(missing::of_people(tool.name)),
+        Some(tool) => Err(missing::left_out(tool.name, tool.toolsets, sets)),
         None => Err(missing::unknown(name, sets)),
     }
 }
@@ -260,71 +181,87 @@ pub(super) fn execution_named(arguments: &Map<String, Value>) -> Option<String> 
 /// The help for `--toolsets`: each toolset with its tools.
 pub fn toolsets_help() -> String {
     let line = |set: Toolset| {
-        let tools = TABLE.iter().filter(|(of, _)| of.contains(set));
-        let tools: Vec<_> = tools.map(|(_, name)| *name).collect();
-        let tools = if tools.is_empty() {
-            "no tools yet".to_owned()
-        } else {
-            tools.join(", ")
-        };
-        format!("- {}: {tools}", set.as_str())
+        format!(
+            "- {}: {}",
+            set.as_str(),
+            names(Toolsets::of(set)).join(", ")
+        )
     };
     Toolset::ALL.map(line).join("\n")
 }
 
 impl ToolSpec {
-    /// A tool that returns an answer. Its schemas are compiled here, once.
-    fn new(
-        names: (&'static str, &'static str, &'static str),
-        annotations: fn() -> ToolAnnotations,
-        schemas: Schemas<'_>,
-        run: Run<Value>,
-    ) -> Self {
-        Self::doing(names, annotations, schemas, Work::Answer(run))
-    }
-
-    /// A tool with any kind of work.
-    fn doing(
-        names: (&'static str, &'static str, &'static str),
-        annotations: fn() -> ToolAnnotations,
-        (properties, required, output): Schemas<'_>,
+    const fn new(
+        [name, title, description]: [&'static str; 3],
+        toolsets: Toolsets,
+        effect: Effect,
+        (input, output): (MakeSchema, MakeSchema),
         work: Work,
     ) -> Self {
-        let (name, title, description) = names;
-        let input = json!({
-            "type": "object", "properties": properties, "required": required,
-            "additionalProperties": false
-        });
-        let checked = Schema::compile(&input)
-            .expect("a tool's own schema is valid: a test compiles all of them");
         Self {
             name,
             title,
             description,
-            annotations,
-            input,
-            output: with_error_shape(output),
-            work,
-            checked,
+            toolsets,
+            effect,
+            is_outside: false,
             class: None,
+            is_whole: false,
             longest: None,
+            input,
+            output,
+            work,
+            schemas: OnceLock::new(),
         }
+    }
+
+    /// The schema of the arguments that this function takes.
+    const fn input<'a, A: JsonSchema, R>(_: fn(&'a App, A) -> R) -> MakeSchema {
+        input_of::<A>
     }
 
     /// Sets the class.
-    fn of(self, class: Class) -> Self {
-        Self {
-            class: Some(class),
-            ..self
-        }
+    const fn of(mut self, class: Class) -> Self {
+        self.class = Some(class);
+        self
+    }
+
+    /// Marks the tool as one that acts on something outside of midex.
+    const fn outside(mut self) -> Self {
+        self.is_outside = true;
+        self
+    }
+
+    /// Marks the tool as one whose answers must stay whole.
+    const fn whole(mut self) -> Self {
+        self.is_whole = true;
+        self
     }
 
     /// Sets the function for the maximum duration.
-    fn lasting(self, longest: Longest) -> Self {
-        Self {
-            longest: Some(longest),
-            ..self
-        }
+    const fn lasting(mut self, longest: Longest) -> Self {
+        self.longest = Some(longest);
+        self
+    }
+
+    fn schemas(&self) -> &Schemas {
+        self.schemas.get_or_init(|| {
+            let input = (self.input)();
+            Schemas {
+                checked: Schema::compile(&input)
+                    .expect("a tool's own schema is valid: a test compiles all of them"),
+                input,
+                output: with_error_shape((self.output)()),
+            }
+        })
+    }
+
+    fn annotations(&self) -> ToolAnnotations {
+        ToolAnnotations::new()
+            .read_only(self.is_read_only())
+            .destructive(self.effect == Effect::Remove)
+            .idempotent(matches!(self.effect, Effect::Read | Effect::Set))
+            .open_world(self.is_outside)
     }
 
     /// The maximum duration of a call with these arguments, if it is known.
@@ -334,7 +271,7 @@ impl ToolSpec {
 
     /// The resource address that a call with these arguments reads, if this is the tool for reading resources.
     pub(super) fn address_read<'a>(&self, arguments: &'a Map<String, Value>) -> Option<&'a str> {
-        let uri = text(arguments, "uri").filter(|_| self.name == workflow_read::NAME);
+        let uri = text(arguments, "uri").filter(|_| self.name == "workflow.read");
         uri.map(str::trim)
     }
 
@@ -345,7 +282,7 @@ impl ToolSpec {
 
     /// Whether the tool changes nothing.
     pub(super) fn is_read_only(&self) -> bool {
-        (self.annotations)().read_only_hint == Some(true)
+        self.effect == Effect::Read
     }
 
     /// The dotted name.
@@ -364,13 +301,13 @@ impl ToolSpec {
         let mut tool = Tool::new(
             spelling.name(self.name),
             description,
-            schema(&listed_input(&self.input)),
+            schema(&listed_input(&self.schemas().input)),
         )
         .with_title(self.title)
-        .with_raw_output_schema(schema(&self.output))
-        .with_annotations((self.annotations)());
+        .with_raw_output_schema(schema(&self.schemas().output))
+        .with_annotations(self.annotations());
         let mut meta = self.class.map(author::metadata);
-        if WHOLE.contains(&self.name) {
+        if self.is_whole {
             let most = limits::ANSWER_WHOLE_CHARS_MAX.into();
             let meta = meta.get_or_insert_default();
             meta.0.insert("anthropic/maxResultSizeChars".into(), most);
@@ -387,19 +324,20 @@ impl ToolSpec {
 
     /// Normalizes the arguments and checks them. The checked schema accepts more than the listed one.
     pub(super) fn checked(&self, mut arguments: Map<String, Value>) -> Result<Map<String, Value>> {
-        arguments::take_as_meant(&self.input, &mut arguments);
+        let Schemas { input, checked, .. } = self.schemas();
+        arguments::take_as_meant(input, &mut arguments);
         let arguments = Value::Object(arguments);
-        let mut violations = self.checked.violations(&arguments);
+        let mut violations = checked.violations(&arguments);
         if !violations.is_empty() {
-            arguments::suggest(&self.input, &arguments, &mut violations);
-            let mended = arguments::mended(&self.input, &arguments);
+            arguments::suggest(input, &arguments, &mut violations);
+            let mended = arguments::mended(input, &arguments);
             let message = format!(
                 "the arguments of {} break its schema in {}",
                 self.name,
                 counted(violations.len(), "place")
             );
             let mut error = Error::new(Code::ArgumentsInvalid, message).with("tool", self.name);
-            if arguments::can_be_said(&mended) && self.checked.violations(&mended).is_empty() {
+            if arguments::can_be_said(&mended) && checked.violations(&mended).is_empty() {
                 error = error.with("arguments", mended);
             }
             return Err(error.with_violations(violations));
@@ -411,100 +349,53 @@ impl ToolSpec {
     }
 }
 
+/// The arguments of a tool. The schema has checked them.
+fn parsed<A: DeserializeOwned>(arguments: Map<String, Value>) -> Result<A> {
+    serde_json::from_value(Value::Object(arguments))
+        .map_err(|error| Error::internal("checked arguments cannot be read").because(error))
+}
+
+/// Reads an argument that may be any value, so that `null` differs from an argument that is left out.
+fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(value).map(Some)
+}
+
+/// The arguments of a tool that takes none.
+#[derive(Deserialize, JsonSchema)]
+struct Nothing {}
+
 fn object(schema: &Value) -> Arc<Map<String, Value>> {
     Arc::new(schema.as_object().cloned().unwrap_or_default())
 }
 
 /// An answer that is a view.
-pub(super) fn view(value: &impl serde::Serialize) -> Result<Value> {
+pub(super) fn view(value: &impl Serialize) -> Result<Value> {
     serde_json::to_value(value)
         .map_err(|error| Error::internal("a view cannot be shown").because(error))
 }
 
-/// The annotations of a tool. `open_world` is false; tools that act outside midex override it.
-fn acts(read_only: bool, destructive: bool, idempotent: bool) -> ToolAnnotations {
-    ToolAnnotations::new()
-        .read_only(read_only)
-        .destructive(destructive)
-        .idempotent(idempotent)
-        .open_world(false)
-}
-
-/// The schema of an argument that names an execution.
-fn execution_id_schema() -> Value {
-    json!({ "type": "string", "minLength": 1, "maxLength": limits::EXECUTION_ID_BYTES_MAX })
-}
-
-/// A count from the arguments. The schema keeps it within bounds.
-fn count(arguments: &Map<String, Value>, name: &str) -> Option<u32> {
-    u32::try_from(whole(arguments, name)?).ok()
-}
-
 /// The error for an argument that breaks a rule which is not in its schema.
-fn unfit(tool: &'static str, path: &str, rule: &str, message: &str) -> Error {
+fn unfit(path: &str, rule: &str, message: &str) -> Error {
     Error::new(Code::ArgumentsInvalid, message)
-        .with("tool", tool)
         .with_violations(vec![Violation::new(path, rule, message)])
 }
 
-/// The schema of an argument that names a step.
-fn step_name_schema() -> Value {
-    json!({
-        "type": "string", "minLength": 1, "maxLength": limits::STEP_ID_BYTES_MAX,
-        "description": "As waits has it"
-    })
-}
-
-/// The schema of an argument that names a project.
-fn project_schema() -> Value {
-    json!({
-        "type": "string", "minLength": 1, "maxLength": limits::PROJECT_CHARS_MAX,
-        "description": "Directory of another"
-    })
-}
-
-/// The execution that the arguments of `tool` name. The schema does not check every rule of ids.
-fn execution(arguments: &Map<String, Value>, tool: &'static str) -> Result<ExecutionId> {
-    let text = text(arguments, "execution_id").unwrap_or_default();
-    ExecutionId::parse(text).map_err(|error| {
+/// The execution of this id. The schema does not check every rule of ids.
+fn execution(id: &str) -> Result<ExecutionId> {
+    ExecutionId::parse(id).map_err(|error| {
         let violation = Violation::new("/execution_id", "format", error.message())
             .expecting("printable text that neither starts nor ends with white space");
-        error.with("tool", tool).with_violations(vec![violation])
+        error.with_violations(vec![violation])
     })
 }
 
-/// A whole number that the schema has checked. JSON Schema also accepts `2.0`.
-fn whole(arguments: &Map<String, Value>, name: &str) -> Option<u64> {
-    let number = arguments.get(name)?;
-    let rounded = || {
-        number
-            .as_f64()
-            .filter(|number| number.fract() == 0.0 && *number >= 0.0)
-    };
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "checked to be whole and not negative; a cast of what is too large gives the largest"
-    )]
-    number
-        .as_u64()
-        .or_else(|| rounded().map(|number| number as u64))
+/// The time to wait, of at most [`limits::WAIT_MAX`], which is also the default.
+fn duration(seconds: Option<f64>) -> Duration {
+    let asked = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    asked.map_or(limits::WAIT_MAX, |asked| asked.min(limits::WAIT_MAX))
 }
 
-/// Whether an argument is given and true.
-fn flag(arguments: &Map<String, Value>, name: &str) -> bool {
-    arguments.get(name) == Some(&Value::Bool(true))
-}
-
-/// The properties that several tools share, merged with those of one tool.
-fn shared_with(mut shared: Value, own: Value) -> Value {
-    if let (Value::Object(shared), Value::Object(own)) = (&mut shared, own) {
-        shared.extend(own);
-    }
-    shared
-}
-
-/// A text argument that the schema has checked.
+/// A text argument, which need not be checked yet.
 fn text<'a>(arguments: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
     arguments.get(name).and_then(Value::as_str)
 }
@@ -514,23 +405,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_tool_is_in_the_table_once() {
-        assert_eq!(TABLE.len(), specs().len());
-        let found: Vec<_> = TOOLS.iter().map(|(set, tool)| (*set, tool.name)).collect();
-        assert_eq!(found, TABLE);
-    }
-
-    #[test]
     fn every_tool_is_complete_and_found_in_both_spellings() {
         let all = Toolsets::ALL.and(Toolsets::PEOPLE);
-        for (_, tool) in TOOLS.iter() {
+        for tool in &TABLE {
             assert!(
                 !tool.title.is_empty() && !tool.description.is_empty(),
                 "{}",
                 tool.name
             );
-            assert_eq!(tool.input["additionalProperties"], false, "{}", tool.name);
-            Schema::compile(&tool.output).expect("the output schema compiles");
+            assert_eq!(
+                tool.schemas().input["additionalProperties"],
+                false,
+                "{}",
+                tool.name
+            );
+            Schema::compile(&tool.schemas().output).expect("the output schema compiles");
             let underscored = Spelling::Underscored.name(tool.name);
             assert_eq!(
                 find(all, &underscored).expect("underscored").name,
@@ -542,7 +431,7 @@ mod tests {
             assert!(listed.idempotent_hint.is_some() && listed.open_world_hint.is_some());
         }
         assert!(find(all, "workflow.begin").is_err());
-        assert!(find(Toolsets::ALL, execution_approve::NAME).is_err());
+        assert!(find(Toolsets::ALL, "execution.approve").is_err());
     }
 
     /// Some hosts refuse a tool, or the whole list, for smaller deviations.

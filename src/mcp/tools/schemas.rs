@@ -1,7 +1,75 @@
 //! Tool schemas as clients see them: restricted to what strict hosts accept, and short.
 
-use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
+
+/// The schema that arguments are checked against. A property that may be left out must not be `null`.
+pub(super) fn input_of<T: JsonSchema>() -> Value {
+    let mut settings = SchemaSettings::draft2020_12();
+    settings.inline_subschemas = true;
+    let generator = settings.into_generator();
+    let mut schema = generator.into_root_schema_for::<T>().to_value();
+    if let Some(schema) = schema.as_object_mut() {
+        schema.shift_remove("description");
+        schema.entry("properties").or_insert_with(|| json!({}));
+    }
+    tidy(&mut schema);
+    schema
+}
+
+/// Removes what only Rust uses, closes objects that list their properties, and writes every choice as an `enum`.
+fn tidy(schema: &mut Value) {
+    let Some(schema) = schema.as_object_mut() else {
+        return;
+    };
+    for key in ["$schema", "title", "format"] {
+        schema.shift_remove(key);
+    }
+    schema.retain(|key, value| {
+        let is_empty = value.is_null() || *value == json!({});
+        !(key == "additionalProperties" && *value == true || key == "default" && is_empty)
+    });
+    let choices = schema.get("oneOf").and_then(Value::as_array);
+    if let Some(choices) = choices {
+        let choices = choices.iter().map(|choice| choice["const"].clone());
+        let choices = choices.collect();
+        schema.shift_remove("oneOf");
+        schema.insert("enum".to_owned(), choices);
+    }
+    if schema.contains_key("enum") {
+        schema.shift_remove("type");
+    }
+    if let Some(items) = schema.get_mut("items") {
+        tidy(items);
+    }
+    let required = schema.get("required").cloned().unwrap_or_default();
+    let is_required = |name: &str| {
+        let mut names = required.as_array().into_iter().flatten();
+        names.any(|required| required == name)
+    };
+    let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else {
+        return;
+    };
+    for (name, property) in properties {
+        if property.is_boolean() {
+            *property = json!({});
+        }
+        if !is_required(name) {
+            leave_out_null(property);
+        }
+        tidy(property);
+    }
+    schema.insert("additionalProperties".to_owned(), false.into());
+}
+
+/// Removes `null` from the types of a property that is left out instead.
+fn leave_out_null(property: &mut Value) {
+    if let Some([kind, null]) = property["type"].as_array().map(Vec::as_slice)
+        && null == "null"
+    {
+        property["type"] = kind.clone();
+    }
+}
 
 /// The input schema, as it is listed. Strict hosts require a type for each property, so one that accepts any JSON is
 /// listed as an object. Bounds are left out, since refusals name them and they would only use up each model's context.
@@ -38,6 +106,34 @@ pub(super) fn listed_input(checked: &Value) -> Value {
     listed
 }
 
+/// The schema of an answer that always has `success` and the `required` fields, and sometimes the `optional` ones.
+pub(super) fn output_of(required: Value, optional: Value) -> Value {
+    let mut names = vec!["success".to_owned()];
+    let fields = required.as_object().into_iter();
+    names.extend(fields.flat_map(|fields| fields.keys().cloned()));
+    let mut properties = required;
+    if let (Some(properties), Value::Object(optional)) = (properties.as_object_mut(), optional) {
+        properties.extend(optional);
+    }
+    let mut schema = json!({ "type": "object", "required": names });
+    schema["properties"] = properties;
+    schema
+}
+
+/// The schema of an answer that always has these fields, of which it names no types.
+pub(super) fn answer(fields: &[&str]) -> Value {
+    let fields = fields.iter().map(|name| ((*name).to_owned(), json!({})));
+    output_of(fields.collect(), json!({}))
+}
+
+/// The schema of an answer that may have this list.
+pub(super) fn lists(field: &str) -> Value {
+    output_of(
+        json!({}),
+        json!({ field: { "type": "array", "items": { "type": "object" } } }),
+    )
+}
+
 /// Output schemas must admit the error shape too: some clients validate it on `isError`.
 pub(super) fn with_error_shape(mut output: Value) -> Value {
     const ERROR: [&str; 2] = ["error", "error_code"];
@@ -58,7 +154,7 @@ pub(super) fn with_error_shape(mut output: Value) -> Value {
 
 /// The JSON Schema of a view: fields and types without descriptions. Those are in the resources and the instructions,
 /// since the list of tools must stay small.
-pub(super) fn schema_of<T: schemars::JsonSchema>() -> Value {
+pub(super) fn schema_of<T: JsonSchema>() -> Value {
     // Describe the serialized form, where a field that may be skipped is not required.
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let mut schema = settings
@@ -71,7 +167,7 @@ pub(super) fn schema_of<T: schemars::JsonSchema>() -> Value {
 
 /// Like [`schema_of`], but without nested fields. For views that several tools return, of which only one lists the
 /// complete schema.
-pub(super) fn shape_of<T: schemars::JsonSchema>() -> Value {
+pub(super) fn shape_of<T: JsonSchema>() -> Value {
     let mut schema = schema_of::<T>();
     let defined = schema["$defs"].take();
     let required = schema["required"].clone();

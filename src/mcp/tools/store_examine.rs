@@ -1,37 +1,28 @@
 //! `store.examine`: lets `midex doctor` check the store through the process that has it open. Only for midex's own
 //! commands.
 
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
 
-use super::{ToolSpec, acts, shape_of, unfit, view};
+use super::{present, unfit};
 use midex_domain::error::Result;
 use midex_server::app::{App, Examination, Reached};
 
-pub(super) const NAME: &str = "store.examine";
-
-pub(super) fn spec() -> ToolSpec {
-    let properties = json!({
-        "from": { "description": "What the call before said is next; left out at first" }
-    });
-    ToolSpec::new(
-        (
-            NAME,
-            "Examine the store",
-            "Examines a small portion of what is stored.",
-        ),
-        || acts(true, false, true),
-        (properties, &[], shape_of::<Examination>()),
-        |app, arguments| Box::pin(examine(app, arguments)),
-    )
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Arguments {
+    /// What the call before said is next; left out at first
+    #[serde(default, deserialize_with = "present")]
+    from: Option<Value>,
 }
 
-async fn examine(app: &App, mut arguments: Map<String, Value>) -> Result<Value> {
-    let from = match arguments.remove("from") {
+pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Examination> {
+    let from = match arguments.from {
         None => Reached::default(),
         Some(from) => serde_json::from_value(from).map_err(|error| {
             let message = "`from` is not what an examination said last";
-            unfit(NAME, "/from", "next", message).because(error)
+            unfit("/from", "next", message).because(error)
         })?,
     };
-    view(&app.examine(from).await?)
+    app.examine(from).await
 }

@@ -1,49 +1,36 @@
 //! `workflow.get`.
 
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
-use super::{
-    ToolSpec, acts,
-    author::{Class, workflow_id_schema},
-    text,
-    workflow_validate::findings_schema,
-};
-use midex_domain::error::Result;
+use super::schemas::output_of;
+use midex_domain::{error::Result, limits};
 use midex_registry::{Manifest, Registry, WorkflowEntry};
 use midex_server::app::App;
 
-pub(super) fn spec() -> ToolSpec {
-    let text = json!({ "type": ["string", "null"] });
-    let output = json!({
-        "type": "object",
-        "properties": {
-            "workflow_id": { "type": "string" }, "path": text, "format": { "type": "string" }, "content": text,
-            "parsed": { "type": ["object", "null"] }, "version": { "type": "string" }, "source": { "type": "string" },
-            "findings": findings_schema()
-        },
-        "required": ["success", "workflow_id", "path", "format", "content", "version", "source"]
-    });
-    ToolSpec::new(
-        (
-            "workflow.get",
-            "Get a workflow's file",
-            "Returns the text of a workflow's file, what it says as JSON, and its version.",
-        ),
-        || acts(true, false, true),
-        (
-            json!({ "workflow_id": workflow_id_schema() }),
-            &["workflow_id"],
-            output,
-        ),
-        |app, arguments| Box::pin(run(app, arguments)),
-    )
-    .of(Class::Safe)
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Arguments {
+    #[schemars(length(min = 1, max = limits::WORKFLOW_NAME_BYTES_MAX))]
+    workflow_id: String,
 }
 
-async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
-    let name = text(&arguments, "workflow_id")
-        .unwrap_or_default()
-        .to_owned();
+pub(super) fn output() -> Value {
+    let (text, maybe) = (
+        json!({ "type": "string" }),
+        json!({ "type": ["string", "null"] }),
+    );
+    let required = json!({
+        "workflow_id": text, "path": maybe, "format": text, "content": maybe, "version": text, "source": text
+    });
+    let optional = json!({
+        "parsed": { "type": ["object", "null"] }, "findings": { "type": "array", "items": { "type": "object" } }
+    });
+    output_of(required, optional)
+}
+
+pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Value> {
+    let name = arguments.workflow_id;
     app.look_into_registry(move |registry| {
         let entry = registry.workflow(&name);
         entry

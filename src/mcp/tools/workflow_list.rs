@@ -1,8 +1,10 @@
 //! `workflow.list`: the definition files, for authors.
 
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
-use super::{ToolSpec, acts, author::Class, flag, text, unfit, whole};
+use super::{schemas::output_of, unfit};
 use midex_domain::{
     check::Commands,
     error::{Error, Result},
@@ -12,48 +14,38 @@ use midex_domain::{
 use midex_registry::{Registry, Source, WorkflowEntry};
 use midex_server::app::App;
 
-const NAME: &str = "workflow.list";
-
-pub(super) fn spec() -> ToolSpec {
-    let properties = json!({
-        "brief": { "type": "boolean", "description": "Names and descriptions alone" },
-        "query": { "type": "string", "maxLength": 200 },
-        "source": { "enum": &Source::NAMES[..=Source::Shipped as usize] },
-        "limit": {
-            "type": "integer", "minimum": 1, "maximum": limits::LIST_LIMIT_MAX,
-            "default": limits::LIST_LIMIT_DEFAULT
-        },
-        "cursor": { "type": "string", "maxLength": 300, "description": "next_cursor of the page before" }
-    });
-    let output = json!({
-        "type": "object",
-        "properties": {
-            "workflows": { "type": "array", "items": { "type": "object" } }, "total": { "type": "integer" },
-            "next_cursor": { "type": "string" }
-        },
-        "required": ["success", "workflows", "total"]
-    });
-    ToolSpec::new(
-        (
-            NAME,
-            "List workflows",
-            "Lists workflows: brief, or with path, version, source and findings.",
-        ),
-        || acts(true, false, true),
-        (properties, &[], output),
-        |app, arguments| Box::pin(run(app, arguments)),
-    )
-    .of(Class::Safe)
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Arguments {
+    /// Names and descriptions alone
+    brief: Option<bool>,
+    #[schemars(length(max = 200))]
+    query: Option<String>,
+    #[schemars(extend("enum" = Source::NAMES[..=Source::Shipped as usize]))]
+    source: Option<String>,
+    #[schemars(
+        range(min = 1, max = limits::LIST_LIMIT_MAX),
+        extend("default" = limits::LIST_LIMIT_DEFAULT)
+    )]
+    limit: Option<usize>,
+    #[schemars(length(max = 300), description = "next_cursor of the page before")]
+    cursor: Option<String>,
 }
 
-async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
-    let limit = whole(&arguments, "limit").and_then(|limit| usize::try_from(limit).ok());
+pub(super) fn output() -> Value {
+    let workflows = json!({ "type": "array", "items": { "type": "object" } });
+    output_of(
+        json!({ "workflows": workflows, "total": { "type": "integer" } }),
+        json!({ "next_cursor": { "type": "string" } }),
+    )
+}
+
+pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Value> {
     let page = Page {
-        is_brief: flag(&arguments, "brief"),
-        query: text(&arguments, "query").unwrap_or_default().to_lowercase(),
-        source: text(&arguments, "source").map(str::to_owned),
-        limit: limit.unwrap_or(limits::LIST_LIMIT_DEFAULT),
-        after: text(&arguments, "cursor").map(Key::parse).transpose()?,
+        is_brief: arguments.brief == Some(true),
+        query: arguments.query.unwrap_or_default().to_lowercase(),
+        source: arguments.source,
+        limit: arguments.limit.unwrap_or(limits::LIST_LIMIT_DEFAULT),
+        after: arguments.cursor.as_deref().map(Key::parse).transpose()?,
     };
     app.look_into_registry(move |registry| page.shown(registry))
         .await
@@ -99,7 +91,7 @@ impl Key {
 
 fn bad_cursor() -> Error {
     let message = "the cursor is none of this list; expected the next_cursor of the page before";
-    unfit(NAME, "/cursor", "format", message)
+    unfit("/cursor", "format", message)
 }
 
 impl Page {

@@ -1,62 +1,64 @@
 //! `workflow.next_step`.
 
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
 
-use super::{
-    ToolSpec, Work, acts, arguments::token, personas::known_agents_schema, shape_of, text,
-};
+use super::{arguments::token, present};
 use midex_domain::{
     error::{Code, Error, Result, Violation},
     execution::{Report, Submission},
+    limits,
     view::Advanced,
 };
 use midex_server::app::App;
 
-pub(super) fn spec() -> ToolSpec {
-    let properties = json!({
-        "token": { "type": "string", "minLength": 1, "description": "The step's, unchanged" },
-        "output": {
-            "description": "As output_schema says; without one {summary, artifacts?, findings?, \
-                            next_step_recommendation?}. An artifact: id, path or {type: file|data|report|finding, \
-                            name, content, content_type?, metadata?}"
-        },
-        "choice": { "type": "string", "description": "Id of the option taken" },
-        "known_agents": known_agents_schema(),
-        "error": {
-            "type": "object",
-            "description": "Instead of output: why it cannot be done",
-            "properties": {
-                "message": { "type": "string", "minLength": 1 },
-                "code": { "type": "string" },
-                "retryable": { "type": "boolean" }
-            },
-            "required": ["message"],
-            "additionalProperties": false
-        }
-    });
-    ToolSpec::doing(
-        (
-            "workflow.next_step",
-            "Finish a step",
-            "Hands in what came of a step and returns the next one with its persona and token, until workflow_state is \
-             completed. Safe to repeat.",
-        ),
-        || acts(false, false, true),
-        (properties, &["token"], shape_of::<Advanced>()),
-        Work::Advance(|app, arguments| Box::pin(next_step(app, arguments))),
-    )
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Arguments {
+    /// The step's, unchanged
+    #[schemars(length(min = 1))]
+    token: String,
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(
+        description = "As output_schema says; without one {summary, artifacts?, findings?, next_step_recommendation?}. An \
+                       artifact: id, path or {type: file|data|report|finding, name, content, content_type?, metadata?}"
+    )]
+    output: Option<Value>,
+    /// Id of the option taken
+    choice: Option<String>,
+    /// Agents whose persona you still have
+    #[schemars(length(max = limits::STEPS_MAX), inner(length(max = limits::AGENT_NAME_BYTES_MAX)))]
+    #[expect(
+        dead_code,
+        reason = "the server reads it, since it holds for a reply after questions too"
+    )]
+    known_agents: Option<Vec<String>>,
+    /// Instead of output: why it cannot be done
+    error: Option<Failure>,
 }
 
-async fn next_step(app: &App, mut arguments: Map<String, Value>) -> Result<Advanced> {
-    let choice = text(&arguments, "choice").map(str::to_owned);
-    let report = match (arguments.remove("output"), arguments.remove("error")) {
+#[derive(Deserialize, JsonSchema)]
+struct Failure {
+    #[schemars(length(min = 1))]
+    message: String,
+    code: Option<String>,
+    retryable: Option<bool>,
+}
+
+pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Advanced> {
+    let choice = arguments.choice;
+    let report = match (arguments.output, arguments.error) {
         (Some(output), None) => Some(Report::Output(output)),
-        (None, Some(error)) => Some(failure(&error)),
+        (None, Some(failure)) => Some(Report::Error {
+            message: failure.message,
+            code: failure.code,
+            retryable: failure.retryable,
+        }),
         // The execution checks whether a choice alone is enough.
         (None, None) if choice.is_some() => None,
         (both, _) => return Err(not_one(both.is_some())),
     };
-    let token = token(text(&arguments, "token").unwrap_or_default());
+    let token = token(&arguments.token);
     app.next_step(token, Submission { report, choice }).await
 }
 
@@ -72,12 +74,4 @@ fn not_one(both: bool) -> Error {
     Error::new(Code::ArgumentsInvalid, message)
         .with("tool", "workflow.next_step")
         .with_violations(vec![violation])
-}
-
-fn failure(error: &Value) -> Report {
-    Report::Error {
-        message: error["message"].as_str().unwrap_or_default().to_owned(),
-        code: error["code"].as_str().map(str::to_owned),
-        retryable: error["retryable"].as_bool(),
-    }
 }

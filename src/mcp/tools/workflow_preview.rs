@@ -1,11 +1,10 @@
 //! Previews an execution: its inputs, its plan, and its steps as they would be entered. Nothing is started.
 
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{
-    ToolSpec, acts,
-    author::{Class, subject, with_subject},
-};
+use super::{author::Selection, schemas::output_of};
 use midex_domain::{
     definition::Step,
     error::Result,
@@ -14,89 +13,53 @@ use midex_domain::{
 };
 use midex_server::app::{App, Plan};
 
-const PREVIEW_INPUTS: &str = "workflow.preview_inputs";
-const RESOLVE_INPUTS: &str = "workflow.resolve_inputs";
-const STEP_PLAN: &str = "workflow.step_plan";
-const PREVIEW_RENDERED: &str = "workflow.preview_rendered";
-
-pub(super) fn specs() -> [ToolSpec; 4] {
-    let inputs = || with_subject(json!({ "inputs": { "type": "object" } }));
-    let list = || json!({ "type": "array", "items": { "type": "object" } });
-    let names = || json!({ "type": "array", "items": { "type": "string" } });
-    let object = || json!({ "type": "object" });
-    let tool = |names, properties: Value, output: Value, run| {
-        let required: Vec<_> = { output.as_object().into_iter().flatten() }
-            .map(|(name, _)| name.as_str())
-            .collect();
-        let required = [&["success", "workflow_id"], required.as_slice()].concat();
-        let mut fields = output.clone();
-        fields["workflow_id"] = json!({ "type": ["string", "null"] });
-        let output = json!({ "type": "object", "properties": fields, "required": required });
-        ToolSpec::new(
-            names,
-            || acts(true, false, true),
-            (properties, &[], output),
-            run,
-        )
-    };
-    [
-        tool(
-            (
-                PREVIEW_INPUTS,
-                "Show inputs",
-                "Returns each input with type, rules, default, and where its value comes from.",
-            ),
-            with_subject(json!({})),
-            json!({ "required": names(), "inputs": list() }),
-            |app, arguments| Box::pin(preview_inputs(app, arguments)),
-        )
-        .of(Class::Safe),
-        tool(
-            (
-                RESOLVE_INPUTS,
-                "Resolve inputs",
-                "Says what each input comes to with these, and whether a start could be made (ready).",
-            ),
-            inputs(),
-            json!({
-                "ready": { "type": "boolean" }, "required_missing": names(), "defaults": object(),
-                "resolved_inputs": object(), "inputs": list(), "violations": list(), "provider_resolutions": list()
-            }),
-            |app, arguments| Box::pin(resolve_inputs(app, arguments)),
-        )
-        .of(Class::Standard),
-        tool(
-            (
-                STEP_PLAN,
-                "Plan the steps",
-                "Returns the steps in order, each with its wave, its dependencies, and whether it would run with these inputs, and why.",
-            ),
-            inputs(),
-            json!({ "steps": list() }),
-            |app, arguments| Box::pin(step_plan(app, arguments)),
-        )
-        .of(Class::Standard),
-        tool(
-            (
-                PREVIEW_RENDERED,
-                "Render the steps",
-                "Returns every step as it would be entered with these inputs; what is not known yet stands in unresolved.",
-            ),
-            inputs(),
-            json!({ "steps": list(), "final_output": {} }),
-            |app, arguments| Box::pin(preview_rendered(app, arguments)),
-        )
-        .of(Class::Safe),
-    ]
+/// The definition to preview, and the values of its inputs.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Arguments {
+    #[serde(flatten)]
+    selection: Selection,
+    #[serde(default)]
+    inputs: Map<String, Value>,
 }
 
-fn given(arguments: &Map<String, Value>) -> Map<String, Value> {
-    let given = arguments.get("inputs").and_then(Value::as_object);
-    given.cloned().unwrap_or_default()
+pub(super) fn inputs_shown() -> Value {
+    output(json!({ "required": names(), "inputs": list() }))
 }
 
-async fn preview_inputs(app: &App, arguments: Map<String, Value>) -> Result<Value> {
-    let definition = app.sound(subject(&arguments, PREVIEW_INPUTS)?).await?;
+pub(super) fn inputs_resolved() -> Value {
+    let object = json!({ "type": "object" });
+    output(json!({
+        "ready": { "type": "boolean" }, "required_missing": names(), "defaults": object, "resolved_inputs": object,
+        "inputs": list(), "violations": list(), "provider_resolutions": list()
+    }))
+}
+
+pub(super) fn steps_planned() -> Value {
+    output(json!({ "steps": list() }))
+}
+
+pub(super) fn steps_rendered() -> Value {
+    output(json!({ "steps": list(), "final_output": {} }))
+}
+
+/// The schema of an answer about a workflow, which need not have an id.
+fn output(mut fields: Value) -> Value {
+    fields["workflow_id"] = json!({ "type": ["string", "null"] });
+    output_of(fields, json!({}))
+}
+
+fn list() -> Value {
+    json!({ "type": "array", "items": { "type": "object" } })
+}
+
+fn names() -> Value {
+    json!({ "type": "array", "items": { "type": "string" } })
+}
+
+pub(super) async fn preview_inputs(app: &App, arguments: Selection) -> Result<Value> {
+    let definition = app
+        .sound(arguments.subject("workflow.preview_inputs")?)
+        .await?;
     let workflow = &definition.workflow;
     let inputs: Vec<&Input> = workflow.inputs.iter().flat_map(Inputs::iter).collect();
     let required = inputs.iter().filter(|input| input.is_required());
@@ -130,9 +93,11 @@ fn shown(input: &Input) -> Value {
     shown
 }
 
-async fn resolve_inputs(app: &App, arguments: Map<String, Value>) -> Result<Value> {
-    let definition = app.sound(subject(&arguments, RESOLVE_INPUTS)?).await?;
-    let resolved = app.resolved(&definition, given(&arguments)).await?;
+pub(super) async fn resolve_inputs(app: &App, arguments: Arguments) -> Result<Value> {
+    let definition = app
+        .sound(arguments.selection.subject("workflow.resolve_inputs")?)
+        .await?;
+    let resolved = app.resolved(&definition, arguments.inputs).await?;
     let of = |wanted: InputStatus| {
         let reports = resolved.inputs.iter();
         reports.filter(move |report| report.status == wanted)
@@ -158,13 +123,16 @@ async fn resolve_inputs(app: &App, arguments: Map<String, Value>) -> Result<Valu
     }))
 }
 
-async fn step_plan(app: &App, arguments: Map<String, Value>) -> Result<Value> {
+pub(super) async fn step_plan(app: &App, arguments: Arguments) -> Result<Value> {
     let Plan {
         definition,
         rehearsal,
         ..
     } = app
-        .plan(subject(&arguments, STEP_PLAN)?, given(&arguments))
+        .plan(
+            arguments.selection.subject("workflow.step_plan")?,
+            arguments.inputs,
+        )
         .await?;
     let waves = definition.graph().waves();
     let steps = definition
@@ -193,9 +161,12 @@ async fn step_plan(app: &App, arguments: Map<String, Value>) -> Result<Value> {
     )
 }
 
-async fn preview_rendered(app: &App, arguments: Map<String, Value>) -> Result<Value> {
+pub(super) async fn preview_rendered(app: &App, arguments: Arguments) -> Result<Value> {
     let plan = app
-        .plan(subject(&arguments, PREVIEW_RENDERED)?, given(&arguments))
+        .plan(
+            arguments.selection.subject("workflow.preview_rendered")?,
+            arguments.inputs,
+        )
         .await?;
     let Plan {
         definition,

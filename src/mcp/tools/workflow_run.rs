@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{
-    ToolSpec, acts,
-    author::{Class, subject, with_subject},
-};
+use super::{author::Selection, duration, schemas::output_of};
 use midex_domain::{
     State,
     error::{Code, NextCall, Result, again},
@@ -16,58 +15,51 @@ use midex_domain::{
 };
 use midex_server::app::{App, RunOutcome};
 
-const NAME: &str = "workflow.run";
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Arguments {
+    #[serde(flatten)]
+    selection: Selection,
+    inputs: Option<Map<String, Value>>,
+    #[schemars(
+        range(min = 0, max = limits::WAIT_MAX.as_secs()),
+        extend("default" = limits::WAIT_MAX.as_secs())
+    )]
+    wait_s: Option<f64>,
+}
 
 /// The next call if inputs are invalid.
 const INPUTS_SHOWN: NextCall = again(
     "correct every violation; workflow.resolve_inputs with the same arguments says when they are ready",
 );
 
-pub(super) fn spec() -> ToolSpec {
-    let longest = limits::WAIT_MAX.as_secs();
-    let properties = with_subject(json!({
-        "inputs": { "type": "object" },
-        "wait_s": { "type": "number", "minimum": 0, "maximum": longest, "default": longest }
-    }));
+pub(super) fn output() -> Value {
     let text = json!({ "type": "string" });
-    let output = json!({
-        "type": "object",
-        "properties": {
-            "run_id": text, "execution_id": text, "workflow_id": text, "status": text, "state": text,
-            "revision": { "type": "integer" }, "awaiting": { "type": "object" },
-            "waits": { "type": "array", "items": { "type": "object" } }, "final_output": {},
-            "final_output_error": { "type": "array", "items": { "type": "object" } },
-            "failure_summary": { "type": "object" }
-        },
-        "required": ["success", "run_id", "execution_id", "workflow_id", "status", "state", "revision", "waits"]
+    let list = json!({ "type": "array", "items": { "type": "object" } });
+    let required = json!({
+        "run_id": text, "execution_id": text, "workflow_id": text, "status": text, "state": text,
+        "revision": { "type": "integer" }, "waits": list
     });
-    ToolSpec::new(
-        (
-            NAME,
-            "Run a workflow",
-            "Starts a workflow, or an unsaved manifest, and answers when it ended, waits for somebody (awaiting has the token \
-             for workflow.next_step) or after wait_s.",
-        ),
-        || acts(false, false, false),
-        (properties, &[], output),
-        |app, arguments| Box::pin(run(app, arguments)),
-    )
-    .of(Class::Standard)
-    .lasting(longest_wait)
+    let optional = json!({
+        "awaiting": { "type": "object" }, "final_output": {}, "final_output_error": list,
+        "failure_summary": { "type": "object" }
+    });
+    output_of(required, optional)
 }
 
-/// The time limit of the call. Must accept arguments that are not checked yet.
-fn longest_wait(arguments: &Map<String, Value>) -> Duration {
-    let seconds = arguments.get("wait_s").and_then(Value::as_f64);
-    let asked = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    asked.map_or(limits::WAIT_MAX, |asked| asked.min(limits::WAIT_MAX))
+/// The time limit of a call with these arguments, which need not be checked yet.
+pub(super) fn longest(arguments: &Map<String, Value>) -> Duration {
+    duration(arguments.get("wait_s").and_then(Value::as_f64))
 }
 
-async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
-    let definition = app.sound(subject(&arguments, NAME)?).await?;
-    let inputs = arguments.get("inputs").cloned();
+pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Value> {
+    let subject = arguments.selection.subject("workflow.run")?;
+    let definition = app.sound(subject).await?;
+    let (inputs, wait) = (
+        arguments.inputs.map(Value::Object),
+        duration(arguments.wait_s),
+    );
     let warning = app.hiding(&definition).await;
-    let ran = app.run(definition, inputs, longest_wait(&arguments)).await;
+    let ran = app.run(definition, inputs, wait).await;
     let RunOutcome { step, status } = ran.map_err(|error| match error.code() {
         // A manifest that is not saved has no details resource to suggest.
         Code::InputsInvalid => error.with_next(INPUTS_SHOWN),

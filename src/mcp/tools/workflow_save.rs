@@ -1,66 +1,49 @@
 //! `workflow.save`.
 
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
-use super::{
-    ToolSpec, Work, acts,
-    author::{Class, format_schema, manifest, manifest_schema, version, version_schema},
-    flag, unfit, view,
-};
+use super::{author::manifest, schemas::output_of, view};
 use crate::asking::{Confirmation, Unasked};
 use midex_domain::error::Result;
-use midex_registry::{Manifest, Save};
+use midex_registry::{Format, Manifest, Save};
 use midex_server::app::App;
 
-const NAME: &str = "workflow.save";
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Arguments {
+    #[schemars(extend("type" = ["string", "object"]))]
+    manifest: Value,
+    #[schemars(extend("enum" = Format::NAMES))]
+    format: Option<String>,
+    /// Replaces a file you have not read
+    #[serde(default)]
+    overwrite: bool,
+    #[schemars(length(max = 64))]
+    expected_version: Option<String>,
+}
 
-pub(super) fn spec() -> ToolSpec {
-    let properties = json!({
-        "manifest": manifest_schema(),
-        "format": format_schema(),
-        "overwrite": { "type": "boolean", "default": false, "description": "Replaces a file you have not read" },
-        "expected_version": version_schema()
+pub(super) fn output() -> Value {
+    let text = json!({ "type": "string" });
+    let required = json!({
+        "workflow_id": text, "path": text, "format": text, "version": text, "created": { "type": "boolean" },
+        "warnings": { "type": "array", "items": { "type": "object" } }, "sync": { "type": "object" }
     });
-    let output = json!({
-        "type": "object",
-        "properties": {
-            "workflow_id": { "type": "string" }, "path": { "type": "string" }, "format": { "type": "string" },
-            "version": { "type": "string" }, "created": { "type": "boolean" }, "replaced_version": { "type": "string" },
-            "warnings": { "type": "array", "items": { "type": "object" } }, "sync": { "type": "object" }
-        },
-        "required": ["success", "workflow_id", "path", "format", "version", "created", "warnings", "sync"]
-    });
-    ToolSpec::doing(
-        (
-            NAME,
-            "Save a workflow",
-            "Checks a manifest and writes it. To replace a file give expected_version, as workflow.get has it, or \
-             overwrite.",
-        ),
-        || acts(false, false, true),
-        (properties, &["manifest"], output),
-        Work::Confirmed(
-            |app, arguments| Box::pin(question(app, arguments)),
-            |app, arguments| Box::pin(run(app, arguments)),
-        ),
-    )
-    .of(Class::Standard)
+    output_of(required, json!({ "replaced_version": text }))
 }
 
 /// If the save would overwrite a file that the caller has not read, asks the user, if possible.
-async fn question(app: &App, arguments: &Map<String, Value>) -> Result<Option<Confirmation>> {
-    let save = save(arguments)?;
+pub(super) async fn question(app: &App, arguments: Arguments) -> Result<Option<Confirmation>> {
+    let save = save(arguments);
     if !save.overwrite || save.expected_version.is_some() {
         return Ok(None);
     }
     let Some(there) = app.overwritten(&save).await else {
         return Ok(None);
     };
-    let mut confirmed = arguments.clone();
-    confirmed.insert("expected_version".into(), json!(there.version));
     Ok(Some(Confirmation {
         key: format!(
-            "{NAME}:{}:{}:{}",
+            "workflow.save:{}:{}:{}",
             there.path,
             there.version,
             save.manifest.version()
@@ -72,27 +55,25 @@ async fn question(app: &App, arguments: &Map<String, Value>) -> Result<Option<Co
         about: vec![("workflow_id", there.workflow_id), ("path", there.path)],
         unasked: Unasked::Done,
         by: app.by(),
-        confirmed,
+        version: Some(there.version),
     }))
 }
 
-async fn run(app: &App, arguments: Map<String, Value>) -> Result<Value> {
-    let mut saved = view(&app.save(save(&arguments)?).await?)?;
+pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Value> {
+    let mut saved = view(&app.save(save(arguments)).await?)?;
     saved["success"] = json!(true);
     Ok(saved)
 }
 
-fn save(arguments: &Map<String, Value>) -> Result<Save> {
-    let manifest = match arguments.get("manifest") {
-        Some(document @ Value::Object(_)) if arguments.get("format") != Some(&json!("json")) => {
-            Some(Manifest::in_yaml(document))
-        }
-        _ => manifest(arguments),
+fn save(arguments: Arguments) -> Save {
+    let format = arguments.format.as_deref();
+    let manifest = match arguments.manifest {
+        document @ Value::Object(_) if format != Some("json") => Manifest::in_yaml(&document),
+        document => manifest(&document, format),
     };
-    let missing = || unfit(NAME, "/manifest", "required", "`manifest` is missing");
-    Ok(Save {
-        manifest: manifest.ok_or_else(missing)?,
-        overwrite: flag(arguments, "overwrite"),
-        expected_version: version(arguments),
-    })
+    Save {
+        manifest,
+        overwrite: arguments.overwrite,
+        expected_version: arguments.expected_version,
+    }
 }

@@ -1,0 +1,266 @@
+//! The table of tools: one row per tool, in listing order.
+
+use super::{
+    Effect::{Create, Read, Remove, Set},
+    ToolSpec, Work, catalog, catalog_import, catalog_settings, command_run, commands,
+    execution_approve, execution_list, execution_resolve, execution_resume, execution_signal,
+    execution_wait, lifecycle, parsed,
+    schemas::{answer, lists, schema_of, shape_of},
+    store_examine,
+    toolset::{Toolset, Toolsets},
+    view, workflow_delete, workflow_get, workflow_list, workflow_next_step, workflow_preview,
+    workflow_read, workflow_rename, workflow_run, workflow_save, workflow_start, workflow_validate,
+};
+use midex_domain::{
+    Class::{Destructive, Safe, Standard},
+    limits,
+    view::Advanced,
+};
+use midex_server::app::Examination;
+
+pub(super) const RUN: Toolsets = Toolsets::of(Toolset::Run);
+pub(super) const OPERATE: Toolsets = Toolsets::of(Toolset::Operate);
+const AUTHOR: Toolsets = Toolsets::of(Toolset::Author);
+const CATALOG: Toolsets = Toolsets::of(Toolset::Catalog);
+const PEOPLE: Toolsets = Toolsets::PEOPLE;
+
+/// A row: `"name" "title" "description", toolsets, effect, work(functions) -> schema of the answer`.
+macro_rules! tool {
+    ($name:literal $title:literal $description:literal, $toolsets:expr, $effect:expr,
+     $work:ident($($function:path),+) -> $output:expr) => {
+        ToolSpec::new(
+            [$name, $title, $description],
+            $toolsets,
+            $effect,
+            (arguments_of!($($function),+), $output),
+            work!($work($($function),+)),
+        )
+    };
+}
+
+/// The schema of the arguments that the function of a tool takes.
+macro_rules! arguments_of {
+    ($question:path, $run:path) => {
+        arguments_of!($run)
+    };
+    ($run:path) => {
+        ToolSpec::input($run)
+    };
+}
+
+macro_rules! work {
+    (Answer($run:path)) => {
+        Work::Answer(|app, arguments| {
+            Box::pin(async move { view(&$run(app, parsed(arguments)?).await?) })
+        })
+    };
+    (Advance($run:path)) => {
+        Work::Advance(|app, arguments| Box::pin(async move { $run(app, parsed(arguments)?).await }))
+    };
+    (Confirmed($question:path, $run:path)) => {
+        Work::Confirmed(
+            |app, arguments| Box::pin(async move { $question(app, parsed(arguments)?).await }),
+            |app, arguments| Box::pin(async move { view(&$run(app, parsed(arguments)?).await?) }),
+        )
+    };
+}
+
+/// Every tool. Names are read at every start of the command line, so a row is constant, and its schemas are made when
+/// they are first needed.
+pub(super) static TABLE: [ToolSpec; 43] = [
+    tool! { "workflow.start" "Start a workflow"
+        "Starts a workflow and returns its first step: the persona to take (agent_content), what to do (instructions) \
+         and new_token for workflow.next_step. new_tokens lists all steps that are ready.",
+        RUN, Create, Advance(workflow_start::run) -> shape_of::<Advanced> }
+    .whole(),
+    tool! { "workflow.next_step" "Finish a step"
+        "Hands in what came of a step and returns the next one with its persona and token, until workflow_state is \
+         completed. Safe to repeat.",
+        RUN, Set, Advance(workflow_next_step::run) -> shape_of::<Advanced> }
+    .whole(),
+    tool! { "workflow.read" "Read a resource"
+        "Reads any midex://workflow/…: workflow_details/{workflow_name}, current_step, workflow_status, step_history or \
+         workflow_artifacts/{execution_id}, artifact/{execution_id}/{artifact}. next: the rest.",
+        RUN.and(OPERATE), Read, Answer(workflow_read::run) -> workflow_read::output },
+    tool! { "execution.list" "List executions"
+        "Lists executions, the one that moved last first.",
+        RUN.and(OPERATE), Read, Answer(execution_list::run) -> schema_of::<execution_list::Listed> },
+    tool! { "execution.resume" "What was I doing? / Resume an execution"
+        "Call it when you lost your place. Without arguments: the task of the only open execution here, or all \
+         that are open. With execution_id: its task, persona and tokens; a paused one goes on.",
+        RUN.and(OPERATE), Create, Answer(execution_resume::run) -> execution_resume::output }
+    .whole(),
+    tool! { "execution.wait" "Wait for a change"
+        "Waits until an execution moves, and returns its status.",
+        RUN.and(OPERATE), Read, Answer(execution_wait::run) -> shape_of::<execution_wait::Waited> }
+    .whole()
+    .lasting(execution_wait::longest),
+    tool! { "execution.signal" "Signal an execution"
+        "Brings a signal that a step waits for, or will. Each call is one.",
+        RUN.and(OPERATE), Create, Answer(execution_signal::run) -> shape_of::<lifecycle::Changed> },
+    tool! { "execution.resolve" "Resolve work"
+        "For outcome_unknown: work that may not be done twice was cut off. Find out what came of it, with the user where \
+         in doubt, and say so.",
+        RUN.and(OPERATE), Remove, Answer(execution_resolve::run) -> shape_of::<lifecycle::Changed> },
+    tool! { "execution.pause" "Pause an execution"
+        "Holds an execution until execution.resume. Tokens stay valid.",
+        OPERATE, Create, Answer(lifecycle::pause) -> shape_of::<lifecycle::Changed> },
+    tool! { "execution.abandon" "Abandon an execution"
+        "Gives up an execution for good.",
+        OPERATE, Remove, Answer(lifecycle::abandon) -> shape_of::<lifecycle::Changed> },
+    tool! { "execution.diverge" "Diverge an execution"
+        "Ends an execution whose work took another path.",
+        OPERATE, Remove, Answer(lifecycle::diverge) -> shape_of::<lifecycle::Changed> },
+    tool! { "execution.fail" "Fail an execution"
+        "Fails an execution. A step: workflow.next_step with error.",
+        OPERATE, Remove, Answer(lifecycle::fail) -> shape_of::<lifecycle::Changed> },
+    tool! { "workflow.list" "List workflows"
+        "Lists workflows: brief, or with path, version, source and findings.",
+        RUN.and(AUTHOR), Read, Answer(workflow_list::run) -> workflow_list::output }
+    .of(Safe),
+    tool! { "workflow.get" "Get a workflow's file"
+        "Returns the text of a workflow's file, what it says as JSON, and its version.",
+        AUTHOR, Read, Answer(workflow_get::run) -> workflow_get::output }
+    .of(Safe)
+    .whole(),
+    tool! { "workflow.validate" "Check a workflow"
+        "Checks a manifest, or a saved workflow: all violations and warnings at once, each with its place and, where there is \
+         one, the edit that mends it.",
+        AUTHOR, Read, Answer(workflow_validate::run) -> workflow_validate::output }
+    .of(Safe)
+    .whole(),
+    tool! { "workflow.preview_inputs" "Show inputs"
+        "Returns each input with type, rules, default, and where its value comes from.",
+        AUTHOR, Read, Answer(workflow_preview::preview_inputs) -> workflow_preview::inputs_shown }
+    .of(Safe),
+    tool! { "workflow.resolve_inputs" "Resolve inputs"
+        "Says what each input comes to with these, and whether a start could be made (ready).",
+        AUTHOR, Read, Answer(workflow_preview::resolve_inputs) -> workflow_preview::inputs_resolved }
+    .of(Standard)
+    .whole(),
+    tool! { "workflow.step_plan" "Plan the steps"
+        "Returns the steps in order, each with its wave, its dependencies, and whether it would run with these inputs, and why.",
+        AUTHOR, Read, Answer(workflow_preview::step_plan) -> workflow_preview::steps_planned }
+    .of(Standard),
+    tool! { "workflow.preview_rendered" "Render the steps"
+        "Returns every step as it would be entered with these inputs; what is not known yet stands in unresolved.",
+        AUTHOR, Read, Answer(workflow_preview::preview_rendered) -> workflow_preview::steps_rendered }
+    .of(Safe)
+    .whole(),
+    tool! { "workflow.run" "Run a workflow"
+        "Starts a workflow, or an unsaved manifest, and answers when it ended, waits for somebody (awaiting has the token \
+         for workflow.next_step) or after wait_s.",
+        AUTHOR, Create, Answer(workflow_run::run) -> workflow_run::output }
+    .of(Standard)
+    .whole()
+    .lasting(workflow_run::longest),
+    tool! { "workflow.save" "Save a workflow"
+        "Checks a manifest and writes it. To replace a file give expected_version, as workflow.get has it, or \
+         overwrite.",
+        AUTHOR, Set, Confirmed(workflow_save::question, workflow_save::run) -> workflow_save::output }
+    .of(Standard),
+    tool! { "workflow.rename" "Rename a workflow"
+        "Gives a workflow another id, in its text and its file's name, and names what still refers to the old one.",
+        AUTHOR, Create, Answer(workflow_rename::run) -> workflow_rename::output }
+    .of(Standard),
+    tool! { "workflow.delete" "Delete a workflow"
+        "Deletes a workflow's file. Executions keep theirs.",
+        AUTHOR, Remove, Confirmed(workflow_delete::question, workflow_delete::run) -> workflow_delete::output }
+    .of(Destructive),
+    tool! { "command.list" "Find commands"
+        "Finds operations of catalogs, and workflows, by words.",
+        CATALOG, Read, Answer(commands::list_commands) -> || lists("commands") }
+    .of(Safe),
+    tool! { "command.run_safe" "Run a safe command"
+        "Calls a command that reads.",
+        CATALOG, Read, Answer(command_run::run_safe) -> command_run::output }
+    .of(Safe)
+    .outside()
+    .lasting(|_| limits::WAIT_MAX),
+    tool! { "command.run" "Run a command"
+        "Calls a command that changes something.",
+        CATALOG, Create, Answer(command_run::run_standard) -> command_run::output }
+    .of(Standard)
+    .outside()
+    .lasting(|_| limits::WAIT_MAX),
+    tool! { "command.run_destructive" "Run a destructive command"
+        "Calls a command that takes something away, once the user agrees.",
+        CATALOG, Remove, Confirmed(command_run::question, command_run::run_destructive) -> command_run::output }
+    .of(Destructive)
+    .outside()
+    .lasting(|_| limits::WAIT_MAX),
+    tool! { "provider.list" "List providers"
+        "Lists commands that answer with choices for arguments.",
+        CATALOG, Read, Answer(commands::list_providers) -> || lists("providers") }
+    .of(Safe),
+    tool! { "catalog.list" "List catalogs"
+        "Lists catalogs.",
+        CATALOG, Read, Answer(catalog::list) -> || answer(&["catalogs"]) }
+    .of(Safe),
+    tool! { "catalog.validate_openapi" "Validate OpenAPI"
+        "Says whether an OpenAPI 3 document can be imported. First of validate, preview, import.",
+        CATALOG, Read, Answer(catalog_import::validate)
+            -> || answer(&["valid", "document_kind", "operation_count", "warnings", "violations"]) }
+    .of(Safe)
+    .outside(),
+    tool! { "catalog.preview_import" "Preview an import"
+        "Shows what an import would make. Writes nothing.",
+        CATALOG, Read, Answer(catalog_import::preview)
+            -> || answer(&["catalog", "projected_command_count", "projected_group_prefixes", "provider_contract_count",
+                "warnings"]) }
+    .of(Safe)
+    .outside(),
+    tool! { "catalog.import_openapi" "Import a catalog"
+        "Makes commands of an OpenAPI document.",
+        CATALOG, Set, Answer(catalog_import::import)
+            -> || answer(&["catalog_id", "catalog_path", "manifest_path", "command_count", "provider_contract_count",
+                "warnings"]) }
+    .of(Standard)
+    .outside(),
+    tool! { "catalog.refresh" "Refresh a catalog"
+        "Reads its document again: shows the difference, and applies it with apply.",
+        CATALOG, Set, Answer(catalog_import::refresh)
+            -> || answer(&["catalog_id", "applied", "added", "removed", "changed", "breaks"]) }
+    .of(Standard)
+    .outside(),
+    tool! { "catalog.set_enabled" "Enable or disable a catalog"
+        "Steps of a disabled catalog wait for it.",
+        CATALOG, Set, Answer(catalog_settings::set_enabled)
+            -> || answer(&["catalog_id", "enabled", "command_count_after_toggle"]) }
+    .of(Standard),
+    tool! { "catalog.set_base_url" "Set a base URL"
+        "Says where a catalog's commands are called. Secrets do not follow.",
+        CATALOG, Set, Answer(catalog_settings::set_base_url)
+            -> || answer(&["catalog_id", "base_url", "addresses", "secrets_go_there"]) }
+    .of(Standard),
+    tool! { "catalog.set_headers" "Set headers"
+        "Sets headers of its calls; null removes one. Secrets stand in them as ${env:NAME}, once the user agrees.",
+        CATALOG, Set, Confirmed(catalog_settings::secrets_question, catalog_settings::set_headers)
+            -> || answer(&["catalog_id", "headers", "origins"]) }
+    .of(Standard),
+    tool! { "catalog.set_class" "Set a class"
+        "Makes a command stricter: safe, standard, destructive.",
+        CATALOG, Set, Answer(catalog_settings::set_class) -> || answer(&["catalog_id", "id", "class"]) }
+    .of(Standard),
+    tool! { "catalog.remove" "Remove a catalog"
+        "Removes a catalog. Only where the user asked for it.",
+        CATALOG, Remove, Confirmed(catalog_settings::remove_question, catalog_settings::remove)
+            -> || answer(&["removed_catalog_id", "manifest_removed", "remaining_catalog_count"]) }
+    .of(Destructive),
+    tool! { "catalog.allow" "Allow an address"
+        "Lets a catalog be called at an address that is not public or not https.",
+        PEOPLE, Set, Answer(catalog_settings::allow) -> || answer(&["catalog_id", "allow"]) },
+    tool! { "catalog.set_credential" "Set a credential"
+        "Gives a security scheme of a catalog's document its credential; null removes it.",
+        PEOPLE, Set, Answer(catalog_settings::set_credential)
+            -> || answer(&["catalog_id", "headers", "origins", "schemes"]) },
+    tool! { "execution.approve" "Answer a gate"
+        "Takes in what a person answers to a gate, on a terminal.",
+        PEOPLE, Remove, Answer(execution_approve::approve) -> shape_of::<lifecycle::Changed> },
+    tool! { "execution.answer" "Answer a step"
+        "Takes in what the user answers to a step that only the user may answer, on a terminal.",
+        PEOPLE, Set, Answer(execution_approve::answer) -> shape_of::<Advanced> },
+    tool! { "store.examine" "Examine the store"
+        "Examines a small portion of what is stored.",
+        PEOPLE, Read, Answer(store_examine::run) -> shape_of::<Examination> },
+];
