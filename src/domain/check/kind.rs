@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde::de::DeserializeOwned;
 
 use super::super::{
-    definition::{Arm, Branch, Join, Next, OnError, Paginate, Repeat, Retry, Step, StepKind},
+    definition::{Arm, Branch, Join, Next, OnError, Paginate, Repeat, Retry, Step, StepKind, Wait},
     draft::StepDraft,
     grammar,
     node::Node,
@@ -18,18 +18,22 @@ use crate::{error::failure_named, limits};
 pub(super) fn kind(draft: &StepDraft, key: &str, each: Option<Step>) -> Option<StepKind> {
     let node = draft.value(key)?;
     let idempotent = || draft.read::<bool>("idempotent");
-    let value = node.to_json();
-    // The fields of the `StepKind`; the mapping in the manifest mostly has the same ones.
-    let fields = match key {
-        "guidance" => json!({ "text": value }),
-        "tool" | "workflow" => json!({ "name": value }),
-        "activity" => json!({ "name": value, "idempotent": idempotent() }),
-        "gate" if value.is_string() => json!({ "ask": value }),
-        "set" => json!({ "entries": value }),
+    Some(match key {
+        "guidance" => StepKind::Guidance { text: node.to()? },
+        "tool" => StepKind::Tool { name: node.to()? },
+        "input" => StepKind::Input {
+            properties: node.read("properties")?,
+            via: optional(node, "via")?,
+            reextract: optional(node, "reextract")?,
+        },
+        "extract" => StepKind::Extract {
+            from: node.read("from")?,
+            properties: node.read("properties")?,
+        },
         "run" => {
             let (catalog, operation) = node.text()?.trim().split_once(char::is_whitespace)?;
             let words: Vec<_> = operation.split_whitespace().collect();
-            return Some(StepKind::Run {
+            StepKind::Run {
                 catalog: catalog.to_owned(),
                 operation: words.join(" "),
                 body: draft.value("body").map(Node::to_json),
@@ -38,16 +42,50 @@ pub(super) fn kind(draft: &StepDraft, key: &str, each: Option<Step>) -> Option<S
                     max_pages: node.get("max_pages").and_then(Node::small),
                 }),
                 whole: false,
-            });
+            }
         }
-        "branch" => {
-            let arms: Option<_> = node.items()?.iter().map(arm).collect();
-            return Some(StepKind::Branch { arms: arms? });
-        }
-        "foreach" => return foreach(node, each?),
-        _ => value,
+        "activity" => StepKind::Activity {
+            name: node.to()?,
+            idempotent: idempotent(),
+        },
+        "workflow" => StepKind::Workflow { name: node.to()? },
+        "branch" => StepKind::Branch {
+            arms: node.items()?.iter().map(arm).collect::<Option<_>>()?,
+        },
+        "foreach" => foreach(node, each?)?,
+        "gate" => StepKind::Gate {
+            ask: node.to().or_else(|| node.read("ask"))?,
+            approvers: optional(node, "approvers")?,
+            expires: optional(node, "expires")?,
+        },
+        "wait" => StepKind::Wait(wait(node)?),
+        "set" => StepKind::Set {
+            entries: node.to()?,
+        },
+        "fail" => StepKind::Fail {
+            code: node.read("code")?,
+            message: node.read("message")?,
+        },
+        _ => return None,
+    })
+}
+
+/// The value under a key that may be left out; `None` if it is there and is no `T`.
+fn optional<T: DeserializeOwned + Default>(node: &Node, key: &str) -> Option<T> {
+    node.get(key).map_or_else(|| Some(T::default()), Node::to)
+}
+
+fn wait(node: &Node) -> Option<Wait> {
+    let [entry] = node.entries()? else {
+        return None;
     };
-    serde_json::from_value(json!({ key: fields })).ok()
+    let text = entry.value.to()?;
+    match entry.key.as_str() {
+        "for" => Some(Wait::For(text)),
+        "until" => Some(Wait::Until(text)),
+        "signal" => Some(Wait::Signal(text)),
+        _ => None,
+    }
 }
 
 fn foreach(node: &Node, body: Step) -> Option<StepKind> {
