@@ -84,27 +84,17 @@ pub fn backoff(failures: u32, least: Duration, most: Duration) -> Duration {
     least.saturating_mul(factor).min(most)
 }
 
-/// Why a text is no duration.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SpanFault(String);
-
-impl fmt::Display for SpanFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
 impl FromStr for Span {
-    type Err = SpanFault;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, SpanFault> {
+    fn from_str(text: &str) -> Result<Self, String> {
         let fault = || {
-            SpanFault(format!(
+            format!(
                 "`{}` is not a duration: write a number and a unit, such as 250ms, 10s, 5m, 24h or 7d",
                 text.chars()
                     .take(limits::SPAN_SHOWN_CHARS)
                     .collect::<String>()
-            ))
+            )
         };
         let mut rest = text.trim();
         let (mut total, mut units) = (0_u64, UNITS.iter());
@@ -125,9 +115,7 @@ impl FromStr for Span {
         let duration = Duration::from_millis(total);
         if duration > limits::SPAN_MAX {
             let most = Self(limits::SPAN_MAX);
-            return Err(SpanFault(format!(
-                "`{text}` is longer than the limit of {most}"
-            )));
+            return Err(format!("`{text}` is longer than the limit of {most}"));
         }
         Ok(Self(duration))
     }
@@ -225,7 +213,7 @@ mod tests {
             "10y",
             "99999999999999999999s",
         ] {
-            let fault = text.parse::<Span>().expect_err(text).to_string();
+            let fault = text.parse::<Span>().expect_err(text);
             assert!(fault.contains("10s"), "{fault}");
         }
     }

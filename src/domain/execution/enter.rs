@@ -239,8 +239,7 @@ impl TransitionBuilder<'_> {
             Wait::Signal(_) => return self.wait_for_signal(position, visit_id, said),
             Wait::For(_) => said
                 .parse()
-                .map(|span: Span| self.row.at.after(span.duration()))
-                .map_err(|fault| fault.to_string()),
+                .map(|span: Span| self.row.at.after(span.duration())),
             Wait::Until(_) => said.parse::<Timestamp>().map_err(|_| {
                 format!(
                     "`{}` is not an instant: write one like 2030-01-31T09:00:00Z",

@@ -90,7 +90,7 @@ impl<'a> TextNode<'a> {
             }
             Ok(_) => None,
             Err(fault) => {
-                let finding = self.finding(Rule::IllFormedDuration, fault.to_string());
+                let finding = self.finding(Rule::IllFormedDuration, fault);
                 Some(match Span::meant(self.text) {
                     Some(span) => finding.suggest(format!("write {span}")).replace(
                         self.place,
