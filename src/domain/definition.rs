@@ -20,7 +20,7 @@ pub use self::compiled::{CompiledStep, CompiledWorkflow, Parts, input_texts};
 pub(super) use self::graph::reach;
 pub use self::{
     graph::Graph,
-    pattern::{Pattern, PatternFault},
+    pattern::Pattern,
     requirement::Requirement,
     step::{
         Arm, Branch, Join, Losers, Next, OnError, Paginate, Repeat, Retry, RunWhen, Step, StepKind,

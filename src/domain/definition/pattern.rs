@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::schema::same;
+use crate::{error::Violation, schema::same};
 
 /// A path into an output, and the value that the output must have there.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,22 +11,17 @@ pub struct Pattern {
     value: Value,
 }
 
-/// The reason why a text is not a valid pattern.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PatternFault {
-    /// The fault, in words.
-    pub message: String,
-    /// The correction to make.
-    pub hint: String,
-}
-
 impl Pattern {
     /// Parses a pattern. Everything after the first `:` is the value: JSON if it parses as JSON, else a string.
     ///
     /// # Errors
-    /// If the text could never match: without a `:`, with an empty key or value, or with white space around either.
-    pub fn parse(text: &str) -> Result<Self, PatternFault> {
-        let fault = |message: String, hint: String| Err(PatternFault { message, hint });
+    /// If the text could never match: without a `:`, with an empty key or value, or with white space around either. The
+    /// violation expects the correction to make.
+    pub fn parse(text: &str) -> Result<Self, Box<Violation>> {
+        let fault = |message: String, hint: String| {
+            let violation = Violation::new("", "pattern", message);
+            Err(Box::new(violation.expecting(hint)))
+        };
         let Some((key, value)) = text.split_once(':') else {
             let message = format!("`{text}` does not say which value it is compared with");
             return fault(message, format!("write a key and a value: `{text}:true`"));

@@ -28,9 +28,9 @@ pub(super) fn check(found: &mut Vec<Finding>, node: &Node, path: &str, branch: &
             place: entry.place,
         };
         found.extend(key.at_most(limits::BRANCH_PATTERN_BYTES_MAX));
-        if let Err(fault) = Pattern::parse(&entry.key) {
-            let finding = key.finding(Rule::IllFormedPattern, fault.message);
-            found.push(finding.suggest(fault.hint));
+        if let Err(violation) = Pattern::parse(&entry.key) {
+            let finding = key.finding(Rule::IllFormedPattern, violation.message);
+            found.push(finding.suggest(violation.expected));
         }
         record(found, &entry.value, &path, branch);
     }
