@@ -17,7 +17,7 @@ pub use self::{
     default::{DefaultFrom, DefaultSources, InputDefault, read_text},
     provider::{ProviderOutcome, ProviderResolution, ProviderSource, Select},
     report::{InputReport, InputStatus},
-    resolve::{Rejected, ResolvedAnswers},
+    resolve::{RefusedAnswer, ResolvedAnswers},
 };
 pub use self::{
     output::OutputOf,

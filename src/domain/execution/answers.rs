@@ -19,7 +19,7 @@ use crate::{
     definition::{Step, StepKind, Via},
     error::{Code, Error, NextCall, Violation, again},
     id::StepId,
-    input::{Inputs, ResolvedAnswers},
+    input::{Inputs, RefusedAnswer, ResolvedAnswers},
     limits,
 };
 
@@ -42,24 +42,10 @@ pub struct Question {
     pub(crate) missing: Vec<String>,
     /// The values that were refused in the last answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) refused: Vec<Refused>,
+    pub(crate) refused: Vec<RefusedAnswer>,
     /// The user's own words, from which the model is to extract the values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) utterance: Option<String>,
-}
-
-/// A refused value. The value itself is not kept, because it may be secret.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Refused {
-    /// The name of the input.
-    pub(crate) property: String,
-    /// The rule that the answer broke.
-    pub(crate) rule: String,
-    /// How the answer breaks it.
-    pub(crate) message: String,
-    /// A description of a valid value.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) expected: Option<String>,
 }
 
 impl Question {
@@ -71,16 +57,10 @@ impl Question {
 
     /// The question for the next attempt: the missing inputs, and the values that were refused.
     fn left(asked: Vec<String>, missing: Vec<String>, taken: &ResolvedAnswers) -> Self {
-        let refused = taken.rejected.iter().map(|rejected| Refused {
-            property: rejected.property.clone(),
-            rule: rejected.rule.clone(),
-            message: rejected.message.clone(),
-            expected: rejected.expected.clone(),
-        });
         Self {
             asked,
             missing,
-            refused: refused.collect(),
+            refused: taken.rejected.clone(),
             utterance: None,
         }
     }
@@ -388,7 +368,7 @@ fn output(
     Value::Object(names.map(value).collect())
 }
 
-fn violation(refused: &Refused) -> Violation {
+fn violation(refused: &RefusedAnswer) -> Violation {
     let path = format!("/{}", refused.property);
     Violation {
         expected: refused.expected.clone(),

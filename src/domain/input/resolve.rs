@@ -1,6 +1,7 @@
 //! Validates the values that a caller gives for inputs. All violations are reported at once. No message contains a
 //! value, since values may be secret.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{DefaultSources, Input, Inputs};
@@ -12,23 +13,25 @@ pub struct ResolvedAnswers {
     /// The valid answers.
     pub accepted: Map<String, Value>,
     /// The invalid answers, one entry for each violation.
-    pub rejected: Vec<Rejected>,
+    pub rejected: Vec<RefusedAnswer>,
     /// The names that were asked for and have no valid answer, in the order of the question.
     pub missing: Vec<String>,
 }
 
-/// An invalid answer.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Rejected {
+/// A refused answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedAnswer {
     /// The name of the input.
     pub property: String,
-    /// The answer.
+    /// The answer. It is not kept with the question, because it may be secret.
+    #[serde(skip)]
     pub value: Value,
     /// The violated rule.
     pub rule: String,
     /// The message for a reader, which contains nothing of the answer.
     pub message: String,
     /// A description of the values that are accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
 }
 
@@ -150,7 +153,7 @@ impl Inputs {
             if violations.is_empty() {
                 taken.accepted.insert(property.clone(), value.clone());
             }
-            let rejected = |violation: Violation| Rejected {
+            let rejected = |violation: Violation| RefusedAnswer {
                 property: property.clone(),
                 value: value.clone(),
                 rule: violation.rule,
