@@ -15,7 +15,7 @@ use crate::{
     document::Document,
     event::OutputFault,
     expression::{
-        BESIDE, ERROR, EvaluationFault, Expression, Item, RUN, Reference, Rendered, Root, Roots,
+        BESIDE, ERROR, Expression, ExpressionFault, Item, RUN, Reference, Rendered, Root, Roots,
         Segment, Template, dotted,
     },
     id::StepId,
@@ -472,7 +472,7 @@ fn told(failure: &Failure) -> Value {
 
 impl TransitionBuilder<'_> {
     /// Turns an evaluation fault into a failure of the step, or of the workflow as a whole.
-    fn failed(&self, fault: &EvaluationFault, source: &str, here: &EvalContext<'_>) -> Interrupt {
+    fn failed(&self, fault: &ExpressionFault, source: &str, here: &EvalContext<'_>) -> Interrupt {
         let wherein = match fault.place.as_slice() {
             _ if !source.is_empty() => format!(" in `{source}`"),
             [] => String::new(),

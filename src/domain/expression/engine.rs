@@ -19,7 +19,7 @@ use minijinja::{
 use serde_json::{Map, Number, Value};
 
 use super::{
-    fault::{EvaluationFault, EvaluationFaultKind},
+    fault::{ExpressionFault, FaultKind},
     parse::Parsed,
 };
 use crate::limits;
@@ -61,9 +61,9 @@ impl Program {
     /// Evaluates the program; `found` has the value of each reference, or the fault if there is none.
     pub(super) fn run<'v>(
         &self,
-        found: impl Iterator<Item = Result<std::borrow::Cow<'v, Value>, EvaluationFault>>,
+        found: impl Iterator<Item = Result<std::borrow::Cow<'v, Value>, ExpressionFault>>,
         source: &str,
-    ) -> Result<Value, EvaluationFault> {
+    ) -> Result<Value, ExpressionFault> {
         let budget = Arc::new(Budget::default());
         let references = found.map(|found| ResolvedReference::of(found, &budget));
         let scope = Inner::from_object(Scope {
@@ -105,12 +105,12 @@ impl Budget {
 #[derive(Debug)]
 enum ResolvedReference {
     Value(Inner),
-    Missing(EvaluationFault),
+    Missing(ExpressionFault),
     TooLarge,
 }
 
 impl ResolvedReference {
-    fn of(found: Result<std::borrow::Cow<'_, Value>, EvaluationFault>, budget: &Budget) -> Self {
+    fn of(found: Result<std::borrow::Cow<'_, Value>, ExpressionFault>, budget: &Budget) -> Self {
         match found.map(|value| to_engine(&value, budget)) {
             Ok(Ok(value)) => Self::Value(value),
             Ok(Err(_)) => Self::TooLarge,
@@ -277,11 +277,11 @@ pub(super) fn unsuitable(message: impl Into<String>) -> Error {
 
 /// An error with its own place in the source.
 pub(super) fn unsuitable_at(span: (usize, usize), message: String) -> Error {
-    let kind = EvaluationFaultKind::Unsuitable;
-    raised(EvaluationFault::new(kind, span, message))
+    let kind = FaultKind::Unsuitable;
+    raised(ExpressionFault::new(kind, span, message))
 }
 
-fn raised(fault: EvaluationFault) -> Error {
+fn raised(fault: ExpressionFault) -> Error {
     Error::new(ErrorKind::InvalidOperation, fault.message.clone()).with_source(fault)
 }
 
@@ -297,18 +297,18 @@ fn too_much() -> Error {
 }
 
 /// Converts an error of minijinja to a fault.
-fn fault(error: &Error, source: &str) -> EvaluationFault {
+fn fault(error: &Error, source: &str) -> ExpressionFault {
     if let Some(fault) = error.source().and_then(|source| source.downcast_ref()) {
-        return EvaluationFault::clone(fault);
+        return ExpressionFault::clone(fault);
     }
-    let new = |kind, message: String| EvaluationFault::new(kind, (0, source.len()), message);
+    let new = |kind, message: String| ExpressionFault::new(kind, (0, source.len()), message);
     match error.kind() {
-        ErrorKind::OutOfFuel => new(EvaluationFaultKind::Limit, words(error)),
+        ErrorKind::OutOfFuel => new(FaultKind::Limit, words(error)),
         ErrorKind::UndefinedError => {
             let message = format!("a part of `{}` leads to nothing", super::token::cut(source));
-            new(EvaluationFaultKind::Unresolved, message)
+            new(FaultKind::Unresolved, message)
         }
-        _ => new(EvaluationFaultKind::Unsuitable, words(error)),
+        _ => new(FaultKind::Unsuitable, words(error)),
     }
 }
 

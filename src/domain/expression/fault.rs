@@ -1,10 +1,10 @@
-//! The faults of expressions, each with its place in the text: those of parsing, and those of evaluation.
+//! The fault of an expression with its place in the text: why it does not parse, or has no value.
 
 use std::fmt;
 
 use super::segment::Segment;
 
-/// The kinds of faults that the text of an expression may have.
+/// The kinds of faults that an expression may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// The text is no expression.
@@ -15,10 +15,14 @@ pub enum FaultKind {
     UnknownName,
     /// An unknown filter or test, or one with wrong arguments.
     Filter,
-    /// A secret inside a larger expression; a secret can only stand alone.
+    /// A secret inside a larger expression, where its value would have to be known; it can only stand alone.
     Secret,
-    /// The text exceeds a limit on length, depth or number of parts.
+    /// The text, the cost of an evaluation or its result exceeds a limit.
     Limit,
+    /// A path leads to nothing.
+    Unresolved,
+    /// An operator or a filter got values of the wrong types.
+    Unsuitable,
 }
 
 /// A replacement in the source that a tool can make.
@@ -32,20 +36,16 @@ pub struct Edit {
     pub replacement: String,
 }
 
-impl Edit {
-    /// `source` with the edit made.
-    pub fn apply(&self, source: &str) -> String {
-        let before = source.get(..self.start).unwrap_or_default();
-        let after = source.get(self.end..).unwrap_or_default();
-        format!("{before}{}{after}", self.replacement)
-    }
-}
-
-/// One fault of the text of an expression. Offsets are bytes of the text that was parsed.
+/// Why an expression does not parse, or has no value. Offsets are bytes of the text that was parsed. The fault of an
+/// evaluation names paths and types, never the values themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpressionFault {
     /// The kind of the fault.
     pub kind: FaultKind,
+    /// The path that leads to nothing, as it is written, if that is the reason.
+    pub path: Option<Box<str>>,
+    /// The path of the text in a template's value; empty if the value itself is the text.
+    pub place: Vec<Segment>,
     /// The first faulty byte.
     pub offset: usize,
     /// The number of faulty bytes; 0 where something is missing.
@@ -55,7 +55,7 @@ pub struct ExpressionFault {
     /// A hint what to write instead, if there is one.
     pub suggestion: Option<String>,
     /// The hint as an edit that a program may make, if it is certain enough.
-    pub edit: Option<Edit>,
+    pub edit: Option<Box<Edit>>,
 }
 
 impl ExpressionFault {
@@ -66,6 +66,8 @@ impl ExpressionFault {
     ) -> Self {
         Self {
             kind,
+            path: None,
+            place: Vec::new(),
             offset: start,
             length: end.saturating_sub(start),
             message: message.into(),
@@ -81,11 +83,11 @@ impl ExpressionFault {
 
     /// Offers `replacement` for the bytes from `start` to `end` as an edit that a program may make.
     pub(super) fn replace(mut self, (start, end): (usize, usize), replacement: String) -> Self {
-        self.edit = Some(Edit {
+        self.edit = Some(Box::new(Edit {
             start,
             end,
             replacement,
-        });
+        }));
         self
     }
 
@@ -98,80 +100,10 @@ impl ExpressionFault {
 
 impl fmt::Display for ExpressionFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_fault(f, &self.message, self.suggestion.as_deref())
+        f.write_str(&self.message)?;
+        let suggestion = self.suggestion.as_ref();
+        suggestion.map_or(Ok(()), |suggestion| write!(f, ": {suggestion}"))
     }
 }
 
 impl std::error::Error for ExpressionFault {}
-
-/// One fault of a text inside a template's value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TemplateFault {
-    /// The path of the text in the value; empty if the value itself is the text.
-    pub path: Vec<Segment>,
-    /// The fault. Its offsets are bytes of that text.
-    pub fault: ExpressionFault,
-}
-
-/// The kinds of reasons why a well-formed expression has no value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EvaluationFaultKind {
-    /// A path leads to nothing.
-    Unresolved,
-    /// An operator or a filter got values of the wrong types.
-    Unsuitable,
-    /// The evaluation costs more than its budget, or the result is too large.
-    Limit,
-    /// The value of a secret would have to be known.
-    Secret,
-}
-
-/// Why an evaluation failed. It names paths and types, never the values themselves.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EvaluationFault {
-    /// The kind of the reason.
-    pub kind: EvaluationFaultKind,
-    /// The path that leads to nothing, as it is written, if that is the reason.
-    pub path: Option<String>,
-    /// The path of the text in a template's value; empty for a single expression.
-    pub place: Vec<Segment>,
-    /// The first byte, in the source, of the part that has no value.
-    pub offset: usize,
-    /// The length of that part in bytes.
-    pub length: usize,
-    /// The message for the reader.
-    pub message: String,
-    /// A hint what to write instead, if there is one.
-    pub suggestion: Option<String>,
-}
-
-impl EvaluationFault {
-    pub(super) fn new(
-        kind: EvaluationFaultKind,
-        (start, end): (usize, usize),
-        message: impl Into<String>,
-    ) -> Self {
-        Self {
-            kind,
-            path: None,
-            place: Vec::new(),
-            offset: start,
-            length: end.saturating_sub(start),
-            message: message.into(),
-            suggestion: None,
-        }
-    }
-}
-
-impl fmt::Display for EvaluationFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_fault(f, &self.message, self.suggestion.as_deref())
-    }
-}
-
-impl std::error::Error for EvaluationFault {}
-
-fn write_fault(f: &mut fmt::Formatter<'_>, message: &str, suggestion: Option<&str>) -> fmt::Result {
-    f.write_str(message)?;
-    suggestion.map_or(Ok(()), |suggestion| write!(f, ": {suggestion}"))
-}

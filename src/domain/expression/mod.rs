@@ -41,9 +41,7 @@ use self::{
     token::{Tokens, tokens},
 };
 pub use self::{
-    fault::{
-        Edit, EvaluationFault, EvaluationFaultKind, ExpressionFault, FaultKind, TemplateFault,
-    },
+    fault::{Edit, ExpressionFault, FaultKind},
     reference::{Item, Reference, Root, Roots},
     segment::Segment,
     template::{Rendered, SecretPlace, Template, Unknown, Unresolved},
@@ -159,7 +157,7 @@ impl Expression {
     }
 
     /// Evaluates the expression to its value.
-    pub fn evaluate(&self, roots: &Roots) -> Result<Value, EvaluationFault> {
+    pub fn evaluate(&self, roots: &Roots) -> Result<Value, ExpressionFault> {
         let mut found = self
             .references
             .iter()
@@ -175,7 +173,7 @@ impl Expression {
     }
 
     /// Adds the offset of the expression in its text to a fault that concerns the whole expression.
-    fn placed(&self, mut fault: EvaluationFault) -> EvaluationFault {
+    fn placed(&self, mut fault: ExpressionFault) -> ExpressionFault {
         if fault.offset == 0 && fault.length == self.source.len() {
             fault.offset = self.span.0;
         }
@@ -183,10 +181,10 @@ impl Expression {
     }
 
     /// Evaluates a condition: whether its value counts as true.
-    pub fn holds(&self, roots: &Roots) -> Result<bool, EvaluationFault> {
+    pub fn holds(&self, roots: &Roots) -> Result<bool, ExpressionFault> {
         if let Some(secret) = self.secret() {
-            let (kind, message) = (EvaluationFaultKind::Secret, secret_read(secret));
-            return Err(EvaluationFault::new(kind, secret.span(), message));
+            let (kind, message) = (FaultKind::Secret, secret_read(secret));
+            return Err(ExpressionFault::new(kind, secret.span(), message));
         }
         self.evaluate(roots).map(|value| is_true(&value))
     }

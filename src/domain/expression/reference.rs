@@ -5,7 +5,7 @@ use std::{borrow::Cow, fmt};
 use serde_json::{Map, Value};
 
 use super::{
-    fault::{EvaluationFault, EvaluationFaultKind},
+    fault::{ExpressionFault, FaultKind},
     run::ERROR,
     segment::Segment,
     token::cut,
@@ -169,7 +169,7 @@ impl Roots {
     }
 
     /// Resolves a reference to its value.
-    pub(super) fn find(&self, reference: &Reference) -> Result<Cow<'_, Value>, EvaluationFault> {
+    pub(super) fn find(&self, reference: &Reference) -> Result<Cow<'_, Value>, ExpressionFault> {
         let map = match reference.root {
             Root::Inputs => &self.inputs,
             Root::Steps => &self.steps,
@@ -197,7 +197,7 @@ impl Roots {
         }
     }
 
-    fn placeholder(&self, reference: &Reference) -> Result<Value, EvaluationFault> {
+    fn placeholder(&self, reference: &Reference) -> Result<Value, ExpressionFault> {
         let name = reference.secret().unwrap_or_default();
         if self.secrets.iter().any(|known| *known == name) {
             return Ok(Value::from(super::placeholder(&name)));
@@ -208,7 +208,7 @@ impl Roots {
         Err(fault)
     }
 
-    fn item(&self, reference: &Reference) -> Result<&Item, EvaluationFault> {
+    fn item(&self, reference: &Reference) -> Result<&Item, ExpressionFault> {
         self.item.as_ref().ok_or_else(|| {
             let message = format!(
                 "`{}` is only known inside a `foreach`",
@@ -224,7 +224,7 @@ fn walk<'a>(
     start: &'a Value,
     reference: &Reference,
     from: usize,
-) -> Result<Cow<'a, Value>, EvaluationFault> {
+) -> Result<Cow<'a, Value>, ExpressionFault> {
     let mut value = start;
     for (at, segment) in reference.path.iter().enumerate().skip(from) {
         if let (Value::String(text), Segment::Index(index)) = (value, segment)
@@ -258,7 +258,7 @@ fn missing(
     reference: &Reference,
     at: usize,
     known: Option<&Map<String, Value>>,
-) -> EvaluationFault {
+) -> ExpressionFault {
     /// The number of keys that are searched for a similar name: enough for what people write.
     const KEYS: usize = 200;
     let key = reference.path.get(at).map(Segment::key).unwrap_or_default();
@@ -285,10 +285,10 @@ fn missing(
     fault
 }
 
-fn unresolved(reference: &Reference, message: String) -> EvaluationFault {
-    let kind = EvaluationFaultKind::Unresolved;
-    let mut fault = EvaluationFault::new(kind, reference.span(), message);
-    fault.path = Some(reference.to_string());
+fn unresolved(reference: &Reference, message: String) -> ExpressionFault {
+    let kind = FaultKind::Unresolved;
+    let mut fault = ExpressionFault::new(kind, reference.span(), message);
+    fault.path = Some(reference.to_string().into());
     fault
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Expression,
-    fault::{EvaluationFault, EvaluationFaultKind, ExpressionFault, FaultKind, TemplateFault},
+    fault::{ExpressionFault, FaultKind},
     placeholder,
     reference::{Reference, Root, Roots},
     segment::{Segment, dotted},
@@ -116,12 +116,12 @@ impl Rendered {
 
 impl Template {
     /// Parses every text of `value`; the error has all faults of all texts.
-    pub fn parse(value: &Value) -> Result<Self, Vec<TemplateFault>> {
+    pub fn parse(value: &Value) -> Result<Self, Vec<ExpressionFault>> {
         Self::parse_with(value, &[])
     }
 
     /// [`Self::parse`], where `names` are further names of the item of a `foreach`.
-    pub fn parse_with(value: &Value, names: &[&str]) -> Result<Self, Vec<TemplateFault>> {
+    pub fn parse_with(value: &Value, names: &[&str]) -> Result<Self, Vec<ExpressionFault>> {
         let mut reader = Reader::of(names);
         let node = reader.node(value);
         if !reader.faults.is_empty() {
@@ -145,8 +145,7 @@ impl Template {
     pub fn survey(text: &str, names: &[&str]) -> (Vec<Reference>, Vec<ExpressionFault>) {
         let mut reader = Reader::of(names);
         reader.text(text);
-        let faults = reader.faults.into_iter().map(|fault| fault.fault);
-        (reader.references, faults.collect())
+        (reader.references, reader.faults)
     }
 
     /// Every path that the expressions read, each once, in order. Offsets are bytes of the text in which the path stands
@@ -166,7 +165,7 @@ impl Template {
     }
 
     /// Evaluates every expression. Secrets render as placeholders.
-    pub fn render(&self, roots: &Roots) -> Result<Value, EvaluationFault> {
+    pub fn render(&self, roots: &Roots) -> Result<Value, ExpressionFault> {
         self.render_marked(roots).map(|rendered| rendered.value)
     }
 
@@ -195,7 +194,7 @@ impl Template {
     }
 
     /// [`Self::render`] with the places of the secrets, for [`Rendered::fill`].
-    pub fn render_marked(&self, roots: &Roots) -> Result<Rendered, EvaluationFault> {
+    pub fn render_marked(&self, roots: &Roots) -> Result<Rendered, ExpressionFault> {
         let mut writer = self.writer(roots);
         let value = writer.node(&self.node)?;
         Ok(Rendered {
@@ -209,7 +208,7 @@ struct Reader<'a> {
     names: &'a [&'a str],
     path: Vec<Segment>,
     references: Vec<Reference>,
-    faults: Vec<TemplateFault>,
+    faults: Vec<ExpressionFault>,
     expressions: usize,
 }
 
@@ -351,8 +350,8 @@ impl Reader<'_> {
 
     fn fault(&mut self, fault: ExpressionFault) {
         if self.faults.len() < limits::FINDINGS_MAX {
-            let path = self.path.clone();
-            self.faults.push(TemplateFault { path, fault });
+            let place = self.path.clone();
+            self.faults.push(ExpressionFault { place, ..fault });
         }
     }
 }
@@ -376,7 +375,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn node(&mut self, node: &Node) -> Result<Value, EvaluationFault> {
+    fn node(&mut self, node: &Node) -> Result<Value, ExpressionFault> {
         match node {
             // Constants need no limit: the size of the file bounds them.
             Node::Constant(value) => Ok(value.clone()),
@@ -402,7 +401,7 @@ impl Writer<'_> {
         }
     }
 
-    fn inside(&mut self, segment: Segment, node: &Node) -> Result<Value, EvaluationFault> {
+    fn inside(&mut self, segment: Segment, node: &Node) -> Result<Value, ExpressionFault> {
         self.path.push(segment);
         let value = self.node(node);
         self.path.pop();
@@ -418,7 +417,7 @@ impl Writer<'_> {
     }
 
     /// Renders instructions for a model. Interpolated values are quoted if they could be read as instructions.
-    fn words(&mut self, node: &Node) -> Result<String, EvaluationFault> {
+    fn words(&mut self, node: &Node) -> Result<String, ExpressionFault> {
         let mut words = InstructionBuilder::default();
         match node {
             Node::Whole(expression) => self.put(&mut words, expression)?,
@@ -439,14 +438,14 @@ impl Writer<'_> {
         &mut self,
         words: &mut InstructionBuilder,
         expression: &Expression,
-    ) -> Result<(), EvaluationFault> {
+    ) -> Result<(), ExpressionFault> {
         let value = self.value(expression)?;
         let at = words.put(&text_of(&value));
         self.mark(expression, at);
         Ok(())
     }
 
-    fn text(&mut self, parts: &[Part]) -> Result<String, EvaluationFault> {
+    fn text(&mut self, parts: &[Part]) -> Result<String, ExpressionFault> {
         let mut text = String::new();
         for part in parts {
             match part {
@@ -462,7 +461,7 @@ impl Writer<'_> {
     }
 
     /// The value of an expression. In a preview, an expression without a value yields its source text.
-    fn value(&mut self, expression: &Expression) -> Result<Value, EvaluationFault> {
+    fn value(&mut self, expression: &Expression) -> Result<Value, ExpressionFault> {
         let Some(unknown) = self.unknown else {
             return self.evaluated(expression);
         };
@@ -483,7 +482,7 @@ impl Writer<'_> {
     }
 
     /// Evaluates an expression and deducts the size of its value from the room of the result.
-    fn evaluated(&mut self, expression: &Expression) -> Result<Value, EvaluationFault> {
+    fn evaluated(&mut self, expression: &Expression) -> Result<Value, ExpressionFault> {
         let value = expression.evaluate(self.roots).and_then(|value| {
             let room = self.room.checked_sub(length(&value));
             self.room = room.ok_or_else(|| too_large(expression))?;
@@ -508,10 +507,10 @@ impl Writer<'_> {
     }
 }
 
-fn too_large(expression: &Expression) -> EvaluationFault {
+fn too_large(expression: &Expression) -> ExpressionFault {
     let most = limits::TEMPLATE_RESULT_BYTES_MAX >> 20;
     let message = format!("the result is larger than {most} MiB");
-    EvaluationFault::new(EvaluationFaultKind::Limit, expression.span, message)
+    ExpressionFault::new(FaultKind::Limit, expression.span, message)
 }
 
 fn pointer(path: &[Segment]) -> String {

@@ -39,7 +39,7 @@ fn nothing_grows_past_the_limit() {
         let Err(fault) = read(text).evaluate(&roots) else {
             panic!("{text} has a value");
         };
-        let kinds = [EvaluationFaultKind::Limit, EvaluationFaultKind::Unsuitable];
+        let kinds = [FaultKind::Limit, FaultKind::Unsuitable];
         assert!(kinds.contains(&fault.kind), "{text}: {fault:?}");
     }
 }
@@ -53,12 +53,12 @@ fn comparing_large_values_again_and_again_ends() {
     let text = vec!["inputs.list == inputs.same"; 100].join(" and ");
     assert_eq!(
         read(&text).evaluate(&roots).unwrap_err().kind,
-        EvaluationFaultKind::Limit
+        FaultKind::Limit
     );
     let text = vec!["7 in inputs.list"; 100].join(" or ");
     assert_eq!(
         read(&text).evaluate(&roots).unwrap_err().kind,
-        EvaluationFaultKind::Limit
+        FaultKind::Limit
     );
     assert_eq!(
         read("inputs.list == inputs.same").evaluate(&roots),
@@ -166,7 +166,7 @@ fn the_result_of_a_template_is_bounded() {
         Value::from("${{ inputs.text }}".repeat(most)),
     ] {
         let fault = Template::parse(&value).unwrap().render(&roots).unwrap_err();
-        assert_eq!(fault.kind, EvaluationFaultKind::Limit);
+        assert_eq!(fault.kind, FaultKind::Limit);
         assert_eq!(fault.message, "the result is larger than 8 MiB");
     }
 }
@@ -176,7 +176,7 @@ fn a_template_is_bounded_itself() {
     let most = limits::TEMPLATE_EXPRESSIONS_MAX;
     assert!(Template::parse(&"${{ 1 }}".repeat(most).into()).is_ok());
     let faults = Template::parse(&"${{ 1 }}".repeat(2 * most).into()).unwrap_err();
-    assert_eq!((faults.len(), faults[0].fault.kind), (1, FaultKind::Limit));
+    assert_eq!((faults.len(), faults[0].kind), (1, FaultKind::Limit));
     let nested = |depth: usize| (0..depth).fold(json!("${{ 1 }}"), |value, _| json!([value]));
     assert!(Template::parse(&nested(limits::JSON_DEPTH_MAX)).is_ok());
     assert!(Template::parse(&nested(limits::JSON_DEPTH_MAX + 1)).is_err());

@@ -93,7 +93,10 @@ fn unknown_roots_are_told_from_slips() {
             message.contains(&format!("did you mean `{meant}")),
             "{message}"
         );
-        let mended = faults(text)[0].edit.as_ref().unwrap().apply(text);
+        let found = faults(text);
+        let edit = found[0].edit.as_ref().unwrap();
+        let mut mended = text.to_owned();
+        mended.replace_range(edit.start..edit.end, &edit.replacement);
         assert_eq!(mended, text.replacen(there, meant, 1));
         read(&mended);
     }

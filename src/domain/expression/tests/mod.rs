@@ -9,9 +9,7 @@ mod values;
 
 use serde_json::{Map, Value, json};
 
-use super::{
-    EvaluationFault, EvaluationFaultKind, Expression, ExpressionFault, FaultKind, Item, Roots,
-};
+use super::{Expression, ExpressionFault, FaultKind, Item, Roots};
 
 fn map(value: Value) -> Map<String, Value> {
     match value {
@@ -47,7 +45,7 @@ fn read(text: &str) -> Expression {
     Expression::parse_with(text, &["pkg"]).unwrap_or_else(|faults| panic!("{text}: {faults:?}"))
 }
 
-fn evaluated(text: &str) -> Result<Value, EvaluationFault> {
+fn evaluated(text: &str) -> Result<Value, ExpressionFault> {
     read(text).evaluate(&roots())
 }
 
@@ -60,7 +58,7 @@ fn is(text: &str, expected: Value) {
 
 /// The fault of an evaluation, and the part of the text that it points at.
 #[track_caller]
-fn fails(text: &str) -> (EvaluationFaultKind, String, String) {
+fn fails(text: &str) -> (FaultKind, String, String) {
     let fault = evaluated(text).expect_err(text);
     let there = &text[fault.offset..fault.offset + fault.length];
     (fault.kind, there.to_owned(), fault.to_string())

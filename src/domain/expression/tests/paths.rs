@@ -112,7 +112,7 @@ fn a_path_to_nothing_is_named() {
             let (kind, there, said) = fails(&text);
             assert_eq!(
                 (kind, there.as_str()),
-                (EvaluationFaultKind::Unresolved, path),
+                (FaultKind::Unresolved, path),
                 "{text}"
             );
             assert_eq!(said, message);
@@ -124,7 +124,7 @@ fn a_path_to_nothing_is_named() {
     let (kind, there, said) = fails("inputs.tags[inputs.n]");
     assert_eq!(
         (kind, there.as_str()),
-        (EvaluationFaultKind::Unresolved, "inputs.tags[inputs.n]")
+        (FaultKind::Unresolved, "inputs.tags[inputs.n]")
     );
     assert_eq!(said, "a part of `inputs.tags[inputs.n]` leads to nothing");
 }

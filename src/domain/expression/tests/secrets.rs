@@ -32,7 +32,7 @@ fn a_secret_is_a_placeholder_and_stands_alone() {
         "{message}"
     );
     let (kind, _, message) = fails("secrets.TOKENN");
-    assert_eq!(kind, EvaluationFaultKind::Unresolved);
+    assert_eq!(kind, FaultKind::Unresolved);
     assert_eq!(
         message,
         "there is no secret `TOKENN`: did you mean `TOKEN`?"
@@ -43,7 +43,7 @@ fn a_secret_is_a_placeholder_and_stands_alone() {
 fn a_condition_cannot_ask_for_a_secret() {
     assert_eq!(
         read("secrets.TOKEN").holds(&roots()).unwrap_err().kind,
-        EvaluationFaultKind::Secret
+        FaultKind::Secret
     );
     let faults = Expression::parse_condition("${{ secrets.TOKEN }}", &[]).unwrap_err();
     assert_eq!(

@@ -108,13 +108,13 @@ fn every_fault_is_told_with_its_path_and_place() {
     let shown: Vec<_> = faults
         .iter()
         .map(|found| {
-            let path: String = found.path.iter().map(Segment::to_string).collect();
+            let path: String = found.place.iter().map(Segment::to_string).collect();
             let pointer = if path == ".a[1]" {
                 &value["a"][1]
             } else {
                 &value["b c"]
             };
-            let (start, length) = (found.fault.offset, found.fault.length);
+            let (start, length) = (found.offset, found.length);
             (
                 path,
                 pointer.as_str().unwrap()[start..start + length].to_owned(),
@@ -139,7 +139,7 @@ fn every_fault_is_told_with_its_path_and_place() {
 fn a_path_to_nothing_fails_all_of_it_and_says_where() {
     let template = Template::parse(&json!({"a": [0, "ä ${{ steps.deploy.idd }}"]})).unwrap();
     let fault = template.render(&roots()).unwrap_err();
-    assert_eq!(fault.kind, EvaluationFaultKind::Unresolved);
+    assert_eq!(fault.kind, FaultKind::Unresolved);
     assert_eq!(fault.path.as_deref(), Some("steps.deploy.idd"));
     assert_eq!(fault.place, [Segment::Key("a".into()), Segment::Index(1)]);
     assert_eq!((fault.offset, fault.length), (7, 16));

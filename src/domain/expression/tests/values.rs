@@ -106,7 +106,7 @@ fn numbers_keep_every_digit() {
         "1 % 0",
         "1 // 0",
     ] {
-        assert_eq!(fails(text).0, EvaluationFaultKind::Unsuitable, "{text}");
+        assert_eq!(fails(text).0, FaultKind::Unsuitable, "{text}");
     }
 }
 
@@ -249,7 +249,7 @@ fn only_numbers_and_texts_have_an_order() {
         "'no' | bool",
         "'True' | bool",
     ] {
-        assert_eq!(fails(text).0, EvaluationFaultKind::Unsuitable, "{text}");
+        assert_eq!(fails(text).0, FaultKind::Unsuitable, "{text}");
     }
     for text in [
         "'3' > 5",
@@ -309,7 +309,7 @@ fn an_index_into_a_text_is_a_letter_wherever_the_text_comes_from() {
     }
     is("inputs.name[9] is defined", json!(false));
     let (kind, _, _) = fails("inputs.name[9]");
-    assert_eq!(kind, EvaluationFaultKind::Unresolved);
+    assert_eq!(kind, FaultKind::Unresolved);
     fails("'midex'[9]");
 }
 
@@ -321,7 +321,7 @@ fn map_passes_over_items_that_are_null_unless_it_is_told_what_they_count_as() {
     );
     is("[null] | map(attribute='x', default='-')", json!(["-"]));
     let (kind, _, _) = fails("[{'x': 1}, {'y': 1}] | map(attribute='x')");
-    assert_eq!(kind, EvaluationFaultKind::Unsuitable);
+    assert_eq!(kind, FaultKind::Unsuitable);
 }
 
 #[test]
