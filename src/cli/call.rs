@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use self::answer::{noted, page};
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output,
+    advice::of_failure,
     catalog::{self, page::command_table, schema},
     link::{Link, given, is_final},
     list::at_least_one,
@@ -274,7 +275,7 @@ fn explained(error: Error, command: &Value) -> Error {
         (Code::ServerStopping, _) => {
             "Look with `midex list executions --all-projects` whether the call was done before it is done again"
         }
-        (Code::ArgumentsInvalid, _) => FailureCode::ArgumentsInvalid.typed(),
+        (Code::ArgumentsInvalid, _) => of_failure(FailureCode::ArgumentsInvalid),
         (Code::AddressRefused, _) if error.context("host").is_some() => {
             "Run `midex catalog allow {catalog} {host}`, if that address is meant"
         }
@@ -293,8 +294,8 @@ fn explained(error: Error, command: &Value) -> Error {
         (Code::CommandFailed, _) if error.is_retryable() => {
             "Run the same command again a little later: nothing is wrong with the call"
         }
-        (Code::CommandFailed, Some(failure)) => failure.typed(),
-        (Code::CommandFailed, None) => FailureCode::Http.typed(),
+        (Code::CommandFailed, Some(failure)) => of_failure(failure),
+        (Code::CommandFailed, None) => of_failure(FailureCode::Http),
         _ => return error,
     };
     let is_retryable = error.is_retryable() && !may_be_done;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     Cli, EXIT_OK, Output,
+    advice::{what_to_do, what_to_do_after},
     completions::completed,
     config::with_source,
     groups::{COLUMNS_MAX, grouped, listed_apart},
@@ -145,14 +146,14 @@ impl Meaning {
                 "{title}{} ({retry}; exit code {exit})",
                 about(code.description())
             );
-            text += &part(&about, &code.what_to_do(), screen);
+            text += &part(&about, &what_to_do(code), screen);
         }
         if let Some(failure) = self.failure {
             let title = if has_both { "\n" } else { "" };
             let about = about(failure.description());
             let about = format!("Of a step or an execution that failed: {about}");
             text += title;
-            text += &part(&about, &[failure.what_to_do()], screen);
+            text += &part(&about, &[what_to_do_after(failure)], screen);
         }
         text
     }
@@ -204,7 +205,7 @@ fn of_refusal(code: Code) -> Value {
         "description": about(code.description()),
         "retryable": code.retryable(),
         "exit_code": error.exit_code(),
-        "what_to_do": code.what_to_do(),
+        "what_to_do": what_to_do(code),
     })
 }
 
@@ -213,7 +214,7 @@ fn of_failure(code: FailureCode) -> Value {
         "error_code": code.as_str(),
         "is_of": "step",
         "description": about(code.description()),
-        "what_to_do": [code.what_to_do()],
+        "what_to_do": [what_to_do_after(code)],
     })
 }
 

@@ -1,5 +1,6 @@
 #![doc = include_str!("README.md")]
 
+pub mod advice;
 mod approve;
 #[cfg(feature = "bench")]
 mod bench;

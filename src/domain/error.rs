@@ -9,15 +9,13 @@ mod code;
 mod failure;
 mod next;
 mod plain;
-mod typed;
 mod violation;
 
-pub use self::next::{address, again, call, in_quotes, read};
+pub use self::next::{address, again, call, in_quotes, read, shell_word};
 pub use self::plain::plain;
-pub use self::typed::shell_word;
 pub use self::violation::counted;
 use self::{
-    code::{BY_ID, ENDED, ENDED_TYPED},
+    code::{BY_ID, ENDED},
     next::fill_words,
 };
 pub use self::{
@@ -35,9 +33,9 @@ const FINAL: [&str; 4] = ["completed", "failed", "abandoned", "diverged"];
 /// The next call if the context lacks a value that the call of the table needs.
 const FALLBACK: NextCall = call("execution.resume", &[], "it shows what is open");
 
-/// The next call that lifts a pause, and the command for a person, by the reason of the pause. If an execution is
+/// The next call that lifts a pause, by the reason of the pause. If an execution is
 /// paused for several reasons, the first in this table applies.
-const PAUSES: &[(&str, NextCall, &[&str])] = &[
+const PAUSES: &[(&str, NextCall)] = &[
     (
         "person",
         call(
@@ -45,7 +43,6 @@ const PAUSES: &[(&str, NextCall, &[&str])] = &[
             BY_ID,
             "once whoever paused it lets it go on; its tokens stay valid",
         ),
-        &["Run `midex resume {execution_id}`: once it may go on"],
     ),
     (
         "budget",
@@ -54,14 +51,10 @@ const PAUSES: &[(&str, NextCall, &[&str])] = &[
             BY_ID,
             "once your user has looked at what begins so many executions and wants it to go on; execution.abandon ends it with all below it",
         ),
-        &[
-            "Run `midex resume {execution_id}`: once you have looked at what begins so many executions; `midex abandon {execution_id}` ends it with all below it",
-        ],
     ),
     (
         "engine_fault",
         call("execution.resume", BY_ID, "it is tried again"),
-        &["Run `midex resume {execution_id}`: it is tried again"],
     ),
     (
         "output_invalid",
@@ -70,7 +63,6 @@ const PAUSES: &[(&str, NextCall, &[&str])] = &[
             BY_ID,
             "it grants as many tries again, and shows what the output must be; the token stays valid",
         ),
-        &["Run `midex resume {execution_id}`: it grants as many tries again"],
     ),
     (
         "outcome_unknown",
@@ -79,9 +71,6 @@ const PAUSES: &[(&str, NextCall, &[&str])] = &[
             "waits names the steps; then say with execution.resolve what came of them",
         )
         .after("help find out whether the work that was cut off took effect"),
-        &[
-            "Run `midex show {execution_id}`: it names the steps; find out what came of them, and say it with `midex resolve`",
-        ],
     ),
     (
         "catalog_missing",
@@ -90,38 +79,13 @@ const PAUSES: &[(&str, NextCall, &[&str])] = &[
             &[],
             "it shows which catalogs there are; import or enable the one that the execution waits for, and it goes on by itself",
         ),
-        &[
-            "Run `midex catalog list`: import or enable the catalog that the execution waits for, and it goes on by itself",
-        ],
     ),
     (
         "gate",
         call("execution.wait", BY_ID, "it answers when that is done")
             .after("run `midex approve {execution_id}[ --data-dir '{data_dir}']` in a terminal"),
-        &["Run `midex approve {execution_id}` in a terminal"],
     ),
 ];
-
-/// The advice for a person on the command line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Typed {
-    /// A sentence whose placeholders (`{name}`) are filled from the context.
-    Words(&'static str),
-    /// Alternative sentences: the first one whose placeholders are all in the context applies.
-    OneOf(Vec<String>),
-    /// The text of a server, which may be of another version.
-    Verbatim(String),
-}
-
-/// Whether a suggested action is a call, as `error::next` prints it, alone or after an action of a person.
-fn is_call(words: &str) -> bool {
-    let begins = |words: &str| {
-        ["Call ", "Send the same call"]
-            .iter()
-            .any(|one| words.starts_with(one))
-    };
-    begins(words) || words.split(". ").skip(1).any(begins)
-}
 
 /// The context key for the response of a service to a failed command; it is also in the wire form.
 const RESPONSE: &str = "response_payload";
@@ -287,8 +251,13 @@ impl Error {
         }
     }
 
+    /// The next call that replaces the one of the code, if there is one.
+    pub fn next(&self) -> Option<&Next> {
+        self.0.next.as_ref()
+    }
+
     /// Whether the context says that the execution has ended.
-    fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         let state = self.context("workflow_state").and_then(Value::as_str);
         state.is_some_and(|state| FINAL.contains(&state))
     }
@@ -300,41 +269,14 @@ impl Error {
             address!("current_step/{execution_id}"),
             "it says where the execution stands",
         );
-        first.map_or(standing, |(_, call, _)| *call)
+        first.map_or(standing, |(_, call)| *call)
     }
 
-    /// The row of the first reason that the execution is paused for.
-    fn lifted(&self) -> Option<&'static (&'static str, NextCall, &'static [&'static str])> {
+    /// The first reason that the execution is paused for, with the call that lifts it.
+    pub fn lifted(&self) -> Option<&'static (&'static str, NextCall)> {
         let reasons = self.context("pause_reasons").and_then(Value::as_array)?;
         let holds = |name: &str| reasons.iter().any(|reason| reason == name);
-        PAUSES.iter().find(|(name, ..)| holds(name))
-    }
-
-    /// The advice for a person on the command line: the text that came with the error, else the table's column for
-    /// people.
-    pub fn typed(&self) -> Typed {
-        match &self.0.next {
-            Some(Next::Words(words)) => Typed::Words(words),
-            Some(Next::Verbatim(words)) if !is_call(words) => Typed::Verbatim(words.clone()),
-            _ => Typed::OneOf(self.sentences()),
-        }
-    }
-
-    /// The sentences of that column, without bracketed parts whose names the context lacks.
-    fn sentences(&self) -> Vec<String> {
-        let column = self.column().iter();
-        let has = |name: &str| self.context(name).is_some();
-        column.map(|words| typed::with_parts(words, has)).collect()
-    }
-
-    fn column(&self) -> &'static [&'static str] {
-        match self.0.code.next() {
-            Next::WhileOpen(_) | Next::ByPause if self.has_ended() => ENDED_TYPED,
-            Next::ByPause => self
-                .lifted()
-                .map_or(self.0.code.typed(), |(.., typed)| typed),
-            _ => self.0.code.typed(),
-        }
+        PAUSES.iter().find(|(name, _)| holds(name))
     }
 
     /// The context with the aliases `run_id` and `workflow_id` for the ids of execution and workflow.

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use midex_cli::advice::{what_to_do, what_to_do_after};
 use midex_domain::error::{Category, Code, Error, FailureCode};
 use serde_json::json;
 
@@ -44,7 +45,7 @@ fn next_call(code: Code) -> String {
 
 /// What a person types, with the names in capitals.
 fn typed(code: Code) -> String {
-    let text = code.what_to_do().join("; else: ");
+    let text = what_to_do(code).join("; else: ");
     assert!(!text.contains('{'), "{code}: {text}");
     text.replace('|', "\\|")
 }
@@ -63,7 +64,7 @@ Some are names of refusals above too. Agents, activities and `fail` steps may re
 fn failures() -> String {
     let mut page = FAILURES.to_owned();
     for code in FailureCode::ALL {
-        let (what, next) = (code.description().trim(), code.what_to_do());
+        let (what, next) = (code.description().trim(), what_to_do_after(*code));
         assert!(!next.contains('{'), "{code}: {next}");
         writeln!(page, "| `{code}` | {what} | {} |", next.replace('|', "\\|")).unwrap();
     }

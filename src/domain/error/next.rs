@@ -239,6 +239,15 @@ pub fn in_quotes(value: &str) -> String {
     value.replace('\'', "''")
 }
 
+/// A word, quoted for a shell if need be.
+pub fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./:@%+=,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
