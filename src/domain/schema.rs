@@ -32,6 +32,7 @@ use self::{
 };
 use crate::{
     error::{Error, Violation},
+    finding::Rule,
     limits,
 };
 
@@ -57,8 +58,8 @@ pub struct Fault {
     pub pointer: String,
     /// The key in that value, if the fault is about one key.
     pub key: Option<String>,
-    /// The kind of the fault.
-    pub kind: FaultKind,
+    /// The broken rule.
+    pub rule: Rule,
     /// The message for the author.
     pub message: String,
     /// A hint what to do instead.
@@ -73,21 +74,6 @@ impl Fault {
         self.hint = Some(format!("did you mean `{meant}`?"));
         self.meant = Some((wrong.to_owned(), meant.to_owned()));
     }
-}
-
-/// The kinds of faults that a schema may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FaultKind {
-    /// The value is no schema, or one that cannot be evaluated.
-    Invalid,
-    /// JSON Schema has no such keyword.
-    UnknownKeyword,
-    /// Properties stand where a schema was to be.
-    BareProperties,
-    /// A text is no regular expression.
-    Pattern,
-    /// The schema exceeds a limit.
-    Limit,
 }
 
 /// The rule of the violation that says that a validation exceeded its limits.
@@ -123,12 +109,9 @@ impl Schema {
     /// Compiles a schema that was checked before; the error is its first fault. Unknown keywords have no effect.
     pub fn compile(schema: &Value) -> Result<Self, String> {
         let (schema, faults) = Self::read(schema, &mut Quota::default());
-        let mut grave = faults.into_iter().filter(|fault| {
-            !matches!(
-                fault.kind,
-                FaultKind::UnknownKeyword | FaultKind::BareProperties
-            )
-        });
+        let mut grave = faults
+            .into_iter()
+            .filter(|fault| !matches!(fault.rule, Rule::UnknownKeyword | Rule::BareProperties));
         match grave.next() {
             Some(fault) => Err(format!("{}: {}", fault.pointer, fault.message)),
             None => Ok(schema),

@@ -1,8 +1,9 @@
 //! JSON Schema as midex evaluates it: the same answers as another evaluator gives, within a budget.
 
 use midex_domain::{
+    finding::Rule,
     limits,
-    schema::{BUDGET_RULE, Fault, FaultKind, Measure, Quota, Schema},
+    schema::{BUDGET_RULE, Fault, Measure, Quota, Schema},
 };
 use serde_json::{Map, Value, json};
 
@@ -292,7 +293,7 @@ fn options_past_a_limit_are_counted_and_not_compared() {
     assert!(named.ends_with(" or 1 other"), "{named}");
 }
 
-/// Faults, as `kind pointer key` with the hint.
+/// Faults, as `rule pointer key` with the hint.
 #[test]
 fn every_fault_of_a_schema_is_found_at_once() {
     let (_, faults) = read(&json!({
@@ -316,7 +317,7 @@ fn every_fault_of_a_schema_is_found_at_once() {
             let key = fault.key.as_deref().unwrap_or("-");
             let hint = fault.hint.as_deref().unwrap_or("-");
             let hint: String = hint.chars().take(40).collect();
-            format!("{:?} {} {key} | {hint}", fault.kind, fault.pointer)
+            format!("{:?} {} {key} | {hint}", fault.rule, fault.pointer)
         })
         .collect();
     insta::assert_snapshot!(shown.join("\n"));
@@ -345,7 +346,7 @@ fn a_schema_that_comes_to_no_end_is_refused() {
         .collect();
     let (_, faults) = read(&json!({ "$ref": "#/$defs/0", "$defs": chain }));
     assert_eq!(faults.len(), 1);
-    assert_eq!(faults[0].kind, FaultKind::Limit);
+    assert_eq!(faults[0].rule, Rule::LimitExceeded);
 }
 
 /// Up to draft 7 whatever stands beside a `$ref` counts for nothing, an `$id` too; and a reference is resolved as RFC 3986

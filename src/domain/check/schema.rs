@@ -4,7 +4,7 @@ use super::super::{
     draft::{RawField, StepDraft},
     finding::{Finding, Rule},
     node::{Content, Entry, Node},
-    schema::{BUDGET_RULE, Fault, FaultKind, Quota, Schema},
+    schema::{BUDGET_RULE, Fault, Quota, Schema},
 };
 use crate::limits;
 
@@ -26,17 +26,6 @@ fn result(found: &mut Vec<Finding>, draft: &StepDraft, quota: &mut Quota) {
     }
 }
 
-/// The rule for a kind of schema fault.
-pub(super) fn rule(kind: FaultKind) -> Rule {
-    match kind {
-        FaultKind::Invalid => Rule::InvalidSchema,
-        FaultKind::UnknownKeyword => Rule::UnknownKeyword,
-        FaultKind::BareProperties => Rule::BareProperties,
-        FaultKind::Pattern => Rule::InvalidPattern,
-        FaultKind::Limit => Rule::LimitExceeded,
-    }
-}
-
 fn finding(fault: &Fault, field: &RawField) -> Finding {
     let (node, path) = field.value.at_pointer(&fault.pointer, &field.path);
     let entry = fault.key.as_ref().and_then(|key| {
@@ -47,15 +36,14 @@ fn finding(fault: &Fault, field: &RawField) -> Finding {
         Some(entry) => (format!("{path}.{}", entry.key), entry.place),
         None => (path, node.place),
     };
-    let rule = rule(fault.kind);
     let hint = fault.hint.clone().or_else(|| {
         let is_words = fault.pointer.is_empty() && node.text().is_some();
         is_words.then(|| "write a schema, such as `{ type: object, required: [summary] }`; words belong into what the step is told".to_owned())
     });
-    let finding = Finding::new(rule, path, place, &fault.message).suggest(hint);
-    match (&fault.meant, fault.kind) {
-        (_, FaultKind::BareProperties) => wrapped(finding, node),
-        (Some((old, new)), FaultKind::Invalid) if new.starts_with('{') => {
+    let finding = Finding::new(fault.rule, path, place, &fault.message).suggest(hint);
+    match (&fault.meant, fault.rule) {
+        (_, Rule::BareProperties) => wrapped(finding, node),
+        (Some((old, new)), Rule::InvalidSchema) if new.starts_with('{') => {
             finding.rewrite(place, old, new)
         }
         (Some((old, new)), _) => finding.replace(place, old, Some(new)),

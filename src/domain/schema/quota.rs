@@ -1,10 +1,7 @@
 //! The limits of all regular expressions of one definition together.
 
-use super::{
-    FaultKind,
-    pattern::{Pattern, has_flags},
-};
-use crate::limits;
+use super::pattern::{Pattern, has_flags};
+use crate::{finding::Rule, limits};
 
 /// The number and the bytes that further regular expressions may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +25,7 @@ impl Default for Quota {
 
 impl Quota {
     /// Compiles an expression. Past a limit it returns a fault once, and then `None`.
-    pub(super) fn compile(&mut self, text: &str) -> Option<Result<Pattern, (FaultKind, String)>> {
+    pub(super) fn compile(&mut self, text: &str) -> Option<Result<Pattern, (Rule, String)>> {
         if self.is_spent {
             return None;
         }
@@ -53,13 +50,13 @@ impl Quota {
         self.bytes = left;
         Some(made.map_err(|fault| {
             let message = format!("`{text}` is no regular expression that can be used: {fault}");
-            (FaultKind::Pattern, message)
+            (Rule::InvalidPattern, message)
         }))
     }
 
-    fn spent<T>(&mut self, message: String) -> Result<T, (FaultKind, String)> {
+    fn spent<T>(&mut self, message: String) -> Result<T, (Rule, String)> {
         self.is_spent = true;
-        Err((FaultKind::Limit, message))
+        Err((Rule::LimitExceeded, message))
     }
 }
 

@@ -10,12 +10,12 @@ use serde_json::Value;
 
 use self::resource::Resources;
 use super::{
-    Fault, FaultKind, Quota,
+    Fault, Quota,
     keyword::Draft,
     node::{Keyword, Node, NodeId, PatternId, Program},
     pattern::Pattern,
 };
-use crate::limits;
+use crate::{finding::Rule, limits};
 
 /// A subschema of the document.
 #[derive(Clone)]
@@ -95,11 +95,11 @@ fn pointer_to(pointer: &str, part: &str) -> String {
 }
 
 impl<'a> Reader<'a> {
-    fn fault(&mut self, kind: FaultKind, pointer: &str, message: impl Into<String>) -> &mut Fault {
+    fn fault(&mut self, rule: Rule, pointer: &str, message: impl Into<String>) -> &mut Fault {
         self.faults.push(Fault {
             pointer: pointer.to_owned(),
             key: None,
-            kind,
+            rule,
             message: message.into(),
             hint: None,
             meant: None,
@@ -110,7 +110,7 @@ impl<'a> Reader<'a> {
 
     /// Adds a fault of a value that is no schema, or one that cannot be evaluated.
     fn invalid(&mut self, pointer: &str, message: impl Into<String>) -> &mut Fault {
-        self.fault(FaultKind::Invalid, pointer, message)
+        self.fault(Rule::InvalidSchema, pointer, message)
     }
 
     fn read_draft(&mut self, document: &Value) {
@@ -166,7 +166,7 @@ impl<'a> Reader<'a> {
                 let message = format!(
                     "more than {most} schemas lie inside each other for one value, references included"
                 );
-                self.fault(FaultKind::Limit, &pointer, message);
+                self.fault(Rule::LimitExceeded, &pointer, message);
                 return;
             }
         }

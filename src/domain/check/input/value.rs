@@ -5,7 +5,6 @@ use serde_json::{Map, Value};
 
 use super::{Declared, Finding, Rule};
 use crate::{
-    check::schema::rule as rule_of,
     input::{DefaultFrom, OutputOf},
     node::{Content, Node},
     schema::{Quota, Schema},
@@ -37,7 +36,7 @@ impl Declared<'_> {
     fn pattern(&self, quota: &mut Quota) -> Option<Finding> {
         let pattern = self.input.validate.pattern.as_ref()?;
         let fault = Schema::pattern_fault(pattern, quota)?;
-        self.of_rule(rule_of(fault.kind), "pattern", fault.message)
+        self.of_rule(fault.rule, "pattern", fault.message)
     }
 
     fn lists(&self) -> impl Iterator<Item = (&Node, String)> {

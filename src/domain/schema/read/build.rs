@@ -137,8 +137,8 @@ impl<'a> Reader<'a> {
                 self.patterns.push(pattern);
                 Some(self.patterns.len() - 1)
             }
-            Err((kind, message)) => {
-                self.fault(kind, at, message).key = key.map(str::to_owned);
+            Err((rule, message)) => {
+                self.fault(rule, at, message).key = key.map(str::to_owned);
                 None
             }
         }

@@ -4,7 +4,6 @@ use serde_json::{Map, Value};
 
 use super::{
     super::{
-        FaultKind,
         keyword::{self, Draft, Form, TYPES},
         node::NodeId,
     },
@@ -12,7 +11,7 @@ use super::{
     build::count,
     pointer_to,
 };
-use crate::document::type_name;
+use crate::{document::type_name, finding::Rule};
 
 impl<'a> Reader<'a> {
     /// Checks the keywords of a subschema, and adds its subschemas and its anchors.
@@ -30,7 +29,7 @@ impl<'a> Reader<'a> {
         if are_bare_properties(map) {
             let hint = "write {type: object, properties: {…}} around them";
             let message = "these are properties, not a schema";
-            let fault = self.fault(FaultKind::BareProperties, &pointer, message);
+            let fault = self.fault(Rule::BareProperties, &pointer, message);
             fault.hint = Some(hint.into());
             return;
         }
@@ -63,7 +62,7 @@ impl<'a> Reader<'a> {
 
     fn unknown(&mut self, word: &str, value: &Value, pointer: &str) {
         let message = format!("JSON Schema has no keyword `{word}`");
-        let fault = self.fault(FaultKind::UnknownKeyword, pointer, message);
+        let fault = self.fault(Rule::UnknownKeyword, pointer, message);
         fault.key = Some(word.to_owned());
         let hint = match (word, keyword::meant(word)) {
             ("nullable", _) => "write `type: [string, \"null\"]`, with its own type",
