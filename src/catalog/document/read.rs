@@ -9,11 +9,8 @@ use serde_saphyr::{
 
 use midex_domain::{document::count_values, error::Violation, limits};
 
-/// Why a text cannot be parsed. Boxed, because a violation is much larger than a value.
-type Faulty = Box<Violation>;
-
 /// Parses JSON if the text begins with `{` or `[`, and YAML otherwise.
-pub(super) fn read(text: &[u8]) -> Result<Value, Faulty> {
+pub(super) fn read(text: &[u8]) -> Result<Value, Box<Violation>> {
     let text = text_of(text)?;
     match text.trim_start().chars().next() {
         None => Err(faulty(
@@ -30,7 +27,7 @@ pub(super) fn read(text: &[u8]) -> Result<Value, Faulty> {
     }
 }
 
-fn text_of(bytes: &[u8]) -> Result<&str, Faulty> {
+fn text_of(bytes: &[u8]) -> Result<&str, Box<Violation>> {
     let most = limits::DOCUMENT_BYTES_MAX;
     if bytes.len() > most {
         let message = format!(
@@ -50,7 +47,7 @@ fn text_of(bytes: &[u8]) -> Result<&str, Faulty> {
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
-fn json(text: &str) -> Result<Value, Faulty> {
+fn json(text: &str) -> Result<Value, Box<Violation>> {
     let values = count_values(text.as_bytes());
     let most = limits::DOCUMENT_NODES_MAX;
     if values > most {
@@ -66,7 +63,7 @@ fn json(text: &str) -> Result<Value, Faulty> {
     })
 }
 
-fn yaml(text: &str) -> Result<Value, Faulty> {
+fn yaml(text: &str) -> Result<Value, Box<Violation>> {
     serde_saphyr::from_str_with_options(text, options()).map_err(|error| {
         let place = error.location().map(|location| {
             let number = |number| usize::try_from(number).unwrap_or(1);
@@ -102,7 +99,7 @@ fn options() -> Options {
     }
 }
 
-fn unread(language: &str, words: &str, place: Option<(usize, usize)>) -> Faulty {
+fn unread(language: &str, words: &str, place: Option<(usize, usize)>) -> Box<Violation> {
     faulty(
         "syntax",
         format!("the document cannot be read as {language}: {words}"),
@@ -110,7 +107,7 @@ fn unread(language: &str, words: &str, place: Option<(usize, usize)>) -> Faulty 
     )
 }
 
-fn faulty(rule: &str, message: String, place: Option<(usize, usize)>) -> Faulty {
+fn faulty(rule: &str, message: String, place: Option<(usize, usize)>) -> Box<Violation> {
     Box::new(Violation {
         line: place.map(|(line, _)| line.max(1)),
         column: place.map(|(_, column)| column.max(1)),
