@@ -13,7 +13,12 @@ pub fn render(path: &str, text: &str, findings: &[Finding], color: bool) -> Stri
     let renderer = renderer(color);
     let mut drawn = String::new();
     for finding in findings {
-        drawn.push_str(&one(&renderer, path, text, &FileFault::of(finding)));
+        let level = match finding.severity {
+            Severity::Error => Level::ERROR,
+            Severity::Warning => Level::WARNING,
+        };
+        let place = (finding.line, finding.start, finding.end);
+        drawn += &one(&renderer, (path, text), level, &finding.violation(), place);
         drawn.push_str("\n\n");
     }
     drawn
@@ -37,18 +42,8 @@ pub(super) fn render_violations(
     let renderer = renderer(color);
     let drawn = violations.iter().map(|violation| {
         let (line, start) = place_of(text, violation);
-        let suggestion = violation.suggestion.as_ref();
-        let fault = FileFault {
-            level: Level::ERROR,
-            rule: &violation.rule,
-            message: &violation.message,
-            line,
-            start,
-            end: first_line_end(text, start, text.len()),
-            expected: violation.expected.as_deref(),
-            suggestion: suggestion.map(|suggestion| &*suggestion.text),
-        };
-        one(&renderer, path, text, &fault) + "\n\n"
+        let place = (line, start, first_line_end(text, start, text.len()));
+        one(&renderer, (path, text), Level::ERROR, violation, place) + "\n\n"
     });
     drawn.collect()
 }
@@ -88,50 +83,27 @@ fn begins_with_key(line: &str, key: &str) -> bool {
     rest.is_some_and(|rest| rest.trim_start_matches(['"', '\'']).starts_with(':'))
 }
 
-/// A problem at a place of a text, as it is drawn.
-struct FileFault<'a> {
+/// Draws a violation at a line, given by its number, and the range of bytes from `start` to `end`.
+fn one(
+    renderer: &Renderer,
+    (path, text): (&str, &str),
     level: Level<'static>,
-    rule: &'a str,
-    message: &'a str,
-    line: usize,
-    start: usize,
-    end: usize,
-    expected: Option<&'a str>,
-    suggestion: Option<&'a str>,
-}
-
-impl<'a> FileFault<'a> {
-    fn of(finding: &'a Finding) -> Self {
-        Self {
-            level: match finding.severity {
-                Severity::Error => Level::ERROR,
-                Severity::Warning => Level::WARNING,
-            },
-            rule: finding.rule.as_str(),
-            message: &finding.message,
-            line: finding.line,
-            start: finding.start,
-            end: finding.end,
-            expected: finding.expected.as_deref(),
-            suggestion: finding.suggestion.as_deref(),
-        }
-    }
-}
-
-fn one(renderer: &Renderer, path: &str, text: &str, fault: &FileFault<'_>) -> String {
-    let title = fault.level.clone().primary_title(visible(fault.message));
-    let title = title.id(fault.rule);
-    // The renderer gets only this line: with the whole file it would search the file again for each fault.
-    let (line, offset) = line_of(text, fault.start);
-    let start = (fault.start.min(text.len()) - offset).min(line.len());
-    let end = fault.end.saturating_sub(offset).clamp(start, line.len());
+    violation: &Violation,
+    (number, start, end): (usize, usize, usize),
+) -> String {
+    let title = level.primary_title(visible(&violation.message));
+    let title = title.id(&violation.rule);
+    // The renderer gets only this line: with the whole file it would search the file again for each violation.
+    let (line, offset) = line_of(text, start);
+    let start = (start.min(text.len()) - offset).min(line.len());
+    let end = end.saturating_sub(offset).clamp(start, line.len());
     let shown = |at| without_invisible(&line[..line.floor_char_boundary(at)]).len();
     let (start, end) = (shown(start), shown(end));
     let snippet = Snippet::source(without_invisible(line))
-        .line_start(fault.line)
+        .line_start(number)
         .path(visible(path))
         .annotation(AnnotationKind::Primary.span(start..end));
-    let group = title.element(snippet).elements(help(fault));
+    let group = title.element(snippet).elements(help(violation));
     renderer.render(&[group])
 }
 
@@ -149,14 +121,13 @@ pub(super) fn typed(advice: &str) -> String {
     TYPED.iter().fold(advice.to_owned(), typed)
 }
 
-fn help(fault: &FileFault<'_>) -> Vec<Message<'static>> {
-    let expected = fault
-        .expected
-        .filter(|expected| !fault.message.contains(*expected))
-        .map(|expected| Level::NOTE.message(format!("expected {}", visible(expected))));
-    let suggestion = fault
-        .suggestion
-        .map(|suggestion| Level::HELP.message(visible(&typed(suggestion))));
+fn help(violation: &Violation) -> Vec<Message<'static>> {
+    let expected = violation.expected.as_ref();
+    let expected = expected.filter(|expected| !violation.message.contains(expected.as_str()));
+    let expected =
+        expected.map(|expected| Level::NOTE.message(format!("expected {}", visible(expected))));
+    let suggestion = violation.suggestion.as_ref();
+    let suggestion = suggestion.map(|meant| Level::HELP.message(visible(&typed(&meant.text))));
     expected.into_iter().chain(suggestion).collect()
 }
 
