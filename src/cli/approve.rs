@@ -20,6 +20,7 @@ use super::{
 use midex_domain::{
     error::{Code, Error, Result},
     limits,
+    view::{GateView, WaitView},
 };
 use midex_server::config::Config;
 
@@ -51,7 +52,8 @@ pub(super) struct ApproveArgs {
 struct Gate {
     execution: String,
     workflow: String,
-    wait: Value,
+    wait: WaitView,
+    asked: GateView,
 }
 
 /// Asks the question of a gate and sends the answer; without an execution, lists all open gates.
@@ -102,26 +104,24 @@ async fn list(link: &mut Link<'_>, out: &mut Output<'_>) -> Result<u8> {
 /// The gates of this project that wait for an answer.
 async fn open_gates(link: &mut Link<'_>) -> Result<Vec<Gate>> {
     let arguments = json!({ "state": "open", "limit": limits::LIST_LIMIT_MAX });
-    let listed = link.call("execution.list", arguments).await?;
     let mut gates = Vec::new();
-    for execution in listed["executions"].as_array().into_iter().flatten() {
-        if let Some(id) = execution["execution_id"].as_str() {
-            gates.extend(gates_of(link, id).await?);
-        }
+    for execution in link.list(arguments).await?.executions {
+        gates.extend(gates_of(link, &execution.execution_id).await?);
     }
     Ok(gates)
 }
 
 async fn gates_of(link: &mut Link<'_>, id: &str) -> Result<Vec<Gate>> {
-    let status = link.read_of("workflow_status", id).await?;
-    let waits = status["waits"].as_array().into_iter().flatten();
-    let gates = waits.filter(|wait| wait["gate"].is_object());
-    let gate = |wait: &Value| Gate {
-        execution: id.to_owned(),
-        workflow: owned(&status["workflow_name"]),
-        wait: wait.clone(),
+    let status = link.status(id).await?;
+    let gate = |wait: WaitView| {
+        Some(Gate {
+            execution: id.to_owned(),
+            workflow: status.workflow_name.clone(),
+            asked: wait.gate.clone()?,
+            wait,
+        })
     };
-    Ok(gates.map(gate).collect())
+    Ok(status.waits.into_iter().filter_map(gate).collect())
 }
 
 async fn answer(
@@ -154,11 +154,10 @@ async fn answer(
 
 /// The refusal, with a message that the execution has ended if it has.
 async fn of_ended(link: &mut Link<'_>, id: &str, refusal: Error) -> Result<Error> {
-    let status = link.read_of("workflow_status", id).await?;
-    if !is_final(&status["state"]) {
+    let state = link.status(id).await?.state;
+    if !is_final(&state) {
         return Ok(refusal);
     }
-    let state = owned(&status["state"]);
     let message = format!("execution '{id}' has ended, as {state}: nothing of it waits any more");
     Ok(refusal
         .with_message(message)
@@ -172,14 +171,19 @@ async fn approved_already(
     id: &str,
     step: Option<&str>,
 ) -> Result<Option<String>> {
-    let history = link.read_of("step_history", id).await?;
-    let mut visits = history.as_array().into_iter().flatten().rev();
-    let is_meant = |visit: &&Value| visit["answered"].is_object() && is_of(visit, step);
-    let visit = visits.find(is_meant);
-    let approved = visit.filter(|visit| visit["answered"]["approved"] == true);
-    Ok(approved.map(|visit| {
-        let (step, by) = (gate_word(visit), owned(&visit["answered"]["by"]));
-        format!("gate '{step}' of '{id}' is approved already, by {by}")
+    let history = link.history(id).await?;
+    let answer = history.iter().rev().find_map(|visit| {
+        let named = gate_word(&visit.step_name, visit.item);
+        let is_meant = is_of(&visit.step_name, &named, step);
+        let answered = visit.answered.as_ref().filter(|_| is_meant)?;
+        Some((named, answered))
+    });
+    let approved = answer.filter(|(_, answered)| answered.approved);
+    Ok(approved.map(|(step, answered)| {
+        format!(
+            "gate '{step}' of '{id}' is approved already, by {}",
+            answered.by
+        )
     }))
 }
 
@@ -251,15 +255,15 @@ async fn send_answer(
 ) -> Result<Value> {
     let wait = &gate.wait;
     let arguments = given(json!({
-        "execution_id": gate.execution, "step_name": wait["step_name"], "visit": wait["visit"],
-        "shown": wait["gate"]["shown"], "approved": approved, "by": by, "comment": comment
+        "execution_id": gate.execution, "step_name": wait.step_name, "visit": wait.visit,
+        "shown": gate.asked.shown, "approved": approved, "by": by, "comment": comment
     }));
     link.call("execution.approve", arguments).await
 }
 
 /// The gates that `step` names, or all that are open.
 fn choose(gates: Vec<Gate>, id: &str, step: Option<&str>) -> Result<Vec<Gate>> {
-    let meant = |gate: &Gate| is_of(&gate.wait, step);
+    let meant = |gate: &Gate| is_of(&gate.wait.step_name, &gate.name(), step);
     let meant: Vec<_> = gates.into_iter().filter(meant).collect();
     if meant.is_empty() {
         let message = format!("nothing of execution '{id}' waits for this approval");
@@ -270,14 +274,14 @@ fn choose(gates: Vec<Gate>, id: &str, step: Option<&str>) -> Result<Vec<Gate>> {
     Ok(meant)
 }
 
-/// Whether a wait, or a row of the history, belongs to the named gate: `STEP`, or `STEP[N]` for item N, from 1.
-fn is_of(gate: &Value, named: Option<&str>) -> bool {
-    named.is_none_or(|named| gate["step_name"] == named || gate_word(gate) == named)
+/// Whether the gate of `step` that is called `name` is the named one: `STEP`, or `STEP[N]` for item N, from 1.
+fn is_of(step: &str, name: &str, named: Option<&str>) -> bool {
+    named.is_none_or(|named| step == named || name == named)
 }
 
 fn no_terminal(id: &str, gates: &[Gate]) -> Error {
     let message = "an approval is given on a terminal: there is none to show the question on";
-    let names: Vec<_> = gates.iter().map(|gate| gate_word(&gate.wait)).collect();
+    let names: Vec<_> = gates.iter().map(Gate::name).collect();
     Error::new(Code::UsageInvalid, message)
         .with("execution_id", id)
         .with("gates", names.join(", "))
@@ -336,66 +340,51 @@ fn user() -> String {
     name.unwrap_or_else(|| "somebody at this terminal".into())
 }
 
-fn owned(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
-}
-
 impl Gate {
     fn json(&self) -> Value {
-        let mut gate = self.wait.clone();
+        let mut gate = json!(self.wait);
         (gate["execution_id"], gate["workflow_name"]) =
             (json!(self.execution), json!(self.workflow));
         gate
     }
 
+    fn name(&self) -> String {
+        gate_word(&self.wait.step_name, self.wait.item)
+    }
+
     fn choice(&self) -> Choice {
-        let step = gate_word(&self.wait);
         Choice {
             key: self.execution.clone(),
-            about: format!("{}, {step}", self.workflow),
-            question: self.question(),
+            about: format!("{}, {}", self.workflow, self.name()),
+            question: self.asked.ask.clone(),
         }
     }
 
-    fn question(&self) -> String {
-        owned(&self.wait["gate"]["ask"])
-    }
-
     fn line(&self) -> String {
-        let first = self
-            .question()
-            .lines()
-            .next()
-            .unwrap_or_default()
-            .to_owned();
-        let step = gate_word(&self.wait);
-        let parts = [&self.execution, &step, &first].map(|part| visible(part));
+        let first = self.asked.ask.lines().next().unwrap_or_default();
+        let parts = [self.execution.as_str(), &self.name(), first].map(visible);
         parts.join("  ") + "\n"
     }
 
     /// The question, with everything that the answer is bound to: the gate, its execution and workflow, and its
     /// approvers.
     fn page(&self) -> String {
-        let step = gate_word(&self.wait);
         let mut text = format!(
             "Gate '{}' of execution '{}' (workflow '{}')\n",
-            visible(&step),
+            visible(&self.name()),
             visible(&self.execution),
             visible(&self.workflow)
         );
-        let approvers = self.wait["gate"]["approvers"]
-            .as_array()
-            .into_iter()
-            .flatten();
-        let approvers: Vec<_> = approvers.map(|name| visible(&owned(name))).collect();
+        let approvers = self.asked.approvers.iter();
+        let approvers: Vec<_> = approvers.map(|name| visible(name)).collect();
         if !approvers.is_empty() {
             text.extend(["To be answered by: ", &approvers.join(", "), "\n"]);
         }
-        if let Some(due) = self.wait["due"].as_str() {
+        if let Some(due) = &self.wait.due {
             text.extend(["Until: ", &visible(due), "\n"]);
         }
         text.push('\n');
-        text += &Screen::stdout().block(None, "  ", &self.question());
+        text += &Screen::stdout().block(None, "  ", &self.asked.ask);
         text.push('\n');
         text
     }

@@ -233,7 +233,7 @@ async fn ended(answer: Value, link: &mut Link<'_>) -> Result<Value> {
             .call("execution.wait", json!({ "execution_id": id }))
             .await?;
     }
-    if !is_operation || !is_final(&status["state"]) {
+    if !is_operation || !is_final(status["state"].as_str().unwrap_or_default()) {
         return Ok(answer);
     }
     if let Some(message) = status["error"]["message"].as_str() {

@@ -10,7 +10,7 @@ use std::{
 
 use clap::{Arg, Command, CommandFactory};
 use clap_complete::{ArgValueCompleter, CompleteEnv, CompletionCandidate, Shell, env::Shells};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{
     Cli, EXIT_OK, Output,
@@ -20,12 +20,14 @@ use super::{
     examples::with_examples,
     execution_id::{self, LAST, LAST_FAILED},
     link::{Link, given},
-    value::{field, list},
+    screen::one_line,
+    value::text,
     waits::gate_word,
 };
 use midex_domain::{
-    error::{Code, Error, Result},
+    error::{Error, Result},
     limits,
+    view::{ExecutionRow, WaitView},
 };
 use midex_server::{app, config::Config};
 
@@ -283,11 +285,10 @@ async fn known(
     if let Some(state) = state {
         // Read more executions than are offered: the begun word filters them afterwards.
         let rows = executions(link, state, limits::LIST_LIMIT_MAX).await?;
-        let about =
-            |row: &Value| format!("{}, {}", field(row, "workflow_name"), field(row, "state"));
+        let about = |row: &ExecutionRow| format!("{}, {}", one_line(&row.workflow_name), row.state);
         let named = rows
             .iter()
-            .map(|row| (field(row, "execution_id"), about(row)));
+            .map(|row| (one_line(&row.execution_id), about(row)));
         let last = [
             (LAST, "the one that moved last"),
             (LAST_FAILED, "the last that failed"),
@@ -299,44 +300,39 @@ async fn known(
         vec![execution_id::with(link, said, existing).await?]
     } else {
         let rows = executions(link, Some("open"), limits::COMPLETIONS_MAX).await?;
-        rows.iter().map(|row| field(row, "execution_id")).collect()
+        rows.into_iter().map(|row| row.execution_id).collect()
     };
     let mut found = Vec::new();
     for id in ids {
-        let status = link.read_of("workflow_status", &id).await?;
-        let waits = list(&status["waits"])
-            .iter()
-            .filter_map(|wait| waited(wait, kind));
-        found.extend(waits);
+        let waits = link.status(&id).await?.waits;
+        found.extend(waits.iter().filter_map(|wait| waited(wait, kind)));
     }
     Ok(found)
 }
 
 async fn existing(link: &mut Link<'_>, id: &str) -> Result<String> {
-    let status = link.read_of("workflow_status", id).await?;
-    match status["execution_id"].as_str() {
-        Some(id) => Ok(id.to_owned()),
-        None => Err(Error::new(Code::ExecutionNotFound, "a status has no id")),
-    }
+    Ok(link.status(id).await?.execution_id)
 }
 
-async fn executions(link: &mut Link<'_>, state: Option<&str>, most: usize) -> Result<Vec<Value>> {
+async fn executions(
+    link: &mut Link<'_>,
+    state: Option<&str>,
+    most: usize,
+) -> Result<Vec<ExecutionRow>> {
     let arguments = given(json!({ "limit": most, "state": state }));
-    let mut page = link.call("execution.list", arguments).await?;
-    match page["executions"].take() {
-        Value::Array(rows) => Ok(rows),
-        _ => Ok(Vec::new()),
-    }
+    Ok(link.list(arguments).await?.executions)
 }
 
 /// The candidate and its description for a wait; `None` if the wait is of another kind.
-fn waited(wait: &Value, kind: ArgumentKind) -> Option<(String, String)> {
-    let step = field(wait, "step_name");
-    let waits_for = wait["waits_for"].as_str().unwrap_or_default();
-    match (kind, waits_for) {
-        (ArgumentKind::Signals, "signal") => Some((field(wait, "signal"), format!("step {step}"))),
+fn waited(wait: &WaitView, kind: ArgumentKind) -> Option<(String, String)> {
+    let step = one_line(&wait.step_name);
+    match (kind, wait.waits_for.as_str()) {
+        (ArgumentKind::Signals, "signal") => {
+            Some((text(wait.signal.as_deref()), format!("step {step}")))
+        }
         (ArgumentKind::Gates, "gate") => {
-            Some((gate_word(wait), "waits for an approval".to_owned()))
+            let gate = gate_word(&wait.step_name, wait.item);
+            Some((gate, "waits for an approval".to_owned()))
         }
         (ArgumentKind::Unknown, "unknown") => {
             Some((step, "nobody knows what came of it".to_owned()))

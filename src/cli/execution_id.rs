@@ -7,11 +7,12 @@ use super::{
     link::{Link, given},
     picker::{Choice, pick},
     question::is_possible,
-    value::{field, list},
+    screen::one_line,
 };
 use midex_domain::{
     error::{Code, Error, Result, Violation},
     limits,
+    view::{ExecutionRow, Listing},
 };
 
 /// The execution of this project that changed last.
@@ -117,9 +118,8 @@ fn is_whole(said: &str) -> bool {
 
 /// The execution of this project in this state that changed last.
 pub(super) async fn newest(link: &mut Link<'_>, state: Option<&str>) -> Result<String> {
-    let mut found = gather(asking(link), state, 1).await?;
-    let found = found.pop().ok_or_else(|| none_of(state))?;
-    Ok(field(&found, "execution_id"))
+    let found = gather(asking(link), state, 1).await?.pop();
+    Ok(found.ok_or_else(|| none_of(state))?.execution_id)
 }
 
 /// Whether this project has an execution in this state.
@@ -142,7 +142,7 @@ async fn only(link: &mut Link<'_>, part: &str, unknown: Error) -> Result<String>
             let message = format!("{}; looked at the last {looked}", unknown.message());
             Err(unknown.with_message(message))
         }
-        1 => Ok(field(&fit.swap_remove(0), "execution_id")),
+        1 => Ok(fit.swap_remove(0).execution_id),
         _ => Err(several(part, &fit)),
     }
 }
@@ -151,43 +151,43 @@ async fn only(link: &mut Link<'_>, part: &str, unknown: Error) -> Result<String>
 #[derive(Default)]
 struct Fits {
     /// Executions whose id begins with the part, with or without the generated prefix.
-    begin: Vec<Value>,
+    begin: Vec<ExecutionRow>,
     /// Executions whose id contains the part elsewhere.
-    have: Vec<Value>,
+    have: Vec<ExecutionRow>,
 }
 
 impl Fits {
     /// Checks one more execution; false once there are too many matches to name.
-    fn take(&mut self, row: &Value, part: &str) -> bool {
-        let id = row["execution_id"].as_str().unwrap_or_default();
+    fn take(&mut self, row: ExecutionRow, part: &str) -> bool {
+        let id = &row.execution_id;
         let bare = id.strip_prefix(MADE).unwrap_or(id);
         if id.starts_with(part) || bare.starts_with(part) {
-            self.begin.push(row.clone());
+            self.begin.push(row);
         } else if part.chars().count() >= PART_CHARS_MIN
             && id.contains(part)
             && self.have.len() <= limits::NAMED_SHOWN_MAX
         {
-            self.have.push(row.clone());
+            self.have.push(row);
         }
         self.begin.len() <= limits::NAMED_SHOWN_MAX
     }
 }
 
 /// A function that reads one page of executions.
-fn asking<'a>(link: &'a mut Link<'_>) -> impl AsyncFnMut(Value) -> Result<Value> + 'a {
-    async move |arguments| link.call("execution.list", arguments).await
+fn asking<'a>(link: &'a mut Link<'_>) -> impl AsyncFnMut(Value) -> Result<Listing> + 'a {
+    async move |arguments| link.list(arguments).await
 }
 
 /// At most `most` executions of this project in this state, the last changed first.
 async fn gather(
-    ask: impl AsyncFnMut(Value) -> Result<Value>,
+    ask: impl AsyncFnMut(Value) -> Result<Listing>,
     state: Option<&str>,
     most: usize,
-) -> Result<Vec<Value>> {
+) -> Result<Vec<ExecutionRow>> {
     let mut rows = Vec::new();
     let arguments = given(json!({ "state": state, "limit": most }));
     walk(ask, arguments, |row| {
-        rows.push(row.clone());
+        rows.push(row);
         rows.len() < most
     })
     .await?;
@@ -197,18 +197,18 @@ async fn gather(
 /// Passes the executions of a list to `take`, page by page, until it returns false. Returns false if pages remain
 /// beyond the limit.
 async fn walk(
-    mut ask: impl AsyncFnMut(Value) -> Result<Value>,
+    mut ask: impl AsyncFnMut(Value) -> Result<Listing>,
     mut arguments: Value,
-    mut take: impl FnMut(&Value) -> bool,
+    mut take: impl FnMut(ExecutionRow) -> bool,
 ) -> Result<bool> {
     for _ in 0..limits::NAMED_PAGES_MAX {
-        let mut page = ask(arguments.clone()).await?;
-        if !list(&page["executions"]).iter().all(&mut take) {
+        let page = ask(arguments.clone()).await?;
+        if !page.executions.into_iter().all(&mut take) {
             return Ok(true);
         }
-        match page["next_cursor"].take() {
-            cursor @ Value::String(_) => arguments["cursor"] = cursor,
-            _ => return Ok(true),
+        match page.next_cursor {
+            Some(cursor) => arguments["cursor"] = json!(cursor),
+            None => return Ok(true),
         }
     }
     Ok(false)
@@ -231,8 +231,8 @@ async fn picked(link: &mut Link<'_>, asks: Asks) -> Result<Option<String>> {
             return Err(none_waits());
         }
     }
-    let choice = |row: &Value| Choice {
-        key: field(row, "execution_id"),
+    let choice = |row: &ExecutionRow| Choice {
+        key: one_line(&row.execution_id),
         about: about(row),
         question: String::new(),
     };
@@ -242,16 +242,15 @@ async fn picked(link: &mut Link<'_>, asks: Asks) -> Result<Option<String>> {
 }
 
 /// The executions among `rows` that wait for `what`.
-async fn waiting(link: &mut Link<'_>, rows: Vec<Value>, what: &str) -> Result<Vec<Value>> {
+async fn waiting(
+    link: &mut Link<'_>,
+    rows: Vec<ExecutionRow>,
+    what: &str,
+) -> Result<Vec<ExecutionRow>> {
     let mut found = Vec::new();
     for row in rows {
-        let status = link
-            .read_of("workflow_status", &field(&row, "execution_id"))
-            .await?;
-        if list(&status["waits"])
-            .iter()
-            .any(|wait| wait["waits_for"] == what)
-        {
+        let waits = link.status(&row.execution_id).await?.waits;
+        if waits.iter().any(|wait| wait.waits_for == what) {
             found.push(row);
         }
     }
@@ -266,13 +265,14 @@ fn none_waits() -> Error {
 }
 
 /// The description of an execution beside its id.
-fn about(row: &Value) -> String {
-    let parts = ["workflow_name", "state", "current_step"].map(|name| field(row, name));
+fn about(row: &ExecutionRow) -> String {
+    let step = row.current_step.as_deref().unwrap_or_default();
+    let parts = [row.workflow_name.as_str(), &row.state, step].map(one_line);
     let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     parts.join(", ")
 }
 
-fn several(part: &str, fit: &[Value]) -> Error {
+fn several(part: &str, fit: &[ExecutionRow]) -> Error {
     let shown = &fit[..fit.len().min(limits::NAMED_SHOWN_MAX)];
     let more = if fit.len() > shown.len() {
         ", these among them"
@@ -280,7 +280,7 @@ fn several(part: &str, fit: &[Value]) -> Error {
         ""
     };
     let violation =
-        |row: &Value| Violation::new(field(row, "execution_id"), "ambiguous", about(row));
+        |row: &ExecutionRow| Violation::new(one_line(&row.execution_id), "ambiguous", about(row));
     Error::new(
         Code::UsageInvalid,
         format!("'{part}' fits several executions{more}"),
@@ -334,10 +334,17 @@ fn unsaid(asks: Asks) -> Error {
 mod tests {
     use super::*;
 
+    fn row(id: &str) -> ExecutionRow {
+        let row = json!({
+            "execution_id": id, "workflow_name": "w", "state": "running", "started_at": "", "updated_at": ""
+        });
+        serde_json::from_value(row).expect("a row")
+    }
+
     fn fits(part: &str, ids: &[&str]) -> (usize, usize) {
         let mut fits = Fits::default();
         for id in ids {
-            fits.take(&json!({ "execution_id": id }), part);
+            fits.take(row(id), part);
         }
         (fits.begin.len(), fits.have.len())
     }
@@ -356,7 +363,7 @@ mod tests {
     fn enough_is_known_one_past_what_is_shown() {
         let mut fits = Fits::default();
         let mut looked = 1;
-        while fits.take(&json!({ "execution_id": format!("a{looked}") }), "a") {
+        while fits.take(row(&format!("a{looked}")), "a") {
             looked += 1;
         }
         assert_eq!(looked, limits::NAMED_SHOWN_MAX + 1);
@@ -367,8 +374,10 @@ mod tests {
 
     #[test]
     fn no_more_pages_are_read_and_no_more_rows_gathered_than_the_limits_say() {
-        let row = json!({ "execution_id": "x" });
-        let page = json!({ "executions": [row.clone(), row], "next_cursor": "more" });
+        let page = Listing {
+            executions: vec![row("x"), row("x")],
+            next_cursor: Some("more".to_owned()),
+        };
         let mut asked = 0;
         let ask = async |_: Value| {
             asked += 1;

@@ -8,7 +8,6 @@ use super::{
     link::Link,
     picture::{Notes, picture},
     screen::Screen,
-    show,
     visible::is_invisible,
 };
 use midex_domain::{
@@ -68,11 +67,10 @@ pub(super) async fn of_execution(
     mut out: Output<'_>,
 ) -> Result<u8> {
     let mut link = Link::new(config);
-    let graph = execution_id::with(&mut link, &args.workflow, show::graph).await;
+    let read = async |link: &mut Link<'_>, id: &str| link.graph(id).await;
+    let graph = execution_id::with(&mut link, &args.workflow, read).await;
     link.close().await?;
-    let graph = serde_json::from_value(graph?)
-        .map_err(|error| Error::internal("the graph cannot be read").because(error))?;
-    print(&graph, args.format, &mut out)
+    print(&graph?, args.format, &mut out)
 }
 
 fn print(graph: &GraphView, format: Option<GraphFormat>, out: &mut Output<'_>) -> Result<u8> {

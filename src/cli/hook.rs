@@ -93,8 +93,7 @@ async fn open(link: &mut Link<'_>) -> Result<Open> {
     for execution in &mut open.executions {
         if execution["updated_at"].is_null() {
             let id = field(execution, "execution_id");
-            let mut status = link.read_of("workflow_status", &id).await?;
-            execution["updated_at"] = status["updated_at"].take();
+            execution["updated_at"] = json!(link.status(&id).await?.updated_at);
         }
     }
     Ok(open)

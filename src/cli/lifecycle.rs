@@ -8,10 +8,10 @@ use super::{
     EXIT_FINDINGS, EXIT_OK, Output,
     command::{of_id, with_flags},
     execution_id::{Asks, has_any, with_or_picked},
-    link::{Link, given, is_final},
+    link::{Link, given, is_final, typed},
     question::{self, is_possible},
-    screen::Screen,
-    value::{field, list},
+    screen::{Screen, one_line},
+    value::list,
     visible::visible,
     waits,
 };
@@ -19,6 +19,8 @@ use midex_domain::{
     State,
     clock::{Clock as _, SystemClock},
     error::{Code, Error, Result},
+    event::PauseReason,
+    view::StatusView,
 };
 use midex_server::config::Config;
 
@@ -137,18 +139,18 @@ async fn print_resumed(
     out: &mut Output<'_>,
 ) -> Result<u8> {
     let has_steps = !list(&answer["ready_steps"]).is_empty();
-    if has_steps || is_final(&answer["workflow_state"]) {
+    if has_steps || is_final(answer["workflow_state"].as_str().unwrap_or_default()) {
         return print_changed(link, answer, flags, out).await;
     }
     let id = answer["execution_id"].as_str().unwrap_or_default();
-    let status = link.read_of("workflow_status", id).await?;
+    let status = link.status(id).await?;
     let (now, is_served) = (SystemClock.now(), link.is_served());
     let mut text = format!(
         "Execution '{}' is {}\n",
         visible(id),
-        field(&status, "state")
+        one_line(&status.state)
     );
-    for wait in list(&status["waits"]) {
+    for wait in &status.waits {
         text += &Screen::stdout().block(None, "  ", &waits::words(wait, now, is_served));
     }
     for way in waits::ways(&status) {
@@ -156,7 +158,7 @@ async fn print_resumed(
         let _ = writeln!(text, "To go on: {command}");
     }
     out.write(text)?;
-    if status["state"] == State::Paused.as_str() {
+    if status.state == State::Paused.as_str() {
         return Ok(EXIT_FINDINGS);
     }
     if !is_served {
@@ -187,19 +189,18 @@ pub(super) async fn print_way_on(
     out: &mut Output<'_>,
 ) -> Result<u8> {
     if !out.json && !link.is_served() {
-        let status = link.read_of("workflow_status", id).await?;
+        let status = link.status(id).await?;
         out.write(way_on(&status, flags))?;
     }
     Ok(EXIT_OK)
 }
 
 /// The line with the command that continues a running execution; empty in other states.
-fn way_on(status: &Value, flags: &str) -> String {
-    if status["state"] != State::Running.as_str() {
+fn way_on(status: &StatusView, flags: &str) -> String {
+    if status.state != State::Running.as_str() {
         return String::new();
     }
-    let id = status["execution_id"].as_str().unwrap_or_default();
-    let command = with_flags(&format!("midex run {}", of_id(id)), flags);
+    let command = with_flags(&format!("midex run {}", of_id(&status.execution_id)), flags);
     format!("To go on: {command}\n")
 }
 
@@ -284,29 +285,28 @@ async fn already_done(
     id: &str,
     refusal: Error,
 ) -> Result<Value> {
-    let mut status = link.read_of("workflow_status", id).await?;
+    let mut reply = link.read_of("workflow_status", id).await?;
+    let status: StatusView = typed(reply.clone())?;
     if !is_done(change, &status) {
         return Err(refusal);
     }
-    let state = status["state"].clone();
-    let name = state.as_str().unwrap_or_default();
+    let state = status.state;
     let message = if link.has_retried() {
-        format!("Execution '{id}' is {name}")
+        format!("Execution '{id}' is {state}")
     } else {
-        format!("'{id}' is {name} already")
+        format!("'{id}' is {state} already")
     };
-    status["success"] = json!(true);
-    status["workflow_state"] = state;
-    status["message"] = json!(message);
-    Ok(status)
+    reply["success"] = json!(true);
+    reply["workflow_state"] = json!(state);
+    reply["message"] = json!(message);
+    Ok(reply)
 }
 
 /// Whether the execution is in the state that the command is to bring about. A pause counts only if a person is among
 /// its reasons.
-fn is_done(change: LifecycleCommand, status: &Value) -> bool {
-    let is_of_person = || list(&status["pause_reasons"]).contains(&json!("person"));
-    status["state"] == change.state().as_str()
-        && (change.state() != State::Paused || is_of_person())
+fn is_done(change: LifecycleCommand, status: &StatusView) -> bool {
+    status.state == change.state().as_str()
+        && (change.state() != State::Paused || status.pause_reasons.contains(&PauseReason::Person))
 }
 
 fn open_execution(execution: &Value, steps: &str) -> String {

@@ -3,13 +3,15 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 use super::session::Session;
 use midex_domain::{
     State,
     error::{Code, Error, Result},
     limits, uri,
+    view::{ExecutionView, GraphView, HistoryRow, Listing, StatusView},
 };
 use midex_mcp::client::Client;
 use midex_server::config::Config;
@@ -81,6 +83,44 @@ impl<'a> Link<'a> {
     /// Whether any call was repeated.
     pub(super) fn has_retried(&self) -> bool {
         self.has_retried
+    }
+
+    /// The status of an execution.
+    pub(super) async fn status(&mut self, id: &str) -> Result<StatusView> {
+        typed(self.read_of("workflow_status", id).await?)
+    }
+
+    /// The status of an execution, once it has passed the revision `since` or nothing has happened for a while.
+    pub(super) async fn wait(&mut self, id: &str, since: u64) -> Result<StatusView> {
+        let arguments = json!({
+            "execution_id": id, "since_revision": since, "timeout_s": limits::TAIL_WAIT_S
+        });
+        typed(self.call("execution.wait", arguments).await?)
+    }
+
+    /// Every visit of every step of an execution.
+    pub(super) async fn history(&mut self, id: &str) -> Result<Vec<HistoryRow>> {
+        typed(self.read_of("step_history", id).await?)
+    }
+
+    /// The graph of an execution's steps, with the state of each.
+    pub(super) async fn graph(&mut self, id: &str) -> Result<GraphView> {
+        let id = uri::encode(id);
+        let address = format!("midex://workflow/workflow_status/{id}?graph=true");
+        typed(self.read(&address).await?)
+    }
+
+    /// A page of executions. `arguments` are those of `execution.list`.
+    pub(super) async fn list(&mut self, arguments: Value) -> Result<Listing> {
+        typed(self.call("execution.list", arguments).await?)
+    }
+
+    /// An execution as `midex show` prints it: the reply, which `--json` prints, and its content.
+    pub(super) async fn show(&mut self, id: &str) -> Result<(Value, ExecutionView)> {
+        let reply = self
+            .call("execution.show", json!({ "execution_id": id }))
+            .await?;
+        Ok((reply.clone(), typed(reply)?))
     }
 
     /// Reads a resource of an execution.
@@ -181,8 +221,13 @@ pub(super) fn given(mut arguments: Value) -> Value {
     arguments
 }
 
+/// Reads the reply of a server, which may be newer: fields that this version does not know are ignored.
+pub(super) fn typed<T: DeserializeOwned>(reply: Value) -> Result<T> {
+    T::deserialize(reply)
+        .map_err(|error| Error::internal("the reply of the server cannot be read").because(error))
+}
+
 /// Whether the state, by its name, is a final one.
-pub(super) fn is_final(state: &Value) -> bool {
-    let state = state.as_str().and_then(State::parse);
-    state.is_some_and(State::is_final)
+pub(super) fn is_final(state: &str) -> bool {
+    State::parse(state).is_some_and(State::is_final)
 }

@@ -15,6 +15,7 @@ use super::{
 use midex_domain::{
     error::{Code, Error, Result},
     limits,
+    view::WaitView,
 };
 use midex_server::config::Config;
 
@@ -154,7 +155,7 @@ async fn named(
     let act = async |link: &mut Link<'_>, id: &str| {
         let step = match &step {
             Some(step) => step.clone(),
-            None => match waited_for(link, id, "unknown", "step_name").await? {
+            None => match waited_for(link, id, "unknown").await? {
                 Some(step) => step,
                 None => return Ok(None),
             },
@@ -170,17 +171,15 @@ async fn named(
 /// Calls the tool with the current visit and attempt, so that a repeated call cannot resolve a later attempt.
 async fn call_for_attempt(link: &mut Link<'_>, mut arguments: Value) -> Result<Value> {
     let id = arguments["execution_id"].as_str().unwrap_or_default();
-    let status = link.read_of("workflow_status", id).await?;
-    let waits = status["waits"].as_array().into_iter().flatten();
-    let is_meant = |wait: &&Value| {
-        let is_item = arguments["item"].is_null() || wait["item"] == arguments["item"];
-        wait["waits_for"] == "unknown" && wait["step_name"] == arguments["step_name"] && is_item
+    let status = link.status(id).await?;
+    let is_meant = |wait: &&WaitView| {
+        let is_item = arguments["item"].is_null() || json!(wait.item) == arguments["item"];
+        wait.waits_for == "unknown" && arguments["step_name"] == *wait.step_name && is_item
     };
-    let meant: Vec<_> = waits.filter(is_meant).collect();
+    let meant: Vec<_> = status.waits.iter().filter(is_meant).collect();
     // If no attempt matches, or several do, the tool refuses the call with a message.
     if let [wait] = meant.as_slice() {
-        (arguments["visit"], arguments["attempt"]) =
-            (wait["visit"].clone(), wait["attempt"].clone());
+        (arguments["visit"], arguments["attempt"]) = (json!(wait.visit), json!(wait.attempt));
     }
     link.call("execution.resolve", arguments).await
 }

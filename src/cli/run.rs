@@ -33,13 +33,12 @@ use super::{
     EXIT_FINDINGS, EXIT_OK, Output, approve,
     command::{Hints, of_id, quoted, with_flags},
     execution_id,
-    link::{Link, is_final},
+    link::{Link, is_final, typed},
     picker::{Choice, pick},
     prompt::stop::{self, StopRequest},
     question, report,
     serve::{signalled, signals},
     steps,
-    value::list,
     visible::is_hidden,
     waits::{self, child_of},
     warn, wrong,
@@ -49,6 +48,7 @@ use midex_domain::{
     clock::{Clock, SystemClock, SystemIds},
     error::{Code, Error, Result},
     limits,
+    view::{CurrentStep, HistoryRow, StatusView},
 };
 use midex_server::config::Config;
 
@@ -185,12 +185,21 @@ fn new_id() -> String {
 
 /// How the command ended.
 enum End {
-    /// The execution has ended, with this `status` and `history`.
-    Ended(Box<Value>),
+    /// The execution has ended.
+    Ended(Box<Ended>),
     /// The command stopped, for this reason; the execution can be continued.
     Stopped(String),
     /// The execution is paused.
     Paused(Pause),
+}
+
+/// An execution that has ended.
+struct Ended {
+    /// The status as the server replied it.
+    reply: Value,
+    status: StatusView,
+    /// The visits, from which the page lists the effects that were compensated; empty if the execution completed.
+    history: Vec<HistoryRow>,
 }
 
 /// Why an execution is paused, in words for a person, and the commands that resume it.
@@ -200,10 +209,6 @@ struct Pause {
     lifting: Vec<String>,
     /// Whether a gate is open, which can be answered at the prompt.
     is_at_gate: bool,
-}
-
-fn owned(value: &Value) -> Option<String> {
-    value.as_str().map(str::to_owned)
 }
 
 struct Runner<'a> {
@@ -304,26 +309,26 @@ impl Runner<'_> {
         loop {
             // Registered before `wait` prints anything, so that a Ctrl-Z after that always releases the store.
             let mut stop_request = StopRequest::new();
-            let current = self.current_step().await?;
-            let state = &current["workflow_state"];
-            if is_final(state) {
-                let status = self.link.read_of("workflow_status", &self.at).await?;
+            let reply = steps::read_as(&mut self.link, &self.at, "worker").await?;
+            let current: CurrentStep = typed(reply.clone())?;
+            if is_final(&current.workflow_state) {
                 if self.at == self.id {
-                    return Ok(Err(self.ended(status).await?));
+                    return Ok(Err(self.ended().await?));
                 }
+                let status = self.link.status(&self.at).await?;
                 self.page.child_ended(&status)?;
-                self.at = owned(&status["parent"]).unwrap_or_else(|| self.id.clone());
+                self.at = status.parent.unwrap_or_else(|| self.id.clone());
                 continue;
             }
-            if *state == State::Paused.as_str() {
-                let status = self.link.read_of("workflow_status", &self.at).await?;
-                if status["state"] != State::Paused.as_str() {
+            if current.workflow_state == State::Paused.as_str() {
+                let status = self.link.status(&self.at).await?;
+                if status.state != State::Paused.as_str() {
                     // The execution was resumed between the two reads.
                     continue;
                 }
                 return Ok(Err(End::Paused(paused(&status))));
             }
-            let steps = steps::open_with_personas(&mut self.link, &current).await?;
+            let steps = steps::open_with_personas(&mut self.link, &reply).await?;
             if !steps.is_empty() {
                 return Ok(Ok(steps));
             }
@@ -337,37 +342,36 @@ impl Runner<'_> {
         }
     }
 
-    /// The final status and, unless the execution completed, its step history: the page lists the compensated effects
-    /// from it.
-    async fn ended(&mut self, status: Value) -> Result<End> {
-        let history = if status["state"] == State::Completed.as_str() {
-            Value::Null
+    /// The final status and, unless the execution completed, its step history.
+    async fn ended(&mut self) -> Result<End> {
+        let reply = self.link.read_of("workflow_status", &self.id).await?;
+        let status: StatusView = typed(reply.clone())?;
+        let history = if status.state == State::Completed.as_str() {
+            Vec::new()
         } else {
-            self.link.read_of("step_history", &self.id).await?
+            self.link.history(&self.id).await?
         };
-        Ok(End::Ended(Box::new(
-            json!({ "status": status, "history": history }),
-        )))
-    }
-
-    async fn current_step(&mut self) -> Result<Value> {
-        steps::read_as(&mut self.link, &self.at, "worker").await
+        Ok(End::Ended(Box::new(Ended {
+            reply,
+            status,
+            history,
+        })))
     }
 
     /// Returns a child execution that `current` waits for and that has not ended.
-    async fn open_child(&mut self, current: &Value) -> Result<Option<String>> {
-        let waits = current["waits"].as_array().into_iter().flatten();
-        if waits.clone().all(|wait| wait["waits_for"] != "child") {
+    async fn open_child(&mut self, current: &CurrentStep) -> Result<Option<String>> {
+        let waits = current.waits.iter();
+        if waits.clone().all(|wait| wait.waits_for != "child") {
             return Ok(None);
         }
-        let status = self.link.read_of("workflow_status", &self.at).await?;
-        for child in waits.filter_map(|wait| child_of(&status, wait)) {
+        let children = self.link.status(&self.at).await?.children;
+        for child in waits.filter_map(|wait| child_of(&children, wait)) {
             // A child that is about to be started does not exist yet.
-            let Some(found) = self.status_of(&child).await? else {
+            let Some(found) = self.status_of(child).await? else {
                 continue;
             };
-            if !is_final(&found["state"]) {
-                return Ok(Some(child));
+            if !is_final(&typed::<StatusView>(found)?.state) {
+                return Ok(Some(child.to_owned()));
             }
         }
         Ok(None)
@@ -433,13 +437,14 @@ impl Runner<'_> {
     ///
     /// # Errors
     /// `EXECUTION_ID_TAKEN` if its workflow or its inputs differ from those that were given.
-    async fn go_on(&mut self, status: Value) -> Result<()> {
+    async fn go_on(&mut self, reply: Value) -> Result<()> {
+        let status: StatusView = typed(reply.clone())?;
         let taken = |what: String| {
             Error::new(Code::ExecutionIdTaken, what)
                 .with("execution_id", self.id.clone())
                 .with_action("Choose another --id, or leave it out")
         };
-        let workflow = owned(&status["workflow_name"]).unwrap_or_default();
+        let workflow = status.workflow_name.clone();
         if self.workflow.as_ref().is_some_and(|said| *said != workflow) {
             let what = format!("execution '{}' is one of workflow '{workflow}'", self.id);
             return Err(taken(what));
@@ -455,22 +460,18 @@ impl Runner<'_> {
             let what = format!("execution '{}' was started with other inputs", self.id);
             return Err(taken(what));
         }
-        let ended = is_final(&status["state"]);
-        let reply = if ended { &status } else { &current };
+        let ended = is_final(&status.state);
+        let reply = if ended { &reply } else { &current };
         self.page.resumed(reply, &status, &current["inputs"])
     }
 
     /// Waits until the execution has a new revision, and shows meanwhile what it waits for. On Ctrl-Z it releases the
     /// store, stops the process, and returns when the process continues.
-    async fn wait(&mut self, current: &Value, stop_request: &mut StopRequest) -> Result<()> {
+    async fn wait(&mut self, current: &CurrentStep, stop_request: &mut StopRequest) -> Result<()> {
         self.page.waits(current)?;
-        let arguments = json!({
-            "execution_id": self.at, "since_revision": current["revision"],
-            "timeout_s": limits::TAIL_WAIT_S
-        });
         {
-            let mut progress = Progress::of(current, self.page.json());
-            let moved = self.link.call("execution.wait", arguments);
+            let mut progress = Progress::of(&current.waits, self.page.json());
+            let moved = self.link.wait(&self.at, current.revision);
             tokio::pin!(moved);
             loop {
                 tokio::select! {
@@ -497,7 +498,7 @@ impl Runner<'_> {
                 if !left.is_empty() {
                     warn(&format!("not used: {}", left.join(", ")));
                 }
-                let done = shown["status"]["state"] == State::Completed.as_str();
+                let done = shown.status.state == State::Completed.as_str();
                 Ok(if done { EXIT_OK } else { EXIT_FINDINGS })
             }
             Ok(End::Stopped(why)) if self.begun != StartOutcome::No => {
@@ -561,11 +562,11 @@ impl Runner<'_> {
 const LEFT_OUT: &str =
     "The inputs are too long or too odd to be told: add their flags as they were given";
 
-fn paused(status: &Value) -> Pause {
-    let waits = list(&status["waits"]);
+fn paused(status: &StatusView) -> Pause {
+    let waits = &status.waits;
     let is_for_resume = waits::is_for_resume(status);
     let why = if is_for_resume {
-        let reason = status["reason"].as_str();
+        let reason = status.reason.as_ref();
         let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
         format!("The execution is paused{reason}")
     } else {
@@ -577,7 +578,7 @@ fn paused(status: &Value) -> Pause {
     Pause {
         why,
         lifting: lifting.collect(),
-        is_at_gate: !is_for_resume && waits.iter().any(|wait| wait["gate"].is_object()),
+        is_at_gate: !is_for_resume && waits.iter().any(|wait| wait.gate.is_some()),
     }
 }
 

@@ -8,18 +8,17 @@ mod workflow;
 use std::fmt::Write as _;
 
 use comfy_table::Table;
-use serde_json::{Value, json};
+use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
 use super::{
     EXIT_OK, Output, execution_id,
     link::Link,
-    screen::{Screen, Style, cut, row},
+    screen::{Screen, Style, cut, one_line, row},
     serve::{signalled, signals},
-    steps as open_of,
-    value::{duration, field, fields, final_output_faults, gist, list},
+    value::{duration, fields, final_output_faults, gist, text as in_line},
     visible::visible,
-    waits,
+    waits::{self, number},
     when::{ago, local},
 };
 use midex_domain::{
@@ -27,7 +26,10 @@ use midex_domain::{
     error::{Code, Error, Result},
     event::Body,
     id::StepId,
-    uri,
+    view::{
+        ArtifactView, ExecutionView, FailureView, HistoryRow, ReadyStep, StatusView, StepCounts,
+        WaitView,
+    },
 };
 use midex_server::config::Config;
 
@@ -81,10 +83,10 @@ pub(super) async fn show(
     let signals = signals()?;
     let mut link = Link::new(config);
     let shown = first(&mut link, args.execution_id.as_deref()).await;
-    if let (Ok(shown), true) = (&shown, args.watch) {
-        let id = field(&shown["status"], "execution_id");
+    if let (Ok((_, shown)), true) = (&shown, args.watch) {
+        let id = &shown.status.execution_id;
         let watched = tokio::select! {
-            watched = watch::watch(&mut link, &id, config, &flags, out.json) => watched,
+            watched = watch::watch(&mut link, id, config, &flags, out.json) => watched,
             () = signalled(signals) => Ok(()),
         };
         link.close().await?;
@@ -92,7 +94,7 @@ pub(super) async fn show(
     }
     let is_served = link.is_served();
     link.close().await?;
-    let shown = shown?;
+    let (reply, shown) = shown?;
     let screen = Screen::stdout();
     let how = How {
         screen: &screen,
@@ -101,7 +103,7 @@ pub(super) async fn show(
         is_served,
     };
     let text = || page(&shown, &how);
-    out.print(|| shown.clone(), text)?;
+    out.print(|| reply, text)?;
     Ok(EXIT_OK)
 }
 
@@ -121,49 +123,31 @@ fn of_other(what: Option<&str>, name: &str, config: &Config, out: Output<'_>) ->
 }
 
 /// Reads the execution that was named; without a name, the one of this project that moved last.
-async fn first(link: &mut Link<'_>, said: Option<&str>) -> Result<Value> {
+async fn first(link: &mut Link<'_>, said: Option<&str>) -> Result<(Value, ExecutionView)> {
+    let show = async |link: &mut Link<'_>, id: &str| link.show(id).await;
     if let Some(said) = said {
-        return execution_id::with(link, said, read).await;
+        return execution_id::with(link, said, show).await;
     }
     let id = execution_id::newest(link, None).await?;
-    read(link, &id).await
+    show(link, &id).await
 }
 
-async fn read(link: &mut Link<'_>, id: &str) -> Result<Value> {
-    Ok(json!({
-        "status": link.read_of("workflow_status", id).await?,
-        "history": link.read_of("step_history", id).await?,
-        "artifacts": link.read_of("workflow_artifacts", id).await?,
-        "current_step": open_of::for_person(link, id).await?,
-        "graph": graph(link, id).await?,
-    }))
-}
-
-/// The graph of an execution's steps, with the state of each.
-pub(super) async fn graph(link: &mut Link<'_>, id: &str) -> Result<Value> {
-    let id = uri::encode(id);
-    let address = format!("midex://workflow/workflow_status/{id}?graph=true");
-    link.read(&address).await
-}
-
-fn page(shown: &Value, how: &How<'_>) -> String {
-    let screen = how.screen;
-    let all = || visits(list(&shown["history"]), screen);
-    let steps = if how.has_visits {
-        all()
-    } else {
-        steps::steps(shown, how, SystemClock.now()).unwrap_or_else(all)
+fn page(shown: &ExecutionView, how: &How<'_>) -> String {
+    let (screen, status) = (how.screen, &shown.status);
+    let steps = match &shown.graph {
+        Some(graph) if !how.has_visits => steps::steps(graph, shown, how, SystemClock.now()),
+        _ => visits(&shown.history, screen),
     };
     let parts = [
-        head(&shown["status"], screen),
-        inputs(&shown["current_step"]["inputs"], screen),
+        head(status, screen),
+        inputs(shown.current_step.inputs.as_ref(), screen),
         steps,
-        open_steps(&open_of::open(&shown["current_step"]), screen),
-        waits(&shown["status"], how),
-        children(&shown["status"], screen),
-        artifacts(list(&shown["artifacts"]), screen),
-        left(shown, screen),
-        end(&shown["status"], screen),
+        open_steps(&shown.current_step.open_steps(), screen),
+        waits(status, how),
+        children(status, screen),
+        artifacts(&shown.artifacts, screen),
+        left(status, &shown.history, screen),
+        end(status, screen),
         next::next(shown, how),
     ];
     let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
@@ -171,24 +155,24 @@ fn page(shown: &Value, how: &How<'_>) -> String {
 }
 
 /// The fields of the execution as a whole, one a line.
-fn head(status: &Value, screen: &Screen) -> String {
-    let title = screen.paint(Style::Bold, &field(status, "execution_id"));
-    let mut text = format!("{title}  {}\n", field(status, "workflow_name"));
-    let pauses: Vec<_> = list(&status["pause_reasons"]).iter().map(gist).collect();
-    let state = status["state"].as_str().unwrap_or_default();
-    let mut state = screen.state(state);
+fn head(status: &StatusView, screen: &Screen) -> String {
+    let title = screen.paint(Style::Bold, &one_line(&status.execution_id));
+    let mut text = format!("{title}  {}\n", one_line(&status.workflow_name));
+    let pauses = status.pause_reasons.iter().map(|reason| reason.as_str());
+    let pauses: Vec<_> = pauses.collect();
+    let mut state = screen.state(&status.state);
     if !pauses.is_empty() {
         let _ = write!(state, " ({})", pauses.join(", "));
     }
-    let ended = match status["duration_ms"].as_u64() {
+    let ended = match status.duration_ms {
         Some(took) => {
-            let at = local(&field(status, "completed_at"));
+            let at = local(&in_line(status.completed_at.as_deref()));
             format!("{at}, took {}", duration(took))
         }
         None => String::new(),
     };
     let updated = if ended.is_empty() {
-        ago(&field(status, "updated_at"), SystemClock.now())
+        ago(&one_line(&status.updated_at), SystemClock.now())
     } else {
         String::new()
     };
@@ -196,13 +180,13 @@ fn head(status: &Value, screen: &Screen) -> String {
     // The state is colored already, and `named` would strip its escape sequences.
     let _ = writeln!(text, "{INDENT}{name} {state}");
     for (name, value) in [
-        ("ending", field(status, "ending")),
-        ("reason", field(status, "reason")),
-        ("steps", counts(&status["steps"])),
-        ("started", local(&field(status, "started_at"))),
+        ("ending", in_line(status.ending.as_deref())),
+        ("reason", in_line(status.reason.as_deref())),
+        ("steps", counts(&status.steps)),
+        ("started", local(&one_line(&status.started_at))),
         ("updated", updated),
         ("ended", ended),
-        ("project", field(status, "project")),
+        ("project", in_line(status.project.as_deref())),
         ("parent", parent(status)),
     ] {
         if !value.is_empty() {
@@ -213,11 +197,11 @@ fn head(status: &Value, screen: &Screen) -> String {
 }
 
 /// The inputs of the execution, one value a line.
-fn inputs(inputs: &Value, screen: &Screen) -> String {
-    let lines = match inputs {
-        Value::Object(_) => fields(inputs),
-        _ => return String::new(),
+fn inputs(inputs: Option<&Value>, screen: &Screen) -> String {
+    let Some(inputs) = inputs.filter(|inputs| inputs.is_object()) else {
+        return String::new();
     };
+    let lines = fields(inputs);
     if lines.is_empty() {
         return String::new();
     }
@@ -229,8 +213,8 @@ fn inputs(inputs: &Value, screen: &Screen) -> String {
 }
 
 /// The parent execution, and the root of the tree if that is another one.
-fn parent(status: &Value) -> String {
-    let (parent, root) = (field(status, "parent"), field(status, "root"));
+fn parent(status: &StatusView) -> String {
+    let [parent, root] = [&status.parent, &status.root].map(|id| in_line(id.as_deref()));
     if root == parent || root.is_empty() {
         return parent;
     }
@@ -238,51 +222,77 @@ fn parent(status: &Value) -> String {
 }
 
 /// The child executions, each with the step that started it.
-fn children(status: &Value, screen: &Screen) -> String {
-    let children = list(&status["children"]);
-    if children.is_empty() {
+fn children(status: &StatusView, screen: &Screen) -> String {
+    if status.children.is_empty() {
         return String::new();
     }
     let mut table = screen.table(&["child", "step"]);
-    for child in children {
-        table.add_row(row([field(child, "execution_id"), place(child, "step")]));
+    for child in &status.children {
+        let visit = Visit {
+            step: Some(&child.step),
+            item: child.item,
+            number: child.visit,
+            attempt: 1,
+            body: child.body.as_deref(),
+        };
+        table.add_row(row([one_line(&child.execution_id), visit.place()]));
     }
     printed(table.lines(), screen)
 }
 
-/// The name of a step with its item, visit and attempt, and with the hook or compensation of it that acted, if any.
-fn place(of: &Value, step: &str) -> String {
-    let visit = visit(of, step);
-    match of["body"].as_str().or_else(|| of["hook"].as_str()) {
-        None => visit,
-        Some(body) => format!("{} of {visit}", visible(body)),
-    }
+/// A visit of a step as it is named.
+struct Visit<'a> {
+    /// The step; `None` for the workflow.
+    step: Option<&'a str>,
+    item: Option<u32>,
+    number: u32,
+    attempt: u32,
+    /// The hook or compensation that acted, if any.
+    body: Option<&'a str>,
 }
 
-/// The name of a step with its item, and with its visit and attempt from the second on.
-fn visit(of: &Value, step: &str) -> String {
-    let mut text = match of[step].as_str() {
-        Some(name) if name != StepId::of_workflow().as_str() => field(of, step),
-        _ => "the workflow".to_owned(),
-    };
-    if let Some(item) = of["item"].as_u64() {
-        let _ = write!(text, " #{}", item + 1);
+impl<'a> Visit<'a> {
+    fn of(row: &'a HistoryRow) -> Self {
+        Self {
+            step: Some(&row.step_name),
+            item: row.item,
+            number: row.visit,
+            attempt: row.attempt,
+            body: row.body.as_deref(),
+        }
     }
-    // A skipped step has no visit number.
-    if let Some(number @ 2..) = of["visit"].as_u64() {
-        let _ = write!(text, " ({number})");
+
+    /// The name of the step with its item, visit and attempt, and with its hook or compensation.
+    fn place(&self) -> String {
+        match self.body {
+            None => self.name(),
+            Some(body) => format!("{} of {}", visible(body), self.name()),
+        }
     }
-    if let Some(number @ 2..) = of["attempt"].as_u64() {
-        let _ = write!(text, ", attempt {number}");
+
+    /// The name of the step with its item, and with its visit and attempt from the second on.
+    fn name(&self) -> String {
+        let mut text = match self.step {
+            Some(name) if name != StepId::of_workflow().as_str() => one_line(name),
+            _ => "the workflow".to_owned(),
+        };
+        text += &number(self.item);
+        // A skipped step has visit number 0.
+        if self.number >= 2 {
+            let _ = write!(text, " ({})", self.number);
+        }
+        if self.attempt >= 2 {
+            let _ = write!(text, ", attempt {}", self.attempt);
+        }
+        text
     }
-    text
 }
 
 /// The waits that the graph of steps does not show, such as those of hooks; with `--visits`, all waits.
-fn waits(status: &Value, how: &How<'_>) -> String {
-    let is_shown = |wait: &&Value| how.has_visits || !wait["body"].is_null();
+fn waits(status: &StatusView, how: &How<'_>) -> String {
+    let is_shown = |wait: &&WaitView| how.has_visits || wait.body.is_some();
     let now = SystemClock.now();
-    let told = list(&status["waits"]).iter().filter(is_shown);
+    let told = status.waits.iter().filter(is_shown);
     told.map(|wait| {
         let words = waits::words(wait, now, how.is_served);
         how.screen.block(None, INDENT, &words)
@@ -291,25 +301,22 @@ fn waits(status: &Value, how: &How<'_>) -> String {
 }
 
 /// `1 of 3 done, 2 open`.
-fn counts(steps: &Value) -> String {
-    let mut text = format!("{} of {} done", steps["completed"], steps["total"]);
-    for (name, word) in [
-        ("running", "open"),
-        ("failed", "failed"),
-        ("skipped", "skipped"),
+fn counts(steps: &StepCounts) -> String {
+    let mut text = format!("{} of {} done", steps.completed, steps.total);
+    for (count, word) in [
+        (steps.running, "open"),
+        (steps.failed, "failed"),
+        (steps.skipped, "skipped"),
     ] {
-        match steps[name].as_u64() {
-            None | Some(0) => {}
-            Some(count) => {
-                let _ = write!(text, ", {count} {word}");
-            }
+        if count > 0 {
+            let _ = write!(text, ", {count} {word}");
         }
     }
     text
 }
 
 /// The visits with their results: in the last column if it is wide enough, else each on the line below.
-fn visits(visits: &[Value], screen: &Screen) -> String {
+fn visits(visits: &[HistoryRow], screen: &Screen) -> String {
     let header = ["step", "agent", "status", "started", "took"];
     let mut table = screen.table(&header);
     for visit in visits {
@@ -351,56 +358,62 @@ fn printed(lines: impl Iterator<Item = String>, screen: &Screen) -> String {
     text
 }
 
-fn visit_cells(visit: &Value) -> [String; 5] {
-    let agent = visit["agent_name"].as_str().unwrap_or("-");
-    let took = visit["duration_ms"]
-        .as_u64()
-        .map_or_else(|| "-".into(), duration);
-    let status = field(visit, "status");
+fn visit_cells(visit: &HistoryRow) -> [String; 5] {
+    let agent = visit.agent_name.as_deref().unwrap_or("-");
+    let took = visit.duration_ms.map_or_else(|| "-".into(), duration);
+    let status = one_line(&visit.status);
     [
-        place(visit, "step_name"),
+        Visit::of(visit).place(),
         agent.to_owned(),
-        if visit["late"] == true {
+        if visit.late {
             format!("{status}, late")
         } else {
             status
         },
-        field(visit, "started_at"),
+        one_line(&visit.started_at),
         took,
     ]
 }
 
 /// The result of a visit in one line.
-fn result(visit: &Value) -> String {
-    if let Some(error) = visit.get("error").filter(|error| !error.is_null()) {
-        return failure(error);
-    }
-    match visit["output_bytes"].as_u64() {
-        Some(bytes) => format!("({bytes} bytes, too long for this history)"),
-        None => gist(&visit["output"]),
+fn result(visit: &HistoryRow) -> String {
+    match visit.output_bytes {
+        Some(bytes) if visit.error.is_none() => {
+            format!("({bytes} bytes, too long for this history)")
+        }
+        _ => short_result(visit),
     }
 }
 
-fn failure(error: &Value) -> String {
-    format!("{}: {}", field(error, "code"), field(error, "message"))
+/// The result of a visit in one line; empty if the history is too long to include its output.
+fn short_result(visit: &HistoryRow) -> String {
+    match (&visit.error, &visit.output) {
+        (Some(error), _) => failure(error),
+        (None, Some(output)) => gist(output),
+        (None, None) => String::new(),
+    }
 }
 
-fn open_steps(steps: &[Value], screen: &Screen) -> String {
+fn failure(error: &FailureView) -> String {
+    format!("{}: {}", one_line(&error.code), one_line(&error.message))
+}
+
+fn open_steps(steps: &[ReadyStep], screen: &Screen) -> String {
     let mut text = match steps {
         [] => return String::new(),
         _ => section("open steps", screen),
     };
     for step in steps {
-        let agent = step["agent_name"]
-            .as_str()
-            .map(|agent| format!(" ({agent})"));
-        let what = match field(step, "description") {
-            what if what.is_empty() => field(step, "instructions"),
+        let agent = step.agent_name.as_ref();
+        let agent = agent.map(|agent| format!(" ({agent})"));
+        let what = match one_line(&step.description) {
+            what if what.is_empty() => one_line(&step.instructions),
             what => what,
         };
         let line = format!(
-            "{INDENT}{}{}: {what}",
-            waits::brief(step),
+            "{INDENT}{}{}{}: {what}",
+            one_line(&step.step_name),
+            number(step.step.item),
             visible(&agent.unwrap_or_default()),
         );
         let _ = writeln!(text, "{}", cut(&line, screen.columns()));
@@ -408,18 +421,18 @@ fn open_steps(steps: &[Value], screen: &Screen) -> String {
     text
 }
 
-fn artifacts(artifacts: &[Value], screen: &Screen) -> String {
+fn artifacts(artifacts: &[ArtifactView], screen: &Screen) -> String {
     if artifacts.is_empty() {
         return String::new();
     }
     let mut table = screen.table(&["artifact", "type", "name", "bytes", "step"]);
     for artifact in artifacts {
         table.add_row(row([
-            artifact["id"].to_string(),
-            field(artifact, "artifact_type"),
-            field(artifact, "name"),
-            artifact["size_bytes"].to_string(),
-            field(artifact, "step_name"),
+            artifact.id.to_string(),
+            one_line(&artifact.artifact_type),
+            one_line(&artifact.name),
+            artifact.size_bytes.to_string(),
+            one_line(&artifact.step_name),
         ]));
     }
     printed(table.lines(), screen)
@@ -427,16 +440,32 @@ fn artifacts(artifacts: &[Value], screen: &Screen) -> String {
 
 /// The effects of steps that were compensated at the end of the execution, those that were not, and the hooks that
 /// failed.
-pub(super) fn left(shown: &Value, screen: &Screen) -> String {
-    let status = &shown["status"];
-    let is_undone =
-        |row: &&Value| row["body"] == Body::Compensation.as_str() && row["status"] == "completed";
-    let undone = list(&shown["history"]).iter().filter(is_undone);
-    let undone = undone.map(|row| visit(row, "step_name"));
-    let effects = list(&status["not_compensated"]).iter();
-    let effects = effects.map(|one| format!("{}: {}", place(one, "step"), field(one, "why")));
-    let hooks = list(&status["hook_failures"]).iter();
-    let hooks = hooks.map(|one| format!("{}: {}", place(one, "step"), failure(&one["error"])));
+pub(super) fn left(status: &StatusView, history: &[HistoryRow], screen: &Screen) -> String {
+    let is_undone = |row: &&HistoryRow| {
+        row.body.as_deref() == Some(Body::Compensation.as_str()) && row.status == "completed"
+    };
+    let undone = history.iter().filter(is_undone);
+    let undone = undone.map(|row| Visit::of(row).name());
+    let effects = status.not_compensated.iter().map(|one| {
+        let visit = Visit {
+            step: Some(&one.step),
+            item: one.item,
+            number: one.visit,
+            attempt: 1,
+            body: None,
+        };
+        format!("{}: {}", visit.place(), one_line(&one.why))
+    });
+    let hooks = status.hook_failures.iter().map(|one| {
+        let visit = Visit {
+            step: one.step.as_deref(),
+            item: None,
+            number: one.visit,
+            attempt: 1,
+            body: Some(&one.hook),
+        };
+        format!("{}: {}", visit.place(), failure(&one.error))
+    });
     let mut text = String::new();
     for (title, style, lines) in [
         ("taken back", Style::Dim, undone.collect::<Vec<_>>()),
@@ -455,30 +484,31 @@ pub(super) fn left(shown: &Value, screen: &Screen) -> String {
 }
 
 /// The final output of the execution, or why it failed.
-fn end(status: &Value, screen: &Screen) -> String {
-    if let Some(error) = status.get("error").filter(|error| !error.is_null()) {
-        let step = match error["step_name"].as_str() {
-            Some(_) => format!(" in step {}", field(error, "step_name")),
-            None => String::new(),
+fn end(status: &StatusView, screen: &Screen) -> String {
+    if let Some(error) = &status.error {
+        let step = error.step_name.as_deref();
+        let step = step.map_or_else(String::new, |step| format!(" in step {}", one_line(step)));
+        let verb = if status.completed_at.is_some() {
+            "failed"
+        } else {
+            "failing"
         };
-        let is_over = !status["completed_at"].is_null();
-        let verb = if is_over { "failed" } else { "failing" };
         let title = screen.paint(Style::Bad, &format!("{verb}{step}"));
         return format!("{title}\n{}", screen.block(None, INDENT, &failure(error)));
     }
-    let output = &status["final_output"];
+    let output = status.final_output.as_ref();
     let faults = final_output_faults(status);
-    if output.is_null() && faults.is_empty() {
+    if output.is_none() && faults.is_empty() {
         return String::new();
     }
     let mut text = section("final output", screen);
     for fault in faults {
         text += &screen.block(Some(Style::Bad), INDENT, &fault);
     }
-    for line in fields(output) {
+    for line in output.map_or_else(|| vec![String::new()], fields) {
         text += &screen.block(None, INDENT, &line);
     }
-    if status["final_output_truncated"] == true {
+    if status.final_output_truncated {
         text += &screen.block(
             Some(Style::Dim),
             INDENT,

@@ -10,7 +10,8 @@ use super::{
     picker::{Choice, pick},
     question::is_possible,
     run,
-    value::{field, list},
+    screen::one_line,
+    value::text,
 };
 use midex_domain::{
     error::{Code, Error, Result},
@@ -59,7 +60,7 @@ async fn send(link: &mut Link<'_>, args: SignalArgs, payload: Value) -> Result<O
     let act = async |link: &mut Link<'_>, id: &str| {
         let signal = match &args.signal {
             Some(signal) => signal.clone(),
-            None => match waited_for(link, id, "signal", "signal").await? {
+            None => match waited_for(link, id, "signal").await? {
                 Some(signal) => signal,
                 None => return Ok(None),
             },
@@ -71,7 +72,8 @@ async fn send(link: &mut Link<'_>, args: SignalArgs, payload: Value) -> Result<O
     Ok(sent.flatten())
 }
 
-/// The field `name` of a wait of the execution for `what`, which is picked at the terminal; `None` if none was picked.
+/// The signal, or else the step, of a wait of the execution for `what`, which is picked at the terminal; `None` if none
+/// was picked.
 ///
 /// # Errors
 /// `USAGE_INVALID` if there is no terminal, or if nothing waits for `what`.
@@ -79,13 +81,15 @@ pub(super) async fn waited_for(
     link: &mut Link<'_>,
     id: &str,
     what: &str,
-    name: &'static str,
 ) -> Result<Option<String>> {
-    let status = link.read_of("workflow_status", id).await?;
+    let status = link.status(id).await?;
     let mut choices: Vec<Choice> = Vec::new();
-    let waits = list(&status["waits"]).iter();
-    for wait in waits.filter(|wait| wait["waits_for"] == what) {
-        let (key, step) = (field(wait, name), field(wait, "step_name"));
+    for wait in status.waits.iter().filter(|wait| wait.waits_for == what) {
+        let step = one_line(&wait.step_name);
+        let key = match what {
+            "signal" => text(wait.signal.as_deref()),
+            _ => step.clone(),
+        };
         if choices.iter().all(|choice| choice.key != key) {
             let about = format!("step {step}");
             let question = String::new();
@@ -96,7 +100,7 @@ pub(super) async fn waited_for(
             });
         }
     }
-    let word = if name == "signal" { "signal" } else { "step" };
+    let word = if what == "signal" { "signal" } else { "step" };
     if choices.is_empty() {
         let message = format!("no step of '{id}' waits for that: there is no {word} to name");
         return Err(unnamed(message, id)

@@ -28,11 +28,6 @@ const OWN: &[&str] = &[
     "items",
 ];
 
-/// `current_step` of an execution for a person: with the author's instructions, and all previous outputs.
-pub(super) async fn for_person(link: &mut Link<'_>, id: &str) -> Result<Value> {
-    read_as(link, id, "person").await
-}
-
 /// `current_step` for a `reader`: a `worker` receives valid tokens.
 pub(super) async fn read_as(link: &mut Link<'_>, id: &str, reader: &str) -> Result<Value> {
     let id = uri::encode(id);
@@ -41,7 +36,7 @@ pub(super) async fn read_as(link: &mut Link<'_>, id: &str, reader: &str) -> Resu
 }
 
 /// The open steps of `current_step`, each with all of its fields.
-pub(super) fn open(current: &Value) -> Vec<Value> {
+fn open(current: &Value) -> Vec<Value> {
     let steps = current["ready_steps"].as_array();
     let mut steps = steps.cloned().unwrap_or_default();
     if let Some(first) = steps.first_mut() {

@@ -11,7 +11,7 @@ use std::{
 };
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use self::{line::line, window::SeenEvents, words::words};
 use super::{
@@ -181,18 +181,15 @@ impl Tail<'_> {
     /// no event that led to the status is missing.
     async fn poll(&mut self, since: Option<u64>) -> Result<Poll> {
         let status = match (&self.id, since) {
-            (None, _) => Value::Null,
-            (Some(id), None) => self.link.read_of("workflow_status", id).await?,
-            (Some(id), Some(revision)) => {
-                let wait = json!({
-                    "execution_id": id, "since_revision": revision, "timeout_s": limits::TAIL_WAIT_S
-                });
-                self.link.call("execution.wait", wait).await?
-            }
+            (None, _) => None,
+            (Some(id), None) => Some(self.link.status(id).await?),
+            (Some(id), Some(revision)) => Some(self.link.wait(id, revision).await?),
         };
         Ok(Poll {
-            ended: is_final(&status["state"]),
-            revision: status["revision"].as_u64(),
+            ended: status
+                .as_ref()
+                .is_some_and(|status| is_final(&status.state)),
+            revision: status.map(|status| status.revision),
             events: self.events(None).await?,
         })
     }

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use serde_json::Value;
 
 use super::{screen::one_line, visible::is_hidden};
+use midex_domain::{event::OutputFault, view::StatusView};
 
 /// A value in one line: only its summary, if it has one.
 pub(super) fn gist(value: &Value) -> String {
@@ -48,14 +49,18 @@ pub(super) fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
+/// A text that may be missing, in one line.
+pub(super) fn text(text: Option<&str>) -> String {
+    one_line(text.unwrap_or_default())
+}
+
 /// The parts of an execution's final output that could not be computed, one per line.
-pub(super) fn final_output_faults(status: &Value) -> Vec<String> {
-    let faults = status["final_output_error"].as_array();
-    let line = |fault: &Value| {
-        let part = fault["part"].as_str().unwrap_or("final_output");
-        format!("{part} could not be computed: {}", field(fault, "message"))
+pub(super) fn final_output_faults(status: &StatusView) -> Vec<String> {
+    let line = |fault: &OutputFault| {
+        let part = fault.part.as_deref().unwrap_or("final_output");
+        format!("{part} could not be computed: {}", one_line(&fault.message))
     };
-    faults.into_iter().flatten().map(line).collect()
+    status.final_output_error.iter().map(line).collect()
 }
 
 /// A duration in milliseconds, for people.

@@ -1,34 +1,37 @@
 //! Describes the waits of an execution for a person: in words, and with the command that answers each.
 
-use serde::Deserialize as _;
-use serde_json::Value;
-
 use super::{
     command::{operand, quoted},
-    value::{field, list},
+    screen::one_line,
+    value::text,
     when::{local, until},
 };
-use midex_domain::{clock::Timestamp, event::PauseReason, id::StepId};
+use midex_domain::{
+    clock::Timestamp,
+    event::PauseReason,
+    id::StepId,
+    view::{ChildView, StatusView, WaitView},
+};
 
 /// The step of a wait, with its hook and its item: `nap`, `build #2`, `on_enter of nap`.
-pub(super) fn brief(wait: &Value) -> String {
-    let step = match wait["step_name"].as_str() {
-        Some(name) if name == StepId::of_workflow().as_str() => "a hook of the workflow".to_owned(),
-        _ => field(wait, "step_name"),
+pub(super) fn brief(wait: &WaitView) -> String {
+    let step = if wait.step_name == StepId::of_workflow().as_str() {
+        "a hook of the workflow".to_owned()
+    } else {
+        one_line(&wait.step_name)
     };
-    let body = match wait["body"].as_str() {
-        Some(_) => format!("{} of ", field(wait, "body")),
-        None => String::new(),
-    };
-    let item = wait["item"].as_u64();
-    let item = item.map_or_else(String::new, |item| format!(" #{}", item + 1));
-    format!("{body}{step}{item}")
+    let body = wait.body.as_deref();
+    let body = body.map_or_else(String::new, |body| format!("{} of ", one_line(body)));
+    format!("{body}{step}{}", number(wait.item))
 }
 
-/// The gate of a wait as it is named in a command: the step, or `STEP[N]` for item N, from 1.
-pub(super) fn gate_word(wait: &Value) -> String {
-    let step = wait["step_name"].as_str().unwrap_or_default();
-    let item = wait["item"].as_u64();
+/// The number of an item, from 1: ` #2`; empty for a step without items.
+pub(super) fn number(item: Option<u32>) -> String {
+    item.map_or_else(String::new, |item| format!(" #{}", item + 1))
+}
+
+/// A gate as it is named in a command: the step, or `STEP[N]` for item N, from 1.
+pub(super) fn gate_word(step: &str, item: Option<u32>) -> String {
     item.map_or_else(|| step.to_owned(), |item| format!("{step}[{}]", item + 1))
 }
 
@@ -41,11 +44,11 @@ fn is_past(time: &str, now: Timestamp) -> bool {
 
 /// A wait in words: `nap waits until 2026-01-01 10:00:00 +00 (42 s left)`. `is_served` tells whether a server is
 /// running, which performs the work that needs no model.
-pub(super) fn words(wait: &Value, now: Timestamp, is_served: bool) -> String {
+pub(super) fn words(wait: &WaitView, now: Timestamp, is_served: bool) -> String {
     let step = brief(wait);
-    let due = field(wait, "due");
+    let due = text(wait.due.as_deref());
     let left = until(&due, now);
-    match wait["waits_for"].as_str().unwrap_or_default() {
+    match wait.waits_for.as_str() {
         "operation" if is_served => format!("{step}: the server works on it"),
         "operation" => format!("{step}: {NOBODY_WORKS}"),
         "retry" if !is_served && is_past(&due, now) => format!("{step}: {NOBODY_WORKS}"),
@@ -57,12 +60,18 @@ pub(super) fn words(wait: &Value, now: Timestamp, is_served: bool) -> String {
             let left = left.map_or_else(String::new, |left| format!(" in {left}"));
             format!("{step} is tried again{left}")
         }
-        "signal" => format!("{step} waits for the signal '{}'", field(wait, "signal")),
-        "gate" => format!(
-            "{step} waits for an approval: {}",
-            field(&wait["gate"], "ask")
-        ),
-        "catalog" => format!("{step} waits for the catalog `{}`", field(wait, "catalog")),
+        "signal" => {
+            let signal = text(wait.signal.as_deref());
+            format!("{step} waits for the signal '{signal}'")
+        }
+        "gate" => {
+            let ask = text(wait.gate.as_ref().map(|gate| gate.ask.as_str()));
+            format!("{step} waits for an approval: {ask}")
+        }
+        "catalog" => {
+            let catalog = text(wait.catalog.as_deref());
+            format!("{step} waits for the catalog `{catalog}`")
+        }
         "unknown" => {
             format!(
                 "{step} was cut off, and nobody knows what came of it: find out, then resolve it with --output JSON, --failed WHY or --retry"
@@ -84,20 +93,20 @@ pub(super) struct WaitAction {
 }
 
 /// Whether the execution as a whole waits to be resumed, in addition to any waits of its steps.
-pub(super) fn is_for_resume(status: &Value) -> bool {
-    let reasons = list(&status["pause_reasons"]).iter();
-    let mut reasons = reasons.filter_map(|reason| PauseReason::deserialize(reason).ok());
+pub(super) fn is_for_resume(status: &StatusView) -> bool {
+    let mut reasons = status.pause_reasons.iter().copied();
     reasons.any(PauseReason::is_lifted_by_resume)
 }
 
 /// The commands for the waits of the execution with this status, without duplicates.
-pub(super) fn ways(status: &Value) -> Vec<WaitAction> {
+pub(super) fn ways(status: &StatusView) -> Vec<WaitAction> {
+    let (id, children) = (&status.execution_id, &status.children);
     let mut found = Vec::new();
     if is_for_resume(status) {
-        found.extend(status["execution_id"].as_str().map(resume));
+        found.push(resume(id));
     }
-    let waits = list(&status["waits"]).iter();
-    for way in waits.filter_map(|wait| way(wait, status)) {
+    let waits = status.waits.iter();
+    for way in waits.filter_map(|wait| way(wait, id, children)) {
         if !found.contains(&way) {
             found.push(way);
         }
@@ -112,75 +121,68 @@ fn resume(id: &str) -> WaitAction {
     }
 }
 
-/// The command for a wait of the execution with this status; `None` if the wait ends without a person.
-pub(super) fn way(wait: &Value, status: &Value) -> Option<WaitAction> {
-    let id = operand(status["execution_id"].as_str()?);
-    let named = |name: &str| quoted(wait[name].as_str().unwrap_or_default());
-    let (command, does) = match wait["waits_for"].as_str()? {
-        "signal" => (
-            format!("midex signal {id} {}", named("signal")),
-            "brings the signal",
-        ),
-        "gate" => (
-            format!("midex approve {id} {}", quoted(&gate_word(wait))),
-            "answers the gate",
-        ),
+/// The command for a wait of an execution with these children; `None` if the wait ends without a person.
+pub(super) fn way(wait: &WaitView, execution: &str, children: &[ChildView]) -> Option<WaitAction> {
+    let id = operand(execution);
+    let (command, does) = match wait.waits_for.as_str() {
+        "signal" => {
+            let signal = quoted(wait.signal.as_deref().unwrap_or_default());
+            (format!("midex signal {id} {signal}"), "brings the signal")
+        }
+        "gate" => {
+            let gate = quoted(&gate_word(&wait.step_name, wait.item));
+            (format!("midex approve {id} {gate}"), "answers the gate")
+        }
         "catalog" => (
             "midex catalog list".to_owned(),
             "shows which catalogs there are",
         ),
         "unknown" => {
-            let item = wait["item"].as_u64();
+            let item = wait.item;
             let item = item.map_or_else(String::new, |item| format!(" --item {item}"));
-            let step = named("step_name");
+            let step = quoted(&wait.step_name);
             // Flags are not recognized after `--`, so they come before the operands.
             let command = format!("midex resolve{item} {id} {step}");
             (command, "asks whether it took effect")
         }
         "child" => (
-            format!("midex show {}", operand(&child_of(status, wait)?)),
+            format!("midex show {}", operand(child_of(children, wait)?)),
             "shows the child",
         ),
-        "output_invalid" | "held" => return Some(resume(status["execution_id"].as_str()?)),
+        "output_invalid" | "held" => return Some(resume(execution)),
         _ => return None,
     };
     Some(WaitAction { command, does })
 }
 
 /// The child execution that an open visit waits for: the last one that it started.
-pub(super) fn child_of(status: &Value, wait: &Value) -> Option<String> {
-    let is_of = |child: &&Value| {
-        child["step"] == wait["step_name"]
-            && ["body", "visit", "item"]
-                .iter()
-                .all(|key| child[key] == wait[key])
-    };
-    let child = list(&status["children"]).iter().rev().find(is_of)?;
-    Some(field(child, "execution_id"))
+pub(super) fn child_of<'a>(children: &'a [ChildView], wait: &WaitView) -> Option<&'a str> {
+    let wanted = (&wait.step_name, &wait.body, wait.visit, wait.item);
+    let is_of = |child: &&ChildView| (&child.step, &child.body, child.visit, child.item) == wanted;
+    let child = children.iter().rev().find(is_of)?;
+    Some(&child.execution_id)
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
     #[test]
     fn a_wait_is_told_in_words_and_by_the_command_that_answers_it() {
         let now: Timestamp = "2026-01-01T10:00:00Z".parse().expect("a time");
-        let status = json!({
-            "execution_id": "a b",
-            "children": [
-                { "step": "sub", "visit": 1, "execution_id": "one" },
-                { "step": "sub", "visit": 2, "execution_id": "two" },
-                { "step": "other", "visit": 2, "execution_id": "three" }
-            ]
-        });
-        let wait = |more: Value| {
-            let mut wait = json!({ "step_name": "x", "visit": 2 });
+        let children = json!([
+            { "step": "sub", "visit": 1, "execution_id": "one" },
+            { "step": "sub", "visit": 2, "execution_id": "two" },
+            { "step": "other", "visit": 2, "execution_id": "three" }
+        ]);
+        let children: Vec<ChildView> = serde_json::from_value(children).expect("children");
+        let wait = |more: Value| -> WaitView {
+            let mut wait = json!({ "step_name": "x", "visit": 2, "attempt": 1 });
             let more = more.as_object().cloned().unwrap_or_default();
             wait.as_object_mut().expect("an object").extend(more);
-            wait
+            serde_json::from_value(wait).expect("a wait")
         };
         for (more, said, typed) in [
             (
@@ -199,7 +201,7 @@ mod tests {
                 Some("midex signal 'a b' go"),
             ),
             (
-                json!({ "waits_for": "gate", "gate": { "ask": "So?" } }),
+                json!({ "waits_for": "gate", "gate": { "ask": "So?", "shown": "", "approvers": [] } }),
                 "x waits for an approval: So?",
                 Some("midex approve 'a b' x"),
             ),
@@ -222,8 +224,8 @@ mod tests {
             let wait = wait(more);
             let told = words(&wait, now, true);
             assert!(told.contains(said), "{told}");
-            let way = way(&wait, &status).map(|way| way.command);
-            assert_eq!(way.as_deref(), typed, "{wait}");
+            let way = way(&wait, "a b", &children).map(|way| way.command);
+            assert_eq!(way.as_deref(), typed, "{wait:?}");
         }
         let undated = wait(json!({ "waits_for": "retry" }));
         assert_eq!(words(&undated, now, true), "x is tried again");

@@ -3,6 +3,8 @@
 
 mod alike;
 mod artifacts;
+mod execution;
+mod failure;
 mod graph;
 mod history;
 mod inputs;
@@ -18,14 +20,17 @@ mod waits;
 
 pub use self::{
     artifacts::{ArtifactContent, ArtifactView, artifacts, content},
+    execution::ExecutionView,
+    failure::FailureView,
     graph::{EdgeKind, GraphBeside, GraphEdge, GraphNode, GraphView, ON_FAILURE_TITLE, Standing},
     history::{AnsweredView, HistoryRow, TelemetryEvent, history, telemetry_event},
     inputs::{InputView, InputsView, inputs},
     listing::{ExecutionRow, Listing, OpenExecution, Resumed, open_execution, row},
     previous::{Previous, whole_output},
-    reply::{Advanced, FailureView, ReadyStep, StepView, advanced, standing},
+    reply::{Advanced, ReadyStep, StepView, advanced, standing},
     status::{
-        CurrentStep, Reader, StatusView, StepCounts, current_step, current_step_for_people, status,
+        ChildView, CurrentStep, Reader, StatusView, StepCounts, current_step,
+        current_step_for_people, status,
     },
     subject::{Asked, Found, Shortened, Subject, Wanted, decided, output_in},
     waits::{GateView, SignalView, WaitView},

@@ -12,6 +12,7 @@ mod directory;
 mod dispatch;
 mod environments;
 mod examine;
+mod execution;
 mod faults;
 mod message;
 mod notifier;

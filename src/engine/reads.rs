@@ -421,7 +421,7 @@ impl Engine {
         Ok(rows.await?.pop())
     }
 
-    async fn rows(&self, id: &ExecutionId) -> Result<Vec<Row>> {
+    pub(super) async fn rows(&self, id: &ExecutionId) -> Result<Vec<Row>> {
         let rows = self.shared.store.history(id).await?;
         if !rows.is_empty() {
             return Ok(rows);
@@ -531,7 +531,7 @@ impl Engine {
 
     /// The outputs that are stored outside of the rows, as long as their total stays within
     /// [`limits::HISTORY_OUTPUT_BYTES_MAX`].
-    async fn contents(&self, rows: &[Row]) -> Result<HashMap<Digest, Value>> {
+    pub(super) async fn contents(&self, rows: &[Row]) -> Result<HashMap<Digest, Value>> {
         let mut contents = HashMap::new();
         let mut room = limits::HISTORY_OUTPUT_BYTES_MAX;
         for payload in rows.iter().flat_map(|row| &row.events).filter_map(outside) {

@@ -5,6 +5,7 @@ mod author;
 mod catalog;
 #[cfg(feature = "catalog")]
 mod command;
+mod execution;
 mod list;
 mod open;
 mod options;

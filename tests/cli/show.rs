@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::{OUTPUTS, Place, assert_has, lines, until};
+use midex_test::project::outlive;
 
 #[test]
 fn show_tells_where_an_execution_stands_and_what_came_of_its_steps() {
@@ -389,4 +390,23 @@ fn a_picture_of_text_has_the_steps_of_on_failure_behind_the_others_and_tells_wha
     let title = at("✗ on_failure: once the execution is failing");
     assert!(at("tries") < title && title < at("clean"), "{drawn}");
     assert_has(&drawn, &["reviewer\n     for each item"]);
+}
+
+#[test]
+fn a_look_at_an_execution_writes_nothing_even_where_a_token_has_expired() {
+    let place = Place::new();
+    place.begun("s");
+    let show = ["--token-ttl", "1s", "show", "s"];
+    let before = place.json(&show);
+    outlive(&before["current_step"]["expires_at"]);
+    place.done(&show);
+    place.done(&["--token-ttl", "1s", "show"]);
+    place.done(&["--token-ttl", "1s", "list", "executions"]);
+    place.done(&["--token-ttl", "1s", "tail", "s", "--no-follow"]);
+    let after = place.json(&show);
+    assert_eq!(after["status"]["revision"], before["status"]["revision"]);
+    assert_eq!(
+        after["current_step"]["continuation_token"],
+        before["current_step"]["continuation_token"]
+    );
 }

@@ -4,20 +4,24 @@ use std::{collections::HashSet, fmt::Write as _, io::Write as _};
 
 use serde_json::Value;
 
-use super::submission::{Report, Submission, turn};
+use super::{
+    Ended,
+    submission::{Report, Submission, turn},
+};
 use crate::{
     Output,
     command::{operand, with_flags},
     link::is_final,
     screen::{Screen, Style, cut, one_line},
     show::left,
-    value::{duration, field, fields, final_output_faults, gist, json_text, list},
+    value::{duration, field, fields, final_output_faults, gist, json_text, list, text as in_line},
     visible::visible,
     waits,
 };
 use midex_domain::{
     clock::{Clock, SystemClock},
     error::Result,
+    view::{CurrentStep, StatusView},
 };
 
 /// The margin of text from the workflow's author.
@@ -64,7 +68,7 @@ impl<'a> RunPage<'a> {
 
     /// Prints that the execution was started.
     pub(super) fn started(&mut self, reply: &Value, inputs: Option<&Value>) -> Result<()> {
-        let name = self.bold(reply, "workflow_name");
+        let name = self.bold(reply["workflow_name"].as_str().unwrap_or_default());
         let mut text = format!("Started {name} as {}\n", field(reply, "execution_id"));
         text += &self.inputs(inputs.unwrap_or(&Value::Null));
         self.reply(reply, &text)
@@ -84,13 +88,18 @@ impl<'a> RunPage<'a> {
     }
 
     /// Prints that an existing execution continues, and its inputs.
-    pub(super) fn resumed(&mut self, reply: &Value, status: &Value, inputs: &Value) -> Result<()> {
-        let name = self.bold(status, "workflow_name");
+    pub(super) fn resumed(
+        &mut self,
+        reply: &Value,
+        status: &StatusView,
+        inputs: &Value,
+    ) -> Result<()> {
+        let name = self.bold(&status.workflow_name);
         let text = format!(
             "Going on with {} of {name}, {} of {} steps done\n",
-            field(status, "execution_id"),
-            status["steps"]["completed"],
-            status["steps"]["total"]
+            one_line(&status.execution_id),
+            status.steps.completed,
+            status.steps.total
         );
         let text = text + &self.inputs(inputs);
         self.reply(reply, &text)
@@ -186,7 +195,7 @@ impl<'a> RunPage<'a> {
 
     /// Prints the description of a workflow before its inputs are asked for.
     pub(super) fn asks_for_inputs(&mut self, details: &Value) -> Result<()> {
-        let name = self.bold(details, "name");
+        let name = self.bold(details["name"].as_str().unwrap_or_default());
         let text = format!("{name}\n");
         let about = details["description"].as_str().unwrap_or_default();
         self.text(&(text + &self.screen.block(None, INDENT, about)))
@@ -198,23 +207,22 @@ impl<'a> RunPage<'a> {
     }
 
     /// Prints how a child execution ended.
-    pub(super) fn child_ended(&mut self, status: &Value) -> Result<()> {
-        let state = status["state"].as_str().unwrap_or_default();
-        let id = field(status, "execution_id");
-        let state = self.screen.state(state);
+    pub(super) fn child_ended(&mut self, status: &StatusView) -> Result<()> {
+        let id = one_line(&status.execution_id);
+        let state = self.screen.state(&status.state);
         self.text(&format!("\nThe child {id} is {state}{}\n", outcome(status)))
     }
 
     /// Prints, once, what the execution waits for if no step is open, and the commands that answer it.
-    pub(super) fn waits(&mut self, current: &Value) -> Result<()> {
+    pub(super) fn waits(&mut self, current: &CurrentStep) -> Result<()> {
         let now = SystemClock.now();
         let mut text = String::new();
         let mut waited = String::new();
-        for wait in list(&current["waits"]) {
+        for wait in &current.waits {
             text += &self.screen.block(None, "", &waits::words(wait, now, true));
             // Compare the waits without the remaining time, which changes constantly.
-            waited += &wait.to_string();
-            if let Some(way) = waits::way(wait, current) {
+            let _ = write!(waited, "{wait:?}");
+            if let Some(way) = waits::way(wait, &current.execution_id, &[]) {
                 let command = with_flags(&visible(&way.command), self.flags);
                 let _ = writeln!(text, "{INDENT}{command}");
             }
@@ -239,50 +247,38 @@ impl<'a> RunPage<'a> {
     }
 
     /// Prints how the execution ended, and which of its effects were compensated.
-    pub(super) fn ended(&mut self, shown: &Value) -> Result<()> {
-        let status = &shown["status"];
+    pub(super) fn ended(&mut self, ended: &Ended) -> Result<()> {
+        let status = &ended.status;
         if self.json() {
             // The server may have run further steps after the last reply.
-            let is_printed = self.ended.as_deref() == status["execution_id"].as_str();
+            let is_printed = self.ended.as_ref() == Some(&status.execution_id);
             return if is_printed {
                 Ok(())
             } else {
-                self.reply(status, "")
+                self.reply(&ended.reply, "")
             };
         }
-        let state = status["state"].as_str().unwrap_or_default();
-        let mut text = format!("\n{}{}\n", self.screen.state(state), outcome(status));
-        let reason = field(status, "reason");
+        let state = self.screen.state(&status.state);
+        let mut text = format!("\n{state}{}\n", outcome(status));
+        let reason = in_line(status.reason.as_deref());
         if !reason.is_empty() {
             text += &self.line("reason", &reason);
         }
-        let took = status["duration_ms"].as_u64().map(duration);
-        let (done, total) = (&status["steps"]["completed"], &status["steps"]["total"]);
+        let took = status.duration_ms.map(duration);
+        let (done, total) = (status.steps.completed, status.steps.total);
         text += &self.line(
             "steps",
             &format!("{done} of {total} in {}", took.unwrap_or_default()),
         );
-        if !status["final_output"].is_null() {
-            for line in fields(&status["final_output"]) {
-                text += &self.screen.block(None, INDENT, &line);
-            }
-        }
-        for line in final_output_faults(status) {
+        let output = status.final_output.as_ref().map(fields).unwrap_or_default();
+        for line in output.into_iter().chain(final_output_faults(status)) {
             text += &self.screen.block(None, INDENT, &line);
         }
-        for line in left(shown, &self.screen).lines() {
+        for line in left(status, &ended.history, &self.screen).lines() {
             let _ = writeln!(text, "{INDENT}{line}");
         }
-        text += &self.line(
-            "more",
-            &with_flags(
-                &format!(
-                    "midex show {}",
-                    operand(status["execution_id"].as_str().unwrap_or_default())
-                ),
-                self.flags,
-            ),
-        );
+        let command = format!("midex show {}", operand(&status.execution_id));
+        text += &self.line("more", &with_flags(&command, self.flags));
         self.text(&text)
     }
 
@@ -307,8 +303,8 @@ impl<'a> RunPage<'a> {
         self.out.write(text)
     }
 
-    fn bold(&self, value: &Value, name: &str) -> String {
-        self.screen.paint(Style::Bold, &field(value, name))
+    fn bold(&self, name: &str) -> String {
+        self.screen.paint(Style::Bold, &one_line(name))
     }
 
     /// A named line, cut to the width.
@@ -325,7 +321,10 @@ impl<'a> RunPage<'a> {
     pub(super) fn reply(&mut self, reply: &Value, text: &str) -> Result<()> {
         if self.json() {
             let state = [&reply["workflow_state"], &reply["state"]];
-            let is_end = state.into_iter().any(is_final);
+            let is_end = state
+                .iter()
+                .filter_map(|state| state.as_str())
+                .any(is_final);
             let id = reply["execution_id"].as_str().filter(|_| is_end);
             self.ended = id.map(str::to_owned);
             return self.out.write(json_text(reply, false) + "\n");
@@ -359,13 +358,16 @@ fn attempt(step: &Value) -> String {
 }
 
 /// The error of an execution, or a success message, to print after its state.
-fn outcome(status: &Value) -> String {
-    let error = &status["error"];
-    let (step, message) = (field(error, "step_name"), field(error, "message"));
-    match status["state"].as_str() {
-        Some("completed") if error.is_null() => ": Workflow completed successfully".into(),
-        _ if error.is_null() => String::new(),
-        _ if step.is_empty() => format!(": {message}"),
-        _ => format!(": step '{step}': {message}"),
+fn outcome(status: &StatusView) -> String {
+    let Some(error) = &status.error else {
+        return match status.state.as_str() {
+            "completed" => ": Workflow completed successfully".into(),
+            _ => String::new(),
+        };
+    };
+    let message = one_line(&error.message);
+    match &error.step_name {
+        Some(step) => format!(": step '{}': {message}", one_line(step)),
+        None => format!(": {message}"),
     }
 }

@@ -6,18 +6,18 @@ use std::{
     time::Duration,
 };
 
-use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
 use crate::{
     question,
     screen::{Screen, cut},
-    value::{duration, list},
+    value::duration,
     waits::brief,
 };
 use midex_domain::{
     clock::{Clock, SystemClock, Timestamp},
     limits,
+    view::WaitView,
 };
 
 /// A progress line.
@@ -32,9 +32,8 @@ pub(super) struct Progress {
 
 impl Progress {
     /// The progress line for the waits of an execution.
-    pub(super) fn of(current: &Value, is_json: bool) -> Self {
-        let waits = list(&current["waits"]).iter();
-        let waits = waits.map(|wait| (brief(wait), due(wait)));
+    pub(super) fn of(waits: &[WaitView], is_json: bool) -> Self {
+        let waits = waits.iter().map(|wait| (brief(wait), due(wait)));
         Self {
             waits: waits.collect(),
             begun: SystemClock.now(),
@@ -96,8 +95,8 @@ fn line(waits: &[(String, Option<Timestamp>)], waited: Duration, now: Timestamp)
     text + &waited
 }
 
-fn due(wait: &Value) -> Option<Timestamp> {
-    wait["due"].as_str()?.parse().ok()
+fn due(wait: &WaitView) -> Option<Timestamp> {
+    wait.due.as_deref()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -109,10 +108,12 @@ mod tests {
     #[test]
     fn the_line_counts_down() {
         let now: Timestamp = "2026-01-01T10:00:00Z".parse().expect("a time");
-        let wait =
-            json!({ "step_name": "nap", "waits_for": "timer", "due": "2026-01-01T10:01:05Z" });
-        let item = json!({ "step_name": "build", "waits_for": "operation", "item": 1 });
-        let waits = [&wait, &item].map(|wait| (brief(wait), due(wait)));
+        let waits = json!([
+            { "step_name": "nap", "visit": 1, "attempt": 1, "waits_for": "timer", "due": "2026-01-01T10:01:05Z" },
+            { "step_name": "build", "visit": 1, "attempt": 1, "waits_for": "operation", "item": 1 }
+        ]);
+        let waits: [WaitView; 2] = serde_json::from_value(waits).expect("waits");
+        let waits = waits.map(|wait| (brief(&wait), due(&wait)));
         assert_eq!(
             line(&waits, Duration::from_millis(1_900), now),
             "nap: 1 m 05 s left · build #2 · 1.0 s"

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
 use super::{How, INDENT, section};
@@ -10,14 +9,13 @@ use crate::{
     command::{of_id, operand, with_flags},
     link::is_final,
     screen::Style,
-    steps,
     visible::visible,
     waits::{self, WaitAction},
 };
-use midex_domain::State;
+use midex_domain::{State, view::ExecutionView};
 
 /// The section of the commands; empty if the execution has ended.
-pub(super) fn next(shown: &Value, how: &How<'_>) -> String {
+pub(super) fn next(shown: &ExecutionView, how: &How<'_>) -> String {
     let commands = commands(shown, how);
     if commands.is_empty() {
         return String::new();
@@ -41,19 +39,17 @@ pub(super) fn next(shown: &Value, how: &How<'_>) -> String {
 }
 
 /// The commands, each with its effect.
-fn commands(shown: &Value, how: &How<'_>) -> Vec<WaitAction> {
-    let status = &shown["status"];
-    let Some(named) = status["execution_id"].as_str() else {
-        return Vec::new();
-    };
+fn commands(shown: &ExecutionView, how: &How<'_>) -> Vec<WaitAction> {
+    let status = &shown.status;
+    let named = &status.execution_id;
     let id = operand(named);
-    if is_final(&status["state"]) {
+    if is_final(&status.state) {
         return Vec::new();
     }
     let way = |command: String, does| WaitAction { command, does };
     let mut found = waits::ways(status);
-    let is_paused = status["state"] == State::Paused.as_str();
-    let is_open = !steps::open(&shown["current_step"]).is_empty();
+    let is_paused = status.state == State::Paused.as_str();
+    let is_open = !shown.current_step.ready_steps.is_empty();
     if !is_paused && (is_open || !how.is_served) {
         let command = format!("midex run {}", of_id(named));
         found.push(way(command, "goes on with it here"));

@@ -8,7 +8,7 @@ use tokio::{
     time::{Interval, MissedTickBehavior},
 };
 
-use super::{How, page, read};
+use super::{How, page};
 use crate::{
     link::{Link, is_final},
     screen::{Screen, rows},
@@ -19,6 +19,7 @@ use crate::{
 use midex_domain::{
     error::{Error, Result},
     limits,
+    view::ExecutionView,
 };
 use midex_server::config::Config;
 
@@ -42,22 +43,22 @@ pub(super) async fn watch(
     let mut window = Window::new()?;
     let mut looks = Looks::default();
     loop {
-        let shown = read(link, id).await?;
+        let (reply, shown) = link.show(id).await?;
         drawn.is_served = link.is_served();
         // Changes that follow faster than the interval are not drawn one by one.
         pace.tick().await;
-        drawn.show(&shown)?;
-        if is_final(&shown["status"]["state"]) {
+        drawn.show(&reply, &shown)?;
+        if is_final(&shown.status.state) {
             return Ok(());
         }
-        let revision = shown["status"]["revision"].clone();
+        let revision = shown.status.revision;
         if drawn.is_served {
             looks = Looks::default();
         }
-        let pause = looks.pause(&revision);
+        let pause = looks.pause(revision);
         tokio::select! {
-            moved = moved(link, id, &revision, pause, config) => moved?,
-            ended = drawn.stand(&shown, &mut window, &mut pace) => return ended,
+            moved = moved(link, id, revision, pause, config) => moved?,
+            ended = drawn.stand(&reply, &shown, &mut window, &mut pace) => return ended,
             () = reader_gone() => return Ok(()),
         }
     }
@@ -111,20 +112,20 @@ impl Window {
 /// The polling schedule for a store that no server owns.
 #[derive(Default)]
 struct Looks {
-    revision: Value,
+    revision: Option<u64>,
     pause: Duration,
 }
 
 impl Looks {
     /// The pause before the next look at the store, after a look that found this revision. It doubles while looks find
     /// nothing new: opening the store writes to it, so two watching processes would otherwise keep waking each other.
-    fn pause(&mut self, revision: &Value) -> Duration {
-        self.pause = if self.revision == *revision {
+    fn pause(&mut self, revision: u64) -> Duration {
+        self.pause = if self.revision == Some(revision) {
             (self.pause * 2).min(limits::WATCH_PAUSE_MAX)
         } else {
             limits::TAIL_EVERY
         };
-        self.revision = revision.clone();
+        self.revision = Some(revision);
         self.pause
     }
 }
@@ -134,7 +135,7 @@ impl Looks {
 async fn moved(
     link: &mut Link<'_>,
     id: &str,
-    revision: &Value,
+    revision: u64,
     pause: Duration,
     config: &Config,
 ) -> Result<()> {
@@ -170,7 +171,8 @@ struct Drawn {
     /// Whether a server is running, which performs waits and other steps that need no model.
     is_served: bool,
     lines: Vec<String>,
-    revision: Value,
+    /// The revision that was printed last.
+    revision: Option<u64>,
     /// Whether the position of the drawn lines is unknown.
     is_lost: bool,
 }
@@ -180,7 +182,8 @@ impl Drawn {
     /// `Ok`.
     async fn stand(
         &mut self,
-        shown: &Value,
+        reply: &Value,
+        shown: &ExecutionView,
         window: &mut Window,
         pace: &mut Interval,
     ) -> Result<()> {
@@ -189,7 +192,7 @@ impl Drawn {
             self.lose(event);
             pace.tick().await;
             if !self.is_printed(&Screen::stdout()) {
-                self.show(shown)?;
+                self.show(reply, shown)?;
             }
         }
     }
@@ -217,11 +220,11 @@ impl Drawn {
         self.is_json || !screen.is_terminal() || screen.is_plain()
     }
 
-    fn show(&mut self, shown: &Value) -> Result<()> {
+    fn show(&mut self, reply: &Value, shown: &ExecutionView) -> Result<()> {
         // Query the size anew: the terminal may have been resized.
         let screen = Screen::stdout();
         if self.is_printed(&screen) {
-            return self.print(shown, &screen);
+            return self.print(reply, shown, &screen);
         }
         let rows = rows().saturating_sub(1).max(1);
         let text = page(shown, &self.how(&screen));
@@ -241,14 +244,14 @@ impl Drawn {
     }
 
     /// Prints the full page if the execution has a new revision, for output that cannot be redrawn, such as a pipe.
-    fn print(&mut self, shown: &Value, screen: &Screen) -> Result<()> {
-        let revision = &shown["status"]["revision"];
-        if self.revision == *revision {
+    fn print(&mut self, reply: &Value, shown: &ExecutionView, screen: &Screen) -> Result<()> {
+        let revision = Some(shown.status.revision);
+        if self.revision == revision {
             return Ok(());
         }
-        self.revision = revision.clone();
+        self.revision = revision;
         let text = if self.is_json {
-            json_text(shown, false) + "\n"
+            json_text(reply, false) + "\n"
         } else {
             page(shown, &self.how(screen)) + "\n"
         };
@@ -344,7 +347,7 @@ mod tests {
     #[test]
     fn who_looks_and_finds_nothing_new_waits_longer() {
         let mut looks = Looks::default();
-        let pauses = [1, 1, 1, 1, 1, 1, 2].map(|revision| looks.pause(&json!(revision)).as_secs());
+        let pauses = [1, 1, 1, 1, 1, 1, 2].map(|revision| looks.pause(revision).as_secs());
         assert_eq!(pauses, [1, 2, 4, 8, 16, 16, 1]);
     }
 

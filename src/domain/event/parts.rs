@@ -52,6 +52,16 @@ pub enum Channel {
     Elicitation,
 }
 
+impl Channel {
+    /// The name on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Terminal => "terminal",
+            Self::Elicitation => "elicitation",
+        }
+    }
+}
+
 /// A visit that was opened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VisitOpened {

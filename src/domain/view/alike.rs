@@ -1,6 +1,6 @@
-//! Serialises lists of steps so that all entries of a list have the same keys.
+//! Serialises lists of steps so that all entries of a list have the same keys, and reads such lists back.
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 /// The fields of a list's first step that the reply shows at its top level.
@@ -51,4 +51,28 @@ fn with_same_keys<T: Serialize>(steps: &[T]) -> Vec<Value> {
         }
     }
     written
+}
+
+/// Reads null, which stands for a key that only other entries of the list have, as the default.
+pub(super) fn or_default<'a, T: Default + Deserialize<'a>, D: Deserializer<'a>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// Reads a list without the entries that this version does not know: a newer server may have sent them.
+pub(super) fn known<'a, T: DeserializeOwned, D: Deserializer<'a>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    let entries = Vec::<Value>::deserialize(deserializer)?.into_iter();
+    Ok(entries
+        .filter_map(|entry| T::deserialize(entry).ok())
+        .collect())
+}
+
+/// Reads a value; `None` if this version does not know it.
+pub(super) fn if_known<'a, T: DeserializeOwned, D: Deserializer<'a>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    Ok(T::deserialize(Value::deserialize(deserializer)?).ok())
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
 
 /// One artifact without its content: either stored, or an [`ArtifactReference`], whose text names something kept
 /// elsewhere.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ArtifactView {
     /// Counts the artifacts of the execution, from 1.
     pub id: u32,
@@ -24,7 +24,7 @@ pub struct ArtifactView {
     /// The agent that produced it; null if no agent acted.
     pub agent_name: Option<String>,
     /// The kind of the artifact.
-    pub artifact_type: ArtifactKind,
+    pub artifact_type: String,
     /// Its name.
     pub name: String,
     /// The media type of its content.
@@ -89,7 +89,7 @@ fn shown<'a>(
             ids.insert(artifact.name.clone(), artifact.id);
             ids.insert(uri.clone(), artifact.id);
             let view = ArtifactView {
-                artifact_type: artifact.kind,
+                artifact_type: artifact.kind.as_str().to_owned(),
                 content_type: artifact.content_type.clone(),
                 size_bytes: artifact.bytes,
                 metadata: artifact.metadata.as_ref().map(Document::value),
@@ -127,7 +127,7 @@ fn named(
         id,
         step_name: visit_id.step().to_string(),
         agent_name: agent.map(ToString::to_string),
-        artifact_type: ArtifactKind::Data,
+        artifact_type: ArtifactKind::Data.as_str().to_owned(),
         name: name.to_owned(),
         content_type: CONTENT_TYPE_DEFAULT.to_owned(),
         size_bytes: name.len() as u64,
@@ -175,7 +175,7 @@ mod tests {
             id: 1,
             step_name: "s".into(),
             agent_name: None,
-            artifact_type: ArtifactKind::File,
+            artifact_type: ArtifactKind::File.as_str().to_owned(),
             name: "n".into(),
             content_type: "text/plain".into(),
             size_bytes: whole.len() as u64,

@@ -1,13 +1,15 @@
 //! The views `step_history` and `telemetry`, derived from the journal.
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::reply::FailureView;
+use super::{FailureView, alike::if_known};
 use crate::{
     clock::Timestamp,
     document::Digest,
-    event::{Channel, Event, GateAnswered, OptionChosen, Outcome, Payload, Row, VisitId},
+    event::{Event, GateAnswered, OptionChosen, Outcome, Payload, Row, VisitId},
     execution::StepStatus,
     id::{ExecutionId, StepId},
     offer::{Offered, StepOption},
@@ -15,14 +17,14 @@ use crate::{
 };
 
 /// One attempt of a visit of a step (`step_history`).
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HistoryRow {
     /// The step.
     pub step_name: String,
     /// The agent that acted; null if no agent acted.
     pub agent_name: Option<String>,
     /// The status of the attempt.
-    pub status: &'static str,
+    pub status: Cow<'static, str>,
     /// The time when the attempt was opened.
     pub started_at: String,
     /// The time when it ended.
@@ -43,7 +45,12 @@ pub struct HistoryRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answered: Option<AnsweredView>,
     /// The options that the step offered to its client.
-    #[serde(rename = "branchOptions", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "branchOptions",
+        default,
+        deserialize_with = "if_known",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub branch_options: Option<Vec<StepOption>>,
     /// The option that the client took (`recordBranchDecision`).
     #[serde(rename = "branchDecision", skip_serializing_if = "Option::is_none")]
@@ -55,17 +62,17 @@ pub struct HistoryRow {
     /// The index of the `foreach` item, from 0; null for other visits.
     pub item: Option<u32>,
     /// Whether the visit ended after its join had been satisfied by others, so that its end had no effect.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub late: bool,
     /// The hook, or `compensate`; absent for the work of the step.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub body: Option<&'static str>,
+    pub body: Option<String>,
     #[serde(skip)]
     opened_at: Timestamp,
 }
 
 /// The option that a client took of those that a step offered.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BranchDecision {
     /// The id of the option.
@@ -85,14 +92,14 @@ pub struct BranchDecision {
 
 /// The answer to a gate. The identity of the person is not verified: the answer was given with the rights of the
 /// server's user.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AnsweredView {
     /// Whether they approved.
     pub approved: bool,
     /// The name that they gave.
     pub by: String,
     /// The channel of the answer.
-    pub via: Channel,
+    pub via: String,
     /// The digest of the question that they were shown.
     pub shown: String,
 }
@@ -142,7 +149,7 @@ fn record(
                     None => StepStatus::Completed,
                     Some(_) => StepStatus::Failed,
                 };
-                entry.status = status.as_str();
+                entry.status = status.as_str().into();
                 entry.error = ended.failure.as_ref().map(Into::into);
             }
         }
@@ -176,7 +183,7 @@ fn record(
         }
         Event::StepFailed { visit_id, failure } => {
             if let Some(entry) = latest(visits, visit_id) {
-                entry.status = StepStatus::Failed.as_str();
+                entry.status = StepStatus::Failed.as_str().into();
                 entry.error = Some(failure.into());
             }
         }
@@ -184,7 +191,7 @@ fn record(
             let visit_id = VisitId::of_work(step.clone(), 0, None);
             let mut entry = HistoryRow::of(row, &visit_id, 0, None);
             entry.end(row);
-            entry.status = StepStatus::Skipped.as_str();
+            entry.status = StepStatus::Skipped.as_str().into();
             visits.push(entry);
         }
         Event::VisitClosed(closed) => {
@@ -220,7 +227,7 @@ impl From<&GateAnswered> for AnsweredView {
         Self {
             approved: answer.approved,
             by: answer.by.clone(),
-            via: answer.via,
+            via: answer.via.as_str().to_owned(),
             shown: answer.shown.to_string(),
         }
     }
@@ -236,7 +243,7 @@ impl HistoryRow {
         Self {
             step_name: visit_id.step().to_string(),
             agent_name,
-            status: StepStatus::Running.as_str(),
+            status: StepStatus::Running.as_str().into(),
             started_at: row.at.to_string(),
             completed_at: None,
             duration_ms: None,
@@ -251,7 +258,7 @@ impl HistoryRow {
             attempt,
             item: visit_id.item,
             late: false,
-            body: visit_id.body.beside(),
+            body: visit_id.body.beside().map(str::to_owned),
             opened_at: row.at,
         }
     }
@@ -260,7 +267,7 @@ impl HistoryRow {
         self.step_name == visit_id.step().as_str()
             && self.visit == visit_id.visit
             && self.item == visit_id.item
-            && self.body == visit_id.body.beside()
+            && self.body.as_deref() == visit_id.body.beside()
     }
 
     fn end(&mut self, row: &Row) {
@@ -273,7 +280,7 @@ impl HistoryRow {
 fn close(entry: &mut HistoryRow, outcome: &Outcome, content: &impl Fn(&Digest) -> Option<Value>) {
     match outcome {
         Outcome::Completed(payload) => {
-            entry.status = StepStatus::Completed.as_str();
+            entry.status = StepStatus::Completed.as_str().into();
             entry.output = resolve(payload, content);
             if entry.output.is_none() {
                 entry.output_digest = Some(payload.digest.to_string());
@@ -281,10 +288,10 @@ fn close(entry: &mut HistoryRow, outcome: &Outcome, content: &impl Fn(&Digest) -
             }
         }
         Outcome::Failed(failure) => {
-            entry.status = StepStatus::Failed.as_str();
+            entry.status = StepStatus::Failed.as_str().into();
             entry.error = Some(failure.into());
         }
-        Outcome::Voided => entry.status = StepStatus::Skipped.as_str(),
+        Outcome::Voided => entry.status = StepStatus::Skipped.as_str().into(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Views of inputs: the declared inputs of a workflow, and the input values of an execution.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Subject;
@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The inputs of an execution, as whoever does a step of it is shown them.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct InputsView {
     /// The inputs, as they stand.
     pub inputs: Value,

@@ -1,7 +1,7 @@
 //! Lists of executions, and the summary of open executions for a client that has lost its context.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// One execution in a list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExecutionRow {
     /// The execution.
     pub execution_id: String,
@@ -42,7 +42,7 @@ pub struct ExecutionRow {
 }
 
 /// A page of executions, the one that moved last first.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Listing {
     /// The executions.
     pub executions: Vec<ExecutionRow>,
@@ -68,7 +68,7 @@ pub fn row(execution: &Execution) -> ExecutionRow {
 }
 
 /// What was going on: the open executions of a project, the one that moved last first.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Resumed {
     /// The executions.
     pub open_executions: Vec<OpenExecution>,
@@ -79,7 +79,7 @@ pub struct Resumed {
 }
 
 /// An open execution.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OpenExecution {
     /// The execution.
     pub execution_id: String,
@@ -100,7 +100,7 @@ pub struct OpenExecution {
     /// The open steps, each with a live token.
     pub current_steps: Vec<ReadyStep>,
     /// How many more steps are open and did not fit.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub more_steps: usize,
     /// What the steps decided that were done last, the latest first, in short.
     pub decided: Vec<Previous>,

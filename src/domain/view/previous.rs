@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// What a step before decided.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Previous {
     /// The step.
     pub step_name: String,
@@ -32,7 +32,7 @@ pub struct Previous {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_uri: Option<String>,
     /// Whether the output is shortened.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
 }
 

@@ -4,12 +4,12 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    InputsView, Previous, Subject,
-    alike::{after_the_first, alike},
+    FailureView, InputsView, Previous, Subject,
+    alike::{after_the_first, alike, known, or_default},
     definition_step,
     options::NextSteps,
     persona_of,
@@ -22,8 +22,7 @@ use super::{
 use crate::{
     clock::Timestamp,
     definition::{Definition, Step},
-    document::Document,
-    event::{Event, Failure, OutputFault, Row},
+    event::{Event, OutputFault, Row},
     execution::{Execution, Visit},
     id::AgentName,
     limits,
@@ -35,7 +34,7 @@ use crate::{
 
 /// The answer of `workflow.start` and `workflow.next_step`. The singular fields show the first
 /// step that this call made ready.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Advanced {
     /// True: the call did what it says.
     pub success: bool,
@@ -78,7 +77,7 @@ pub struct Advanced {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
     /// What the steps that it depends on decided, in short.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub previous: Vec<Previous>,
     /// What the execution works on, where a step is to be done.
     #[serde(flatten)]
@@ -88,22 +87,35 @@ pub struct Advanced {
     #[serde(serialize_with = "after_the_first")]
     pub new_tokens: Vec<ReadyStep>,
     /// The steps that are open, where this call made none ready.
-    #[serde(serialize_with = "alike", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        serialize_with = "alike",
+        default,
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub open_steps: Vec<ReadyStep>,
     /// What may be done next: what steps offer, and going on; the highest priority first.
-    #[serde(rename = "nextStepOptions", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        rename = "nextStepOptions",
+        default,
+        deserialize_with = "known",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub next_step_options: Vec<StepOption>,
     /// What was to be offered and could not be, and why.
-    #[serde(rename = "optionsLeftOut", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        rename = "optionsLeftOut",
+        default,
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub options_left_out: Vec<String>,
     /// What a completed execution came to: the output of its last step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub final_output: Option<Value>,
     /// Whether the final output is shortened; `step_history` has it whole.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub final_output_truncated: bool,
     /// What of the final output could not be computed: null stands there.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub final_output_error: Vec<OutputFault>,
     /// Why the execution failed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -111,22 +123,26 @@ pub struct Advanced {
     /// What happened, in a sentence.
     pub message: String,
     /// What the caller should tell their user.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// True where this call was answered before and this is that answer again.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub replayed: bool,
 }
 
 /// A step that is ready, and the right to finish it.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReadyStep {
     /// The step.
     pub step_name: String,
     /// Whose persona to take.
     pub agent_name: Option<String>,
     /// What the step is for.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "or_default",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub description: String,
     /// The step's place among all, as `1/3`.
     pub progress: String,
@@ -138,7 +154,11 @@ pub struct ReadyStep {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_uri: Option<String>,
     /// What to do with it and how to come back.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "or_default",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub instructions: String,
     /// What it is, and which turn of it.
     #[serde(flatten)]
@@ -147,12 +167,16 @@ pub struct ReadyStep {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
     /// What the steps that it depends on decided, in short; left out where this reply shows it already.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "or_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub previous: Vec<Previous>,
 }
 
 /// A step as every reply that offers it shows it: its kind, what it works on, and which turn of it this is.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StepView {
     /// Its kind: agent, guidance or tool.
     pub kind: String,
@@ -163,10 +187,10 @@ pub struct StepView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub example: Option<Value>,
     /// Which visit of the step this is, where it is not the first.
-    #[serde(skip_serializing_if = "is_first")]
+    #[serde(default = "first", skip_serializing_if = "is_first")]
     pub visit: u32,
     /// Which attempt of the visit this is, where it is not the first.
-    #[serde(skip_serializing_if = "is_first")]
+    #[serde(default = "first", skip_serializing_if = "is_first")]
     pub attempt: u32,
     /// Which item of a fan-out it is, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -176,7 +200,11 @@ pub struct StepView {
     #[schemars(skip)]
     pub items: Option<usize>,
     /// Whether the execution goes on without it; said to people alone.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(
+        default,
+        deserialize_with = "or_default",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
     #[schemars(skip)]
     pub optional: bool,
 }
@@ -189,44 +217,8 @@ fn is_first(count: &u32) -> bool {
     *count == 1
 }
 
-/// Why an execution failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct FailureView {
-    /// A stable name.
-    pub code: String,
-    /// What happened.
-    pub message: String,
-    /// The step it began in.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub step_name: Option<String>,
-    /// Which item of that step, from 0, where it is a `foreach`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub item: Option<u32>,
-    /// The status of HTTP that the operation answered.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<u16>,
-    /// The body of that answer, in part where it is long.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub response_payload: Option<Value>,
-    /// Whether the same call may succeed later. The errors of tools say so.
-    #[serde(skip)]
-    pub is_retryable: bool,
-}
-
-impl From<&Failure> for FailureView {
-    fn from(failure: &Failure) -> Self {
-        let response = failure.response.as_deref();
-        let payload = response.and_then(|response| response.payload.as_ref());
-        Self {
-            status: response.map(|response| response.status),
-            response_payload: payload.map(Document::value),
-            code: failure.code.clone(),
-            message: failure.message.clone(),
-            step_name: failure.step.as_ref().map(ToString::to_string),
-            item: failure.item,
-            is_retryable: failure.is_retryable,
-        }
-    }
+const fn first() -> u32 {
+    1
 }
 
 /// The reply to the call that made the transition `row`. The execution of `subject` is the state after that transition.

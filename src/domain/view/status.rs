@@ -1,17 +1,17 @@
 //! The views `current_step` and `workflow_status`, which show the current state of an execution.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    InputsView, Previous, ReadyStep, Subject, WaitView,
-    alike::after_the_first,
+    FailureView, InputsView, Previous, ReadyStep, Subject, WaitView,
+    alike::{after_the_first, known},
     definition_step,
     options::NextSteps,
     persona_of,
     previous::{before, final_output},
-    reply::{FailureView, StepView, steps_after_the_first},
+    reply::{StepView, steps_after_the_first},
     task::{self, open_turns},
     waits::{
         SignalView, asked_of_people, kept, look_at_child, look_at_parent, wait_call, wait_words,
@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// The resource `current_step`: what to do now, as whom, and the token to come back with.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CurrentStep {
     /// The execution.
     pub execution_id: String,
@@ -66,7 +66,7 @@ pub struct CurrentStep {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inputs_at_start: Option<Value>,
     /// What is waited for that is not a model: time, signals, people, work of the server.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<WaitView>,
     /// Its inputs, as they stand.
     pub inputs: Option<Value>,
@@ -78,10 +78,19 @@ pub struct CurrentStep {
     #[serde(serialize_with = "after_the_first")]
     pub ready_steps: Vec<ReadyStep>,
     /// What may be done next: what steps offer, and going on; the highest priority first.
-    #[serde(rename = "nextStepOptions", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        rename = "nextStepOptions",
+        default,
+        deserialize_with = "known",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub next_step_options: Vec<StepOption>,
     /// What was to be offered and could not be, and why.
-    #[serde(rename = "optionsLeftOut", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        rename = "optionsLeftOut",
+        default,
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub options_left_out: Vec<String>,
     /// The number of the execution's last transition.
     pub revision: u64,
@@ -94,6 +103,21 @@ pub struct CurrentStep {
 }
 
 impl CurrentStep {
+    /// The open steps with all that the reply says of each: in the list, the task of the first one is null.
+    pub fn open_steps(&self) -> Vec<ReadyStep> {
+        let mut steps = self.ready_steps.clone();
+        if let Some(first) = steps.first_mut() {
+            first.description = self.description.clone().unwrap_or_default();
+            first.instructions = self.instructions.clone().unwrap_or_default();
+            first.output_schema.clone_from(&self.output_schema);
+            first.previous.clone_from(&self.previous);
+            if let Some(step) = &self.step {
+                first.step = step.clone();
+            }
+        }
+        steps
+    }
+
     /// Omits the persona if `known_agents` contains its agent.
     pub fn leave_out_known(&mut self, known_agents: &[String]) {
         let knows = |agent: &String| known_agents.contains(agent);
@@ -248,7 +272,7 @@ fn standing(subject: &Subject<'_>) -> Option<String> {
 }
 
 /// The resource `workflow_status`.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StatusView {
     /// The execution.
     pub execution_id: String,
@@ -274,15 +298,15 @@ pub struct StatusView {
     /// follows, by step.
     pub final_output: Option<Value>,
     /// Whether the final output is shortened; `step_history` has it whole.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub final_output_truncated: bool,
     /// What of the final output could not be computed: null stands there.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub final_output_error: Vec<OutputFault>,
     /// What is waited for that is not a model: time, signals, people, work of the server.
     pub waits: Vec<WaitView>,
     /// Signals that nothing has waited for yet, oldest first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signals_kept: Vec<SignalView>,
     /// Why it failed; while it is still running, why it will fail once what is to run nevertheless is done.
     pub error: Option<FailureView>,
@@ -293,18 +317,19 @@ pub struct StatusView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<String>,
     /// The first children that its steps began.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<ChildView>,
     /// The state to come, while something is left to do before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ending: Option<String>,
     /// What should have been taken back and was not.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_compensated: Vec<NotCompensatedView>,
     /// The hooks that failed.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hook_failures: Vec<HookFailureView>,
     /// What keeps it from going on, where it is paused: person, `engine_fault`, gate, `outcome_unknown`, `output_invalid`.
+    #[serde(deserialize_with = "known")]
     pub pause_reasons: Vec<PauseReason>,
     /// Why its state was last changed, in the words of whoever asked for it.
     pub reason: Option<String>,
@@ -315,7 +340,7 @@ pub struct StatusView {
 }
 
 /// An execution that a step waits for, or did.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ChildView {
     /// The child.
     pub execution_id: String,
@@ -345,7 +370,7 @@ fn children(subject: &Subject<'_>) -> Vec<ChildView> {
 }
 
 /// A visit whose effect was not taken back.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NotCompensatedView {
     /// The step.
     pub step: String,
@@ -359,7 +384,7 @@ pub struct NotCompensatedView {
 }
 
 /// A hook that failed.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HookFailureView {
     /// The step; null for the workflow.
     pub step: Option<String>,
@@ -407,7 +432,7 @@ fn hook_failures(execution: &Execution) -> Vec<HookFailureView> {
 }
 
 /// How many steps stand where; `total` counts all of the workflow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StepCounts {
     /// All steps of the workflow.
     pub total: usize,

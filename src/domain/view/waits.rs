@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fmt::Display};
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Subject, definition_step};
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// One thing that an execution waits for.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WaitView {
     /// The step; `$workflow` for a hook of the workflow.
     pub step_name: String,
@@ -57,7 +57,7 @@ pub struct WaitView {
 }
 
 /// What a person is asked to approve.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GateView {
     /// The question.
     pub ask: String,
@@ -329,7 +329,7 @@ pub(super) fn signals_awaited(execution: &Execution) -> Vec<&str> {
 }
 
 /// A signal that nothing has waited for yet.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SignalView {
     /// Its name.
     pub name: String,

@@ -11,6 +11,7 @@ mod execution_approve;
 mod execution_list;
 mod execution_resolve;
 mod execution_resume;
+mod execution_show;
 mod execution_signal;
 mod execution_wait;
 mod lifecycle;

@@ -3,8 +3,8 @@
 use super::{
     Effect::{Create, Read, Remove, Set},
     ToolSpec, Work, catalog, catalog_import, catalog_settings, command_run, commands,
-    execution_approve, execution_list, execution_resolve, execution_resume, execution_signal,
-    execution_wait, lifecycle, parsed,
+    execution_approve, execution_list, execution_resolve, execution_resume, execution_show,
+    execution_signal, execution_wait, lifecycle, parsed,
     schemas::{answer, lists, schema_of, shape_of},
     store_examine,
     toolset::{Toolset, Toolsets},
@@ -67,7 +67,7 @@ macro_rules! work {
 
 /// Every tool. Names are read at every start of the command line, so a row is constant, and its schemas are made when
 /// they are first needed.
-pub(super) static TABLE: [ToolSpec; 43] = [
+pub(super) static TABLE: [ToolSpec; 44] = [
     tool! { "workflow.start" "Start a workflow"
         "Starts a workflow and returns its first step: the persona to take (agent_content), what to do (instructions) \
          and new_token for workflow.next_step. new_tokens lists all steps that are ready.",
@@ -260,6 +260,9 @@ pub(super) static TABLE: [ToolSpec; 43] = [
     tool! { "execution.answer" "Answer a step"
         "Takes in what the user answers to a step that only the user may answer, on a terminal.",
         PEOPLE, Set, Answer(execution_approve::answer) -> shape_of::<Advanced> },
+    tool! { "execution.show" "Show an execution"
+        "Reads the status, steps, history and artifacts of an execution at one revision.",
+        PEOPLE, Read, Answer(execution_show::run) -> execution_show::output },
     tool! { "store.examine" "Examine the store"
         "Examines a small portion of what is stored.",
         PEOPLE, Read, Answer(store_examine::run) -> shape_of::<Examination> },

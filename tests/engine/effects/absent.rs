@@ -143,7 +143,10 @@ async fn w7_an_optional_step_that_failed_has_failed() {
     assert_eq!(answer.workflow_state, "running");
     let rows = history(&engine).await;
     let error = rows[0].error.as_ref().unwrap();
-    assert_eq!((rows[0].status, error.code.as_str()), ("failed", "NO_WAY"));
+    assert_eq!(
+        (&*rows[0].status, error.code.as_str()),
+        ("failed", "NO_WAY")
+    );
     let steps = engine.status_now("e").await.steps;
     assert_eq!((steps.failed, steps.completed, steps.running), (1, 0, 1));
 }

@@ -189,7 +189,9 @@ steps:
 
 fn view_of_compensations(rows: &[midex_domain::Row]) -> usize {
     let history = midex_domain::view::history(rows.iter(), |_| None);
-    let done = history.iter().filter(|row| row.body == Some("compensate"));
+    let done = history
+        .iter()
+        .filter(|row| row.body.as_deref() == Some("compensate"));
     done.filter(|row| row.status == "completed").count()
 }
 

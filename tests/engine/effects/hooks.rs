@@ -31,7 +31,7 @@ async fn hooks_of_a_step_run_before_what_follows_it() {
     let rows = history(&engine).await;
     let good = rows
         .iter()
-        .find(|row| row.body == Some("on_success"))
+        .find(|row| row.body.as_deref() == Some("on_success"))
         .unwrap();
     let seen = json!({ "did": { "outcome": "completed", "output": { "n": 1 } } });
     assert_eq!(good.output, Some(seen));
@@ -60,7 +60,7 @@ async fn hooks_of_a_failed_step_run_before_the_execution_fails() {
     let rows = history(&engine).await;
     let bad = rows
         .iter()
-        .find(|row| row.body == Some("on_failure"))
+        .find(|row| row.body.as_deref() == Some("on_failure"))
         .unwrap();
     let seen = json!({ "did": { "outcome": "failed", "code": "BROKEN" } });
     assert_eq!(bad.output, Some(seen));
@@ -113,7 +113,7 @@ async fn the_failure_of_a_required_hook_is_that_of_its_step() {
     );
     let rows = history(&engine).await;
     assert_eq!(
-        (rows[0].step_name.as_str(), rows[0].status),
+        (rows[0].step_name.as_str(), &*rows[0].status),
         ("build", "failed")
     );
 }

@@ -102,7 +102,7 @@ async fn each_page_is_an_attempt_and_the_output_is_the_whole_list() {
     assert_eq!(output_of(&engine, "call").await, items(3));
     assert_eq!(book.asked(), [1, 2, 3]);
     let rows = history(&engine).await;
-    let rows: Vec<_> = rows.iter().map(|row| (row.attempt, row.status)).collect();
+    let rows: Vec<_> = rows.iter().map(|row| (row.attempt, &*row.status)).collect();
     assert_eq!(rows, [(1, "completed"), (2, "completed"), (3, "completed")]);
     let asked = book.asked.lock().expect("a list");
     assert!(asked.iter().all(|(_, key)| *key == asked[0].1), "one visit");

@@ -267,7 +267,7 @@ async fn words_that_never_say_it_end_the_step() {
     assert_eq!(play.open(), ["tell"]);
     let history = play.history().await;
     let asked = history.iter().filter(|row| row.step_name == "ask");
-    let ends: Vec<_> = asked.clone().map(|row| row.status).collect();
+    let ends: Vec<_> = asked.clone().map(|row| &*row.status).collect();
     assert_eq!(ends, ["completed", "failed", "completed", "failed"]);
     let last = asked.clone().next_back().unwrap();
     let failure = last.error.clone().unwrap();

@@ -238,7 +238,7 @@ async fn a_model_that_could_not_is_asked_again_as_often_as_the_step_says() {
     let history = play.history().await;
     let attempts: Vec<_> = history
         .iter()
-        .map(|row| (row.attempt, row.status, row.error.is_some()))
+        .map(|row| (row.attempt, &*row.status, row.error.is_some()))
         .collect();
     assert_eq!(
         attempts,
@@ -365,7 +365,7 @@ async fn a_model_that_is_late_is_asked_again_where_the_step_is_retried() {
         let history = play.history().await;
         let told: Vec<_> = history
             .iter()
-            .map(|row| (row.attempt, row.status))
+            .map(|row| (row.attempt, &*row.status))
             .collect();
         assert_eq!(told, [(1, "failed"), (2, "completed")], "{on}");
     }

@@ -53,7 +53,7 @@ async fn what_comes_later_is_kept_and_moves_nothing() {
     let history = play.history().await;
     let told: Vec<_> = history
         .iter()
-        .map(|row| (row.step_name.as_str(), row.status, row.late))
+        .map(|row| (row.step_name.as_str(), &*row.status, row.late))
         .collect();
     assert_eq!(
         told,

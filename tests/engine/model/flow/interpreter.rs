@@ -91,7 +91,7 @@ pub(super) struct Interpreter<'a> {
     /// The failure that what is open now was let run after.
     pub(super) failing: Option<&'static str>,
     pub(super) failure: Option<&'static str>,
-    pub(super) history: Vec<Entry>,
+    pub(super) history: Vec<Entry<'static>>,
     /// Steps that control went back to and that are entered next.
     back: Vec<usize>,
     /// Steps that needed nobody since somebody was last waited for.

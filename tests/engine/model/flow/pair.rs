@@ -474,8 +474,8 @@ fn check_rows(model: &Interpreter<'_>, execution: &Execution, rows: &[Row]) {
                 .unwrap_or("$workflow"),
             visit: row.visit,
             item: row.item.map(|item| item as usize),
-            status: row.status,
-            body: row.body,
+            status: &row.status,
+            body: row.body.as_deref(),
             late: row.late,
         })
         .collect();
@@ -483,7 +483,7 @@ fn check_rows(model: &Interpreter<'_>, execution: &Execution, rows: &[Row]) {
         .find(|at| history.get(*at) != model.history.get(*at))
     {
         let from = at.saturating_sub(8);
-        let of = |history: &[Entry]| {
+        let of = |history: &[Entry<'_>]| {
             format!(
                 "{:#?}",
                 history.iter().skip(from).take(12).collect::<Vec<_>>()

@@ -5,12 +5,12 @@ use crate::model::flow::manifest::id;
 
 /// A row of the history.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::model::flow) struct Entry {
+pub(in crate::model::flow) struct Entry<'a> {
     pub(in crate::model::flow) step: &'static str,
     pub(in crate::model::flow) visit: u32,
     pub(in crate::model::flow) item: Option<usize>,
-    pub(in crate::model::flow) status: &'static str,
-    pub(in crate::model::flow) body: Option<&'static str>,
+    pub(in crate::model::flow) status: &'a str,
+    pub(in crate::model::flow) body: Option<&'a str>,
     pub(in crate::model::flow) late: bool,
 }
 
@@ -42,7 +42,7 @@ impl Interpreter<'_> {
         visit: u32,
         item: Option<usize>,
         body: Option<&'static str>,
-    ) -> &mut Entry {
+    ) -> &mut Entry<'static> {
         let is_own = step == self.flow.steps.len();
         let of = (
             if is_own { "$workflow" } else { id(step) },

@@ -1,0 +1,21 @@
+//! Everything that `midex show` prints of an execution.
+
+use serde::{Deserialize, Serialize};
+
+use super::{ArtifactView, CurrentStep, GraphView, HistoryRow, StatusView, alike::if_known};
+
+/// An execution at one revision, as a person is shown it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ExecutionView {
+    /// Its state, and what it waits for.
+    pub status: StatusView,
+    /// Every visit of every step.
+    pub history: Vec<HistoryRow>,
+    /// Its artifacts, without their content.
+    pub artifacts: Vec<ArtifactView>,
+    /// Its open steps, in the wording for people.
+    pub current_step: CurrentStep,
+    /// Its steps with their states; `None` if a newer server sent a graph that this version does not know.
+    #[serde(deserialize_with = "if_known")]
+    pub graph: Option<GraphView>,
+}

@@ -1,0 +1,47 @@
+//! The view of a failure.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{document::Document, event::Failure};
+
+/// Why an execution failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FailureView {
+    /// A stable name.
+    pub code: String,
+    /// What happened.
+    pub message: String,
+    /// The step it began in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step_name: Option<String>,
+    /// Which item of that step, from 0, where it is a `foreach`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub item: Option<u32>,
+    /// The status of HTTP that the operation answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// The body of that answer, in part where it is long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response_payload: Option<Value>,
+    /// Whether the same call may succeed later. The errors of tools say so.
+    #[serde(skip)]
+    pub is_retryable: bool,
+}
+
+impl From<&Failure> for FailureView {
+    fn from(failure: &Failure) -> Self {
+        let response = failure.response.as_deref();
+        let payload = response.and_then(|response| response.payload.as_ref());
+        Self {
+            status: response.map(|response| response.status),
+            response_payload: payload.map(Document::value),
+            code: failure.code.clone(),
+            message: failure.message.clone(),
+            step_name: failure.step.as_ref().map(ToString::to_string),
+            item: failure.item,
+            is_retryable: failure.is_retryable,
+        }
+    }
+}

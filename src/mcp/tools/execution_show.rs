@@ -1,0 +1,26 @@
+//! `execution.show`: everything that `midex show` prints, in one reply. Only for midex's own commands.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::execution;
+use midex_domain::{error::Result, limits, view::ExecutionView};
+use midex_server::app::App;
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Arguments {
+    #[schemars(length(min = 1, max = limits::EXECUTION_ID_BYTES_MAX))]
+    execution_id: String,
+}
+
+pub(super) fn output() -> Value {
+    json!({ "type": "object", "properties": {}, "required": ["status"] })
+}
+
+pub(super) async fn run(app: &App, arguments: Arguments) -> Result<ExecutionView> {
+    // The history may be large.
+    let _turn = app.large_read().await;
+    app.execution_view(&execution(&arguments.execution_id)?)
+        .await
+}

@@ -1,0 +1,19 @@
+//! An execution as `midex show` prints it.
+
+use super::App;
+use midex_domain::{ExecutionId, error::Result, view::ExecutionView};
+
+impl App {
+    /// The execution as a person is shown it, read at one revision. Writes nothing: expired tokens stay expired.
+    ///
+    /// # Errors
+    /// `EXECUTION_NOT_FOUND`.
+    pub async fn execution_view(&self, id: &ExecutionId) -> Result<ExecutionView> {
+        let mut shown = self.engine().await?.execution_view(id).await?;
+        #[cfg(feature = "catalog")]
+        {
+            shown.status = self.tell_disabled(shown.status);
+        }
+        Ok(shown)
+    }
+}
