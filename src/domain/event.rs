@@ -454,6 +454,14 @@ pub enum Event {
     ChildTold(Order),
 }
 
+impl Row {
+    /// The outputs of visits that this row holds itself, by digest.
+    pub fn outputs(&self) -> impl Iterator<Item = (Digest, &Document)> {
+        let outputs = self.events.iter().filter_map(Event::output);
+        outputs.filter_map(|(_, payload)| Some((payload.digest, payload.inline.as_ref()?)))
+    }
+}
+
 impl Event {
     /// The output of a visit, if this event completes one.
     pub fn output(&self) -> Option<(&VisitId, &Payload)> {

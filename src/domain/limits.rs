@@ -556,7 +556,7 @@ pub const PERSON_BYTES_MAX: usize = 200;
 pub const COMMENT_BYTES_MAX: usize = 4000;
 /// Signals that an execution keeps while nothing waits for them.
 pub const SIGNALS_KEPT_MAX: usize = 100;
-/// How often one decision may ask for values from the store.
+/// How often one decision or one view may ask for values from the store.
 pub const LOOKUPS_MAX: usize = 1000;
 /// Small values that an execution that is awake keeps at hand.
 pub const VALUES_KEPT_MAX: usize = 2048;

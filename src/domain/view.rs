@@ -32,7 +32,7 @@ pub use self::{
         ChildView, CurrentStep, Reader, StatusView, StepCounts, current_step,
         current_step_for_people, status,
     },
-    subject::{Asked, Found, Shortened, Subject, Wanted, decided, output_in},
+    subject::{Asked, Found, Shortened, Subject},
     waits::{GateView, SignalView, WaitView},
 };
 use super::{

@@ -2,7 +2,7 @@
 //! to the store, updates its state in memory, and then replies.
 
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::BTreeSet,
     mem,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -16,12 +16,13 @@ use super::{
     message::{Answer, Message},
     not_found,
     runner::Runner,
+    value_lookup::ValueLookup,
 };
 use crate::store::{Commit, Position};
 use midex_domain::{
-    Command, Decision, Definition, Digest, Event, Execution, ExecutionId, Row, State, Transition,
+    Command, Decision, Definition, Execution, ExecutionId, Row, State, Transition,
     error::{Code, Error, Result},
-    execution::{AttemptId, Begin, Effect, Need, Start, Values},
+    execution::{AttemptId, Begin, Effect, Start, Values},
     expression::Rendered,
     limits,
 };
@@ -299,7 +300,7 @@ impl ActorState {
                     .await
             }
             Ok((Decision::Need(_), _)) => {
-                let error = Error::internal("a decision asks for more and more");
+                let error = Error::internal("a decision still asks for values");
                 (Err(self.placed(error)), After::GoOn)
             }
         }
@@ -308,18 +309,16 @@ impl ActorState {
     /// Decides, after looking up the values that the decision needs.
     async fn decide(&mut self, command: &Command) -> Result<(Decision, Live)> {
         let live = self.live()?.clone();
-        let mut looked_up = Vec::new();
-        let decision = self.decide_with(&mut looked_up, &live, command).await;
-        // Looked-up values may be large, so they are not cached.
-        for digest in looked_up {
-            self.values.remove(&digest);
-        }
+        let found = mem::take(&mut self.values).into();
+        let mut lookup = ValueLookup::new(&self.shared, &self.id, live.last.as_deref(), found);
+        let decision = self.decide_with(&mut lookup, &live, command).await;
+        self.values = lookup.into_small_values();
         Ok((decision?, live))
     }
 
     async fn decide_with(
-        &mut self,
-        looked_up: &mut Vec<Digest>,
+        &self,
+        lookup: &mut ValueLookup<'_>,
         live: &Live,
         command: &Command,
     ) -> Result<Decision> {
@@ -327,9 +326,9 @@ impl ActorState {
         let is_long = command.brings();
         let is_long = is_long.is_some_and(|value| definition.is_long(value));
         let env = self.shared.environments.of(live.seen.execution.project());
-        for _ in 0..limits::LOOKUPS_MAX {
+        loop {
             let decide = || {
-                let facts = self.shared.facts(definition, &self.values, &env);
+                let facts = self.shared.facts(definition, &lookup.found.values, &env);
                 let now = self.shared.clock.now();
                 live.seen
                     .execution
@@ -339,35 +338,13 @@ impl ActorState {
             let Decision::Need(needs) = decision else {
                 return Ok(decision);
             };
-            self.look_up(needs, looked_up).await?;
-        }
-        Ok(Decision::Need(Vec::new()))
-    }
-
-    /// Adds the needed values to `self.values`. Values stored as separate content may be large: their digests are added
-    /// to `looked_up`.
-    async fn look_up(&mut self, needs: Vec<Need>, looked_up: &mut Vec<Digest>) -> Result<()> {
-        let gone = || Error::internal("a value that the execution names is gone");
-        let revisions: BTreeSet<_> = needs.iter().filter_map(|need| need.revision).collect();
-        let wanted: HashSet<_> = needs.iter().map(|need| need.digest).collect();
-        for row in self.rows(revisions).await? {
-            for (_, payload) in row.events.iter().filter_map(Event::output) {
-                if let Some(document) = &payload.inline
-                    && wanted.contains(&payload.digest)
-                {
-                    let value = Arc::new(document.value());
-                    self.values.insert(payload.digest, value);
-                }
+            lookup
+                .look_up(needs.into_iter().map(Into::into).collect())
+                .await?;
+            if !lookup.found.gone.is_empty() {
+                return Err(Error::internal("a value that the execution names is gone"));
             }
         }
-        for digest in wanted {
-            if !self.values.contains_key(&digest) {
-                let value = self.shared.contents.value(digest).await?;
-                self.values.insert(digest, value.ok_or_else(gone)?);
-                looked_up.push(digest);
-            }
-        }
-        Ok(())
     }
 
     /// Commits the transition, then updates the state in memory, then starts the effects, and returns the answer.
@@ -438,14 +415,19 @@ impl ActorState {
     /// Repeats the answer of an earlier revision, with the execution as it was at that revision.
     async fn replay(&self, revision: u64) -> Result<Answer> {
         let mut seen = self.live()?.seen.clone();
-        let row = if seen.execution.revision() == revision {
-            self.rows(BTreeSet::from([revision])).await?.pop()
-        } else {
-            let mut rows = self.shared.store.history(&self.id).await?;
-            rows.retain(|row| row.revision <= revision);
-            let then = Execution::replay(&rows);
-            seen.execution = then.map_or(seen.execution, Arc::new);
-            rows.pop().map(Arc::new)
+        let row = match &self.live()?.last {
+            Some(last) if last.revision == revision => Some(last.clone()),
+            _ if seen.execution.revision() == revision => {
+                let rows = self.shared.store.rows(&self.id, [revision].into());
+                rows.await?.pop().map(Arc::new)
+            }
+            _ => {
+                let mut rows = self.shared.store.history(&self.id).await?;
+                rows.retain(|row| row.revision <= revision);
+                let then = Execution::replay(&rows);
+                seen.execution = then.map_or(seen.execution, Arc::new);
+                rows.pop().map(Arc::new)
+            }
         };
         let row =
             row.ok_or_else(|| Error::internal("a journal row that the execution names is gone"))?;
@@ -455,17 +437,6 @@ impl ActorState {
             made: Values::new(),
             replayed: true,
         })
-    }
-
-    /// The rows with these revisions. If only the last row is wanted, it comes from memory.
-    async fn rows(&self, revisions: BTreeSet<u64>) -> Result<Vec<Arc<Row>>> {
-        match &self.live()?.last {
-            Some(last) if revisions.iter().eq([&last.revision]) => Ok(vec![last.clone()]),
-            _ => {
-                let rows = self.shared.store.rows(&self.id, revisions).await?;
-                Ok(rows.into_iter().map(Arc::new).collect())
-            }
-        }
     }
 
     /// The name of an activity that the workflow needs and this process lacks. Until a process that has it takes over,

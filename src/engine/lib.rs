@@ -22,6 +22,7 @@ mod runner;
 mod secrets;
 pub mod store;
 mod supervisor;
+mod value_lookup;
 
 use std::{
     fmt,
@@ -68,7 +69,7 @@ use midex_domain::{
     execution::{Start, Submission, Values},
     limits,
     operation::{NoOperations, Operations},
-    view::{self, Advanced, Found, StatusView, Subject},
+    view::{self, Advanced, StatusView, Subject},
 };
 
 /// The configuration of an [`Engine`].
@@ -469,7 +470,7 @@ impl Engine {
             return Err(no_row());
         };
         let advanced = |subject: &Subject<'_>| view::advanced(subject, &row, replayed);
-        self.view_with(Found::with(made), &seen, Some(&row), advanced)
+        self.view_with(made.into(), &seen, Some(&row), advanced)
             .await
     }
 

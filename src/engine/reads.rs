@@ -10,7 +10,10 @@ use std::{
 
 use serde_json::{Map, Value};
 
-use super::{DurableExecution, Engine, Listener, Topic, no_row, not_found, stopping};
+use super::{
+    DurableExecution, Engine, Listener, Topic, no_row, not_found, stopping,
+    value_lookup::ValueLookup,
+};
 use crate::store::{Entry, ListQuery, Placed, TelemetryQuery};
 use midex_domain::{
     Command, DefaultSources, Digest, Event, Execution, ExecutionId, PauseReason, Payload, Row,
@@ -19,9 +22,8 @@ use midex_domain::{
     limits,
     telemetry::{self, EventType},
     view::{
-        self, Advanced, ArtifactContent, ArtifactView, Asked, CurrentStep, Found, GraphView,
-        HistoryRow, Listing, OpenExecution, Reader, Resumed, Shortened, StatusView, Subject,
-        TelemetryEvent, Wanted,
+        self, Advanced, ArtifactContent, ArtifactView, CurrentStep, Found, GraphView, HistoryRow,
+        Listing, OpenExecution, Reader, Resumed, StatusView, Subject, TelemetryEvent,
     },
 };
 
@@ -430,8 +432,7 @@ impl Engine {
         self.shared.store.history(id).await
     }
 
-    /// Renders `view` of an execution, and repeats that, at most [`limits::LOOKUPS_MAX`] times, as long as `view` wants
-    /// values that have not been looked up.
+    /// Builds `view` of an execution, and repeats that as long as `view` asks for values that have not been looked up.
     pub(super) async fn view<T>(
         &self,
         seen: &DurableExecution,
@@ -444,89 +445,29 @@ impl Engine {
     /// Like `view`, with values that were found before.
     pub(super) async fn view_with<T>(
         &self,
-        mut found: Found,
+        found: Found,
         seen: &DurableExecution,
         row: Option<&Row>,
         view: impl Fn(&Subject<'_>) -> T,
     ) -> Result<T> {
-        for _ in 0..limits::LOOKUPS_MAX {
-            let wanted = RefCell::default();
+        let mut lookup = ValueLookup::new(&self.shared, seen.execution.id(), row, found);
+        loop {
+            let asked = RefCell::default();
             let shown = view(&Subject {
                 definition: &seen.definition,
                 execution: &seen.execution,
                 row,
-                found: &found,
-                wanted: &wanted,
+                found: &lookup.found,
+                asked: &asked,
                 ttl: self.shared.token_ttl,
                 command_flags: &self.shared.command_flags,
             });
-            let wanted = wanted.into_inner();
-            if wanted.is_empty() {
+            let asked = asked.into_inner();
+            if asked.is_empty() {
                 return Ok(shown);
             }
-            self.find(&seen.execution, wanted, &mut found).await?;
+            lookup.look_up(asked).await?;
         }
-        let message = "a view asks for values without end";
-        Err(Error::internal(message).with("execution_id", seen.execution.id().as_str()))
-    }
-
-    async fn find(&self, execution: &Execution, wanted: Wanted, found: &mut Found) -> Result<()> {
-        for digest in wanted.values {
-            let value = self.shared.contents.value(digest).await?;
-            found.values.insert(digest, value);
-        }
-        if wanted.outputs.is_empty() {
-            return Ok(());
-        }
-        // One walk back through the journal finds all outputs: the steps may have ended in one row, or long ago.
-        let decided = |asked: &Asked| Some(view::decided(execution, asked.position)?.revision);
-        let revisions: BTreeSet<_> = wanted.outputs.iter().filter_map(decided).collect();
-        let rows = self.shared.store.rows(execution.id(), revisions).await?;
-        for asked in wanted.outputs {
-            let row = decided(&asked).and_then(|at| rows.iter().find(|row| row.revision == at));
-            let output = self.output(execution, row, asked).await?;
-            found.outputs.insert(asked, output);
-        }
-        Ok(())
-    }
-
-    /// The output of a step, taken from the `row` in which the step ended.
-    async fn output(
-        &self,
-        execution: &Execution,
-        row: Option<&Row>,
-        asked: Asked,
-    ) -> Result<Option<Shortened>> {
-        let step = execution.steps().get(asked.position);
-        let payload = row
-            .zip(step)
-            .and_then(|(row, step)| view::output_in(row, &step.id));
-        match payload {
-            Some(Payload {
-                inline: Some(document),
-                ..
-            }) => Ok(Some(Shortened::of(&document.value(), asked.bytes_max))),
-            Some(payload) => self.stored_output(payload, asked.bytes_max).await,
-            None => Ok(None),
-        }
-    }
-
-    /// Shortens an output that is stored as separate content, and keeps only the shortened form: there may be many such
-    /// outputs, and each may be large.
-    async fn stored_output(
-        &self,
-        payload: &Payload,
-        bytes_max: usize,
-    ) -> Result<Option<Shortened>> {
-        let Some(bytes) = self.shared.store.content(payload.digest).await? else {
-            return Ok(None);
-        };
-        let shorten = move || value(&bytes).map(|value| Shortened::of(&value, bytes_max));
-        if payload.bytes <= limits::OUTPUT_INLINE_READ_BYTES_MAX as u64 {
-            return Ok(shorten());
-        }
-        let shortened = tokio::task::spawn_blocking(shorten).await;
-        shortened.map_err(|error| Error::internal("shortening an output panicked").because(error))
     }
 
     /// The outputs that are stored outside of the rows, as long as their total stays within

@@ -212,7 +212,7 @@ impl StepState {
 
 impl VisitEnd {
     /// A reference to the output of the visit, if it has one.
-    pub(super) fn need(&self) -> Option<Need> {
+    pub(crate) fn need(&self) -> Option<Need> {
         Some(Need {
             digest: self.output?,
             revision: Some(self.revision),

@@ -13,9 +13,8 @@ use serde_json::Value;
 use crate::{
     definition::Definition,
     document::Digest,
-    event::{Body, Event, Payload, Row},
-    execution::{Execution, VisitEnd},
-    id::StepId,
+    event::Row,
+    execution::{Execution, Need, Values, VisitEnd},
     truncate::truncate,
 };
 
@@ -31,20 +30,29 @@ pub struct Subject<'a> {
     /// Values that were looked up so far.
     pub found: &'a Found,
     /// Values that the view needed and that `found` lacks.
-    pub wanted: &'a RefCell<Wanted>,
+    pub asked: &'a RefCell<BTreeSet<Asked>>,
     /// The lifetime of a token.
     pub ttl: Duration,
     /// Flags that a person adds to a command so that it reaches this server, with a leading blank.
     pub command_flags: &'a str,
 }
 
-/// A request of a view for the output of a step.
+/// A request of a decision or a view for a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Asked {
-    /// The position of its step.
-    pub position: usize,
-    /// The limit to which the output is shortened, in bytes of JSON.
-    pub bytes_max: usize,
+    /// Where the value is.
+    pub need: Need,
+    /// The limit to which the value is shortened, in bytes of JSON; `None` if it is needed whole.
+    pub bytes_max: Option<usize>,
+}
+
+impl From<Need> for Asked {
+    fn from(need: Need) -> Self {
+        Self {
+            need,
+            bytes_max: None,
+        }
+    }
 }
 
 /// An output, shortened to a limit.
@@ -64,99 +72,70 @@ impl Shortened {
     }
 }
 
-/// Values that were looked up for a view; `None` for those that do not exist.
+/// Values that were looked up for a decision or a view.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// Outputs of steps.
-    pub outputs: BTreeMap<Asked, Option<Shortened>>,
-    /// Values by digest.
-    pub values: BTreeMap<Digest, Option<Arc<Value>>>,
+    /// Whole values.
+    pub values: Values,
+    /// Values that were shortened to a limit.
+    pub shortened: BTreeMap<(Digest, usize), Shortened>,
+    /// Values that the store does not hold.
+    pub gone: BTreeSet<Digest>,
 }
 
-impl Found {
-    /// Values that are available before the first build of the view.
-    pub fn with(values: BTreeMap<Digest, Arc<Value>>) -> Self {
-        let values = values.into_iter();
+impl From<Values> for Found {
+    fn from(values: Values) -> Self {
         Self {
-            values: values
-                .map(|(digest, value)| (digest, Some(value)))
-                .collect(),
+            values,
             ..Self::default()
         }
     }
 }
 
-/// Values that a view needed and did not have.
-#[derive(Debug, Default)]
-pub struct Wanted {
-    /// Outputs of steps.
-    pub outputs: BTreeSet<Asked>,
-    /// Values by digest.
-    pub values: BTreeSet<Digest>,
-}
-
-impl Wanted {
-    /// Whether the view had every value that it needed.
-    pub fn is_empty(&self) -> bool {
-        self.outputs.is_empty() && self.values.is_empty()
-    }
-}
-
 impl Subject<'_> {
-    /// The value with this digest. If it is not in `found`, records it in `wanted` and returns `None`.
+    /// The value with this digest. If it is not in `found`, asks for it and returns `None`.
     pub(super) fn value(&self, digest: Digest) -> Option<Arc<Value>> {
-        let found = self.found.values.get(&digest);
-        found.cloned().unwrap_or_else(|| {
-            self.wanted.borrow_mut().values.insert(digest);
-            None
-        })
+        let value = self.found.values.get(&digest).cloned();
+        if value.is_none() {
+            self.ask(Need::stored(digest).into());
+        }
+        value
     }
 
     /// The output of the step at `position`, shortened to `bytes_max` bytes of JSON. `None` if the step has no output,
-    /// or if the output is now recorded in `wanted`.
+    /// or if the output is now asked for.
     pub(super) fn output(&self, position: usize, bytes_max: usize) -> Option<Shortened> {
-        let asked = Asked {
-            position,
-            bytes_max,
-        };
-        if let Some(found) = self.found.outputs.get(&asked) {
-            return found.clone();
-        }
         let closed = decided(self.execution, position)?;
-        let found = self.in_last_row(closed, asked);
-        if found.is_none() {
-            self.wanted.borrow_mut().outputs.insert(asked);
+        let need = closed.need()?;
+        if let Some(shortened) = self.found.shortened.get(&(need.digest, bytes_max)) {
+            return Some(shortened.clone());
         }
-        found
+        if let Some(value) = self.found.values.get(&need.digest) {
+            return Some(Shortened::of(value, bytes_max));
+        }
+        let row = self.row.filter(|row| row.revision == closed.revision);
+        let mut documents = row.into_iter().flat_map(Row::outputs);
+        if let Some((_, document)) = documents.find(|(digest, _)| *digest == need.digest) {
+            return Some(Shortened::of(&document.value(), bytes_max));
+        }
+        self.ask(Asked {
+            need,
+            bytes_max: Some(bytes_max),
+        });
+        None
     }
 
-    fn in_last_row(&self, closed: &VisitEnd, asked: Asked) -> Option<Shortened> {
-        let row = self.row.filter(|row| row.revision == closed.revision)?;
-        let step = self.execution.steps().get(asked.position)?;
-        let payload = output_in(row, &step.id)?;
-        let document = payload.inline.as_ref()?;
-        let at_hand = self.found.values.get(&payload.digest).cloned().flatten();
-        let value = at_hand.unwrap_or_else(|| Arc::new(document.value()));
-        Some(Shortened::of(&value, asked.bytes_max))
+    fn ask(&self, asked: Asked) {
+        if !self.found.gone.contains(&asked.need.digest) {
+            self.asked.borrow_mut().insert(asked);
+        }
     }
 }
 
 /// The end of the latest visit of the current round that completed the step at `position`; `None` if the step has no
 /// output. A visit with an output that failed nevertheless, through a required hook, does not count.
-pub fn decided(execution: &Execution, position: usize) -> Option<&VisitEnd> {
+pub(super) fn decided(execution: &Execution, position: usize) -> Option<&VisitEnd> {
     let visits = execution.steps().get(position)?.round().iter().rev();
     let mut closed = visits.filter_map(|visit| visit.closed.as_ref());
     closed.find(|closed| closed.output.is_some() && closed.failure.is_none())
-}
-
-/// The output with which the latest visit of `step` was completed in `row`. Hooks, compensations and single items are
-/// ignored.
-pub fn output_in<'a>(row: &'a Row, step: &StepId) -> Option<&'a Payload> {
-    let mut outputs = row.events.iter().filter_map(Event::output);
-    outputs
-        .rfind(|(visit_id, _)| {
-            let is_whole = visit_id.body == Body::Work && visit_id.item.is_none();
-            is_whole && visit_id.step() == step
-        })
-        .map(|(_, payload)| payload)
 }

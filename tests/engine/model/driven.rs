@@ -10,7 +10,6 @@ use std::{
 use midex_domain::{
     Change, Command, Decision, DefaultSources, Definition, Event, Execution, ExecutionId, Facts,
     Lookup, Row, Token, Transition,
-    body::Body,
     clock::{Clock, SeededIds},
     error::Result,
     execution::{
@@ -181,47 +180,36 @@ impl Pure {
     ) -> T {
         let mut found = Found::default();
         loop {
-            let wanted = RefCell::default();
+            let asked = RefCell::default();
             let shown = view(&view::Subject {
                 definition: &self.definition,
                 execution,
                 row,
                 found: &found,
-                wanted: &wanted,
+                asked: &asked,
                 ttl: limits::TOKEN_TTL,
                 command_flags: "",
             });
-            let wanted = wanted.into_inner();
-            if wanted.is_empty() {
+            let asked = asked.into_inner();
+            if asked.is_empty() {
                 return shown;
             }
-            for digest in wanted.values {
-                let value = self.contents.get(&digest).cloned();
-                let before = found.values.insert(digest, value);
-                assert!(before.is_none(), "asked for again: {digest:?}");
-            }
-            for asked in wanted.outputs {
-                let output = self.output(execution.revision(), asked);
-                let before = found.outputs.insert(asked, output);
-                assert!(before.is_none(), "asked for again: {asked:?}");
+            for Asked { need, bytes_max } in asked {
+                let value = self.look_up(&need);
+                let is_new = match bytes_max {
+                    None => found.values.insert(need.digest, value).is_none(),
+                    Some(bytes_max) => {
+                        let shortened = Shortened::of(&value, bytes_max);
+                        let place = (need.digest, bytes_max);
+                        found.shortened.insert(place, shortened).is_none()
+                    }
+                };
+                assert!(is_new, "asked for again: {need:?}");
             }
         }
     }
 
-    /// The last output of a step as of `revision`, read off the rows.
-    fn output(&self, revision: u64, asked: Asked) -> Option<Shortened> {
-        let rows = self.rows.iter().filter(|row| row.revision <= revision);
-        let position = |step| self.definition.graph().position(step).expect("a step");
-        let events = rows.flat_map(|row| &row.events);
-        let outputs = events.filter_map(|event| event.output());
-        let works = outputs.filter(|(visit_id, _)| visit_id.body == Body::Work);
-        let mut of_step = works.filter(|(visit_id, _)| position(visit_id.step()) == asked.position);
-        let (_, payload) = of_step.next_back()?;
-        let value = payload.inline.as_ref()?.value();
-        Some(Shortened::of(&value, asked.bytes_max))
-    }
-
-    /// What the engine would look up for a decision: in the row that is named, else by digest.
+    /// What the engine would look up: in the row that is named, else by digest.
     fn look_up(&self, need: &Need) -> Arc<Value> {
         if let Some(value) = self.contents.get(&need.digest) {
             return value.clone();

@@ -1,0 +1,167 @@
+//! Lookup of the values that a decision or a view asks for. Both are pure functions: they use the values that they are
+//! given, ask for those that they miss, and are repeated with them.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    slice,
+    sync::Arc,
+};
+
+use serde_json::Value;
+
+use super::Shared;
+use midex_domain::{
+    Digest, ExecutionId, Row,
+    error::{Error, Result},
+    execution::Values,
+    limits,
+    view::{Asked, Found, Shortened},
+};
+
+/// The values that one decision or view has asked for so far.
+pub(super) struct ValueLookup<'a> {
+    shared: &'a Shared,
+    id: &'a ExecutionId,
+    /// The last row of the execution, if the caller has it. It is not read from the store again.
+    last: Option<&'a Row>,
+    rounds: usize,
+    pub(super) found: Found,
+    /// The whole values that are stored outside of the rows.
+    stored: Vec<Digest>,
+}
+
+impl<'a> ValueLookup<'a> {
+    pub(super) const fn new(
+        shared: &'a Shared,
+        id: &'a ExecutionId,
+        last: Option<&'a Row>,
+        found: Found,
+    ) -> Self {
+        Self {
+            shared,
+            id,
+            last,
+            rounds: 0,
+            found,
+            stored: Vec::new(),
+        }
+    }
+
+    /// Adds the values that are `asked` for to `found`.
+    ///
+    /// # Errors
+    /// `INTERNAL_ERROR` after [`limits::LOOKUPS_MAX`] calls, so that no decision and no view is repeated without end.
+    pub(super) async fn look_up(&mut self, asked: BTreeSet<Asked>) -> Result<()> {
+        self.rounds += 1;
+        if self.rounds > limits::LOOKUPS_MAX {
+            let error = Error::internal("a decision or a view asks for values without end");
+            return Err(error.with("execution_id", self.id.as_str()));
+        }
+        let revisions = asked.iter().filter_map(|asked| asked.need.revision);
+        let revisions: BTreeSet<_> = revisions.collect();
+        let read;
+        // One read finds all outputs: the steps may have ended in one row, or long ago.
+        let rows: &[Row] = match self.last {
+            _ if revisions.is_empty() => &[],
+            Some(last) if revisions.iter().eq([&last.revision]) => slice::from_ref(last),
+            _ => {
+                read = self.shared.store.rows(self.id, revisions).await?;
+                read.as_slice()
+            }
+        };
+        let documents: HashMap<_, _> = rows.iter().flat_map(Row::outputs).collect();
+        for Asked { need, bytes_max } in asked {
+            let digest = need.digest;
+            let document = documents.get(&digest);
+            let is_found = if let Some(bytes_max) = bytes_max {
+                let value = match document {
+                    Some(document) => Some(Shortened::of(&document.value(), bytes_max)),
+                    None => self.shortened(digest, bytes_max).await?,
+                };
+                let is_found = value.is_some();
+                let value = value.map(|value| ((digest, bytes_max), value));
+                self.found.shortened.extend(value);
+                is_found
+            } else {
+                let value = if let Some(document) = document {
+                    Some(Arc::new(document.value()))
+                } else {
+                    self.stored.push(digest);
+                    self.shared.contents.value(digest).await?
+                };
+                let is_found = value.is_some();
+                self.found.values.extend(value.map(|value| (digest, value)));
+                is_found
+            };
+            if !is_found {
+                self.found.gone.insert(digest);
+            }
+        }
+        Ok(())
+    }
+
+    /// A value that is stored outside of the rows, shortened. Only the shortened form is kept: there may be many such
+    /// values, and each may be large.
+    async fn shortened(&self, digest: Digest, bytes_max: usize) -> Result<Option<Shortened>> {
+        let Some(bytes) = self.shared.store.content(digest).await? else {
+            return Ok(None);
+        };
+        let is_small = bytes.len() <= limits::OUTPUT_INLINE_READ_BYTES_MAX;
+        let shorten = move || {
+            let value: Option<Value> = serde_json::from_slice(&bytes).ok();
+            value.map(|value| Shortened::of(&value, bytes_max))
+        };
+        if is_small {
+            return Ok(shorten());
+        }
+        let shortened = tokio::task::spawn_blocking(shorten).await;
+        shortened.map_err(|error| Error::internal("shortening an output panicked").because(error))
+    }
+
+    /// The values that a cache in memory may keep: those that were not read from outside of the rows, where they may be
+    /// large.
+    pub(super) fn into_small_values(mut self) -> Values {
+        for digest in self.stored {
+            self.found.values.remove(&digest);
+        }
+        self.found.values
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use midex_domain::{
+        clock::{SeededIds, SystemClock},
+        error::Code,
+        execution::Need,
+    };
+
+    use super::*;
+    use crate::{Engine, Options, store::MemoryStore};
+
+    #[tokio::test]
+    async fn what_asks_without_end_is_refused_in_the_end() {
+        let (clock, ids) = (Arc::new(SystemClock), Arc::new(SeededIds::new(1)));
+        let options = Options::new(Arc::new(MemoryStore::new()), clock, ids);
+        let engine = Engine::new(options).await.expect("an engine");
+        let id = ExecutionId::parse("e").expect("an id");
+        let mut lookup = ValueLookup::new(&engine.shared, &id, None, Found::default());
+        let need = Need::stored(Digest::of(b"absent"));
+        let asked = || BTreeSet::from([Asked::from(need)]);
+        for _ in 0..limits::LOOKUPS_MAX {
+            let looked_up = lookup.look_up(asked()).await;
+            looked_up.expect("a value may be absent");
+        }
+        assert!(lookup.found.gone.contains(&need.digest));
+        let refused = lookup.look_up(asked()).await;
+        let refused = refused.expect_err("a bound");
+        assert_eq!(
+            (refused.code(), refused.message()),
+            (
+                Code::Internal,
+                "a decision or a view asks for values without end"
+            )
+        );
+        engine.stop().await.expect("a stop");
+    }
+}
