@@ -43,15 +43,28 @@ impl TransitionBuilder<'_> {
     }
 
     fn try_enter(&mut self, position: usize, visit_id: &VisitId) -> DecideResult<()> {
+        if self.is_admitted(position, visit_id)? {
+            self.act_as_step(position, visit_id)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the step may be entered: its condition holds, and it has visits left. If its condition does not hold, it
+    /// is skipped.
+    pub(super) fn is_admitted(
+        &mut self,
+        position: usize,
+        visit_id: &VisitId,
+    ) -> DecideResult<bool> {
         let step = self.step(position);
         let compiled = self.facts.definition.compiled_step(position);
-        let here = EvalContext::of(visit_id);
-        if !self.applies(step, compiled, &here)? {
+        let applies = self.applies(step, compiled, &EvalContext::of(visit_id))?;
+        if applies {
+            self.check_visits(step, visit_id)?;
+        } else {
             self.skip(position, Skipped::Condition);
-            return Ok(());
         }
-        self.check_visits(step, visit_id)?;
-        self.act(position, step, compiled, visit_id, &here)
+        Ok(applies)
     }
 
     /// Whether the condition of a step or an item holds. Fails the step if one of its expressions does not compile.
@@ -70,6 +83,14 @@ impl TransitionBuilder<'_> {
             Some(condition) => self.holds(condition, here),
             None => Ok(true),
         }
+    }
+
+    /// Executes a step.
+    pub(super) fn act_as_step(&mut self, position: usize, visit_id: &VisitId) -> DecideResult<()> {
+        let step = self.step(position);
+        let compiled = self.facts.definition.compiled_step(position);
+        let here = EvalContext::of(visit_id);
+        self.act(position, step, compiled, visit_id, &here)
     }
 
     /// Executes a step, or the body of a `foreach` for an item.
@@ -103,7 +124,7 @@ impl TransitionBuilder<'_> {
         }
     }
 
-    pub(super) fn check_visits(&self, step: &Step, visit_id: &VisitId) -> DecideResult<()> {
+    fn check_visits(&self, step: &Step, visit_id: &VisitId) -> DecideResult<()> {
         self.check_compensations(step, 1)?;
         let workflow = &self.facts.definition.workflow;
         let most = step

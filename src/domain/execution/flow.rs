@@ -50,21 +50,25 @@ impl<'a> TransitionBuilder<'a> {
     }
 
     fn consider(&mut self, position: usize) -> DecideResult<()> {
+        if self.is_ready(position)? {
+            self.cancel_losers(position);
+            self.enter(position)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the step is to be entered now. If it never will be, it is skipped or fails.
+    pub(super) fn is_ready(&mut self, position: usize) -> DecideResult<bool> {
         if self.next.steps[position].status != StepStatus::Pending {
-            return Ok(());
+            return Ok(false);
         }
         match self.readiness(position) {
-            Readiness::Waits => Ok(()),
-            Readiness::Ready => {
-                self.cancel_losers(position);
-                self.enter(position)
-            }
-            Readiness::Misses => self.miss(position),
-            Readiness::Skips(why) => {
-                self.skip(position, why);
-                Ok(())
-            }
+            Readiness::Waits => {}
+            Readiness::Ready => return Ok(true),
+            Readiness::Misses => self.miss(position)?,
+            Readiness::Skips(why) => self.skip(position, why),
         }
+        Ok(false)
     }
 
     /// Whether the step is pending or running, or one of its hooks or its compensation is open.
@@ -74,7 +78,7 @@ impl<'a> TransitionBuilder<'a> {
         is_open || step.beside().is_some()
     }
 
-    pub(super) fn readiness(&self, position: usize) -> Readiness {
+    fn readiness(&self, position: usize) -> Readiness {
         let step = self.step(position);
         let graph = self.facts.definition.graph();
         let status = |at: &usize| self.next.steps[*at].status;

@@ -13,13 +13,12 @@ use serde_json::{Map, Value};
 use super::{
     Event, Failure, Outcome, Payload, Skipped, Start, State, StepStatus, VisitId,
     decision::{DecideResult, Facts, Interrupt},
-    flow::Readiness,
     scope::EvalContext,
     transition::TransitionBuilder,
 };
 use crate::{
     clock::{IdSource, Timestamp},
-    definition::{CompiledStep, Definition, Parts, RunWhen, Step, StepKind},
+    definition::{Definition, Parts, RunWhen, StepKind},
     document::Digest,
     error::Result,
     expression::{Roots, Template, Unresolved},
@@ -126,7 +125,7 @@ fn names_set_beside(definition: &Definition) -> BTreeSet<&str> {
     sets.flatten().map(String::as_str).collect()
 }
 
-impl<'a> Rehearsing<'a> {
+impl Rehearsing<'_> {
     fn run(mut self) -> Rehearsal {
         self.fill_memory();
         let roots = self.builder.facts.definition.graph().roots();
@@ -152,27 +151,19 @@ impl<'a> Rehearsing<'a> {
     }
 
     fn consider(&mut self, position: usize) -> DecideResult<()> {
-        let is_pending = self.builder.next.steps[position].status == StepStatus::Pending;
-        if !is_pending || self.blocked.contains(&position) {
-            return Ok(());
-        }
-        match self.builder.readiness(position) {
-            Readiness::Waits => {}
-            Readiness::Ready => self.enter(position)?,
-            Readiness::Misses => self.builder.miss(position)?,
-            Readiness::Skips(why) => self.builder.skip(position, why),
+        if !self.blocked.contains(&position) && self.builder.is_ready(position)? {
+            self.enter(position)?;
         }
         Ok(())
     }
 
     fn enter(&mut self, position: usize) -> DecideResult<()> {
-        let step = self.builder.step(position);
         let state = &self.builder.next.steps[position];
         if state.status != StepStatus::Pending {
             return Ok(());
         }
         let visit_id = state.next_visit();
-        let entered = self.try_enter(position, step, &visit_id);
+        let entered = self.try_enter(position, &visit_id);
         if let Err(Interrupt::Fails(failure)) = &entered {
             self.note_failed(position, failure);
         }
@@ -186,40 +177,26 @@ impl<'a> Rehearsing<'a> {
         }
     }
 
-    fn try_enter(
-        &mut self,
-        position: usize,
-        step: &'a Step,
-        visit_id: &VisitId,
-    ) -> DecideResult<()> {
+    fn try_enter(&mut self, position: usize, visit_id: &VisitId) -> DecideResult<()> {
         let compiled = self.builder.facts.definition.compiled_step(position);
         if let Some(why) = self.why_unknown(compiled.condition.as_ref(), position) {
             self.block(position, None, format!("its condition is not known: {why}"));
             return Ok(());
         }
-        if !self
-            .builder
-            .applies(step, compiled, &EvalContext::of(visit_id))?
-        {
-            self.builder.skip(position, Skipped::Condition);
-            return Ok(());
+        if self.builder.is_admitted(position, visit_id)? {
+            self.note_entered(position);
+            self.act(position, visit_id)?;
         }
-        self.builder.check_visits(step, visit_id)?;
-        self.note_entered(position, step, compiled);
-        self.act(position, step, compiled, visit_id)
+        Ok(())
     }
 
     /// Executes `set`, `branch` and `fail` steps as far as their values are known. All other kinds wait, with an output
     /// that is not known.
-    fn act(
-        &mut self,
-        position: usize,
-        step: &Step,
-        compiled: &CompiledStep,
-        visit_id: &VisitId,
-    ) -> DecideResult<()> {
+    fn act(&mut self, position: usize, visit_id: &VisitId) -> DecideResult<()> {
+        let step = self.builder.step(position);
+        let compiled = self.builder.facts.definition.compiled_step(position);
         match &step.kind {
-            StepKind::Set { entries } => self.set(position, entries, compiled, visit_id),
+            StepKind::Set { entries } => self.set(position, entries, visit_id),
             StepKind::Branch { .. } => {
                 for arm in compiled.arms.iter().flatten() {
                     if let Some(why) = self.why_unknown(Some(arm), position) {
@@ -234,26 +211,16 @@ impl<'a> Rehearsing<'a> {
                         break;
                     }
                 }
-                self.builder.act(
-                    position,
-                    step,
-                    compiled,
-                    visit_id,
-                    &EvalContext::of(visit_id),
-                )
+                self.builder.act_as_step(position, visit_id)
             }
             StepKind::Fail { code, .. } => {
                 self.builder.fail(Failure::new(code, "", Some(&step.id)))
             }
-            StepKind::Input { properties, .. } | StepKind::Extract { properties, .. } => {
-                for name in properties {
+            kind => {
+                for name in kind.asks_for().into_iter().flatten() {
                     let why = format!("step `{}` asks for it", step.id);
                     self.inputs.entry(name.clone()).or_insert(why);
                 }
-                self.wait(position, visit_id);
-                Ok(())
-            }
-            _ => {
                 self.wait(position, visit_id);
                 Ok(())
             }
@@ -280,20 +247,13 @@ impl<'a> Rehearsing<'a> {
         &mut self,
         position: usize,
         entries: &Map<String, Value>,
-        compiled: &CompiledStep,
         visit_id: &VisitId,
     ) -> DecideResult<()> {
+        let compiled = self.builder.facts.definition.compiled_step(position);
         let (_, unresolved) = self.preview(&compiled.input, position);
         if unresolved.is_empty() {
             self.memory.retain(|name, _| !entries.contains_key(name));
-            let here = EvalContext::of(visit_id);
-            return self.builder.act(
-                position,
-                self.builder.step(position),
-                compiled,
-                visit_id,
-                &here,
-            );
+            return self.builder.act_as_step(position, visit_id);
         }
         let why = format!(
             "step `{}` sets it to what is not known yet",
@@ -331,7 +291,7 @@ impl<'a> Rehearsing<'a> {
         (step.will_run, step.why) = (step.will_run.or(will_run), why);
     }
 
-    fn note_entered(&mut self, position: usize, step: &Step, compiled: &CompiledStep) {
+    fn note_entered(&mut self, position: usize) {
         // In a loop only the first visit of a step is reported.
         if self.steps[position]
             .as_ref()
@@ -339,12 +299,13 @@ impl<'a> Rehearsing<'a> {
         {
             return;
         }
+        let step = self.builder.step(position);
         let why = match step.condition {
             Some(_) => "its condition holds",
             None if step.depends_on.is_empty() => "it waits for nothing",
             None => "it follows the steps that it depends on",
         };
-        let (rendered, unresolved) = self.rendered(position, compiled);
+        let (rendered, unresolved) = self.rendered(position);
         self.steps[position] = Some(Rehearsed {
             will_run: Some(true),
             why: why.to_owned(),
@@ -401,8 +362,7 @@ impl<'a> Rehearsing<'a> {
                 ..Rehearsed::default()
             });
             if step.rendered.is_null() {
-                let compiled = definition.compiled_step(position);
-                (step.rendered, step.unresolved) = self.rendered(position, compiled);
+                (step.rendered, step.unresolved) = self.rendered(position);
             }
             steps.push(step);
         }
@@ -446,7 +406,8 @@ impl<'a> Rehearsing<'a> {
     }
 
     /// The rendered input of a step; for a `foreach` also its list and the input of its body.
-    fn rendered(&self, position: usize, compiled: &CompiledStep) -> (Value, Vec<Unresolved>) {
+    fn rendered(&self, position: usize) -> (Value, Vec<Unresolved>) {
+        let compiled = self.builder.facts.definition.compiled_step(position);
         let (mut rendered, mut unresolved) = self.preview(&compiled.input, position);
         let parts = [
             ("in", compiled.items.as_ref()),

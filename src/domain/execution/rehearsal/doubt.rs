@@ -7,6 +7,15 @@ use super::Rehearsing;
 use crate::{definition::OnError, execution::StepStatus};
 
 impl Rehearsing<'_> {
+    /// Whether the steps at `positions` are entered is not known.
+    fn doubt(&mut self, positions: impl IntoIterator<Item = usize>, why: &str) {
+        for position in positions {
+            if let Some(step) = self.steps[position].as_mut() {
+                (step.will_run, step.why) = (None, why.to_owned());
+            }
+        }
+    }
+
     /// A skipped step may be entered after all if a step that is still pending may jump back to it or to a step before
     /// it.
     pub(super) fn doubt_passed(&mut self) {
@@ -50,12 +59,7 @@ impl Rehearsing<'_> {
                 doubted.extend(targets.iter().flat_map(|at| graph.downstream(*at)));
             }
         }
-        for position in doubted {
-            let why = "it depends on which of several jumps comes first";
-            if let Some(step) = self.steps[position].as_mut() {
-                (step.will_run, step.why) = (None, why.to_owned());
-            }
-        }
+        self.doubt(doubted, "it depends on which of several jumps comes first");
     }
 
     /// A step with a failure branch may fail, so it is not known whether its dependents or the steps of that branch are
@@ -71,23 +75,16 @@ impl Rehearsing<'_> {
                 .position(handler)
                 .into_iter()
                 .flat_map(|at| graph.downstream(at));
-            for at in graph.downstream(from).into_iter().chain(handler) {
-                if let Some(known) = self.steps[at].as_mut().filter(|_| at != from) {
-                    let why = format!("it depends on whether step `{}` fails", step.id);
-                    (known.will_run, known.why) = (None, why);
-                }
-            }
+            let doubted = graph.downstream(from).into_iter().chain(handler);
+            let doubted = doubted.filter(|at| *at != from);
+            let why = format!("it depends on whether step `{}` fails", step.id);
+            self.doubt(doubted, &why);
         }
     }
 
     /// The order in which the dependencies of a join end is not known, so its losers may or may not be entered.
     pub(super) fn doubt_losers(&mut self) {
-        for position in &self.losers {
-            if let Some(step) = self.steps[*position].as_mut() {
-                let why = "a join may go on without it";
-                (step.will_run, step.why) = (None, why.to_owned());
-            }
-        }
+        self.doubt(self.losers.clone(), "a join may go on without it");
     }
 
     /// A step that runs in parallel to a jump back may be entered before or after the jump, unless all its dependencies
@@ -111,15 +108,7 @@ impl Rehearsing<'_> {
             };
             doubted.extend(again.filter(is_late));
         }
-        let doubted: BTreeSet<_> = doubted
-            .into_iter()
-            .flat_map(|at| graph.downstream(at))
-            .collect();
-        for position in doubted {
-            if let Some(step) = self.steps[position].as_mut() {
-                let why = "it depends on whether a jump back comes first";
-                (step.will_run, step.why) = (None, why.to_owned());
-            }
-        }
+        let doubted = doubted.into_iter().flat_map(|at| graph.downstream(at));
+        self.doubt(doubted, "it depends on whether a jump back comes first");
     }
 }
