@@ -2,7 +2,7 @@
 //! actor, except to replace an expired token.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
     time::Duration,
@@ -350,8 +350,12 @@ impl Engine {
     pub async fn history(&self, id: &ExecutionId) -> Result<Vec<HistoryRow>> {
         let rows = self.rows(id).await?;
         let contents = self.contents(&rows).await?;
+        // A content that several rows name is read once, and counts each time that it is shown.
+        let room = Cell::new(limits::HISTORY_OUTPUT_BYTES_MAX);
         Ok(view::history(rows.iter(), |digest| {
-            contents.get(digest).cloned()
+            let (value, bytes) = contents.get(digest)?;
+            room.set(room.get().checked_sub(*bytes)?);
+            Some(value.clone())
         }))
     }
 
@@ -470,19 +474,20 @@ impl Engine {
         }
     }
 
-    /// The outputs that are stored outside of the rows, as long as their total stays within
+    /// The outputs that are stored outside of the rows, each with its length, as long as their total stays within
     /// [`limits::HISTORY_OUTPUT_BYTES_MAX`].
-    pub(super) async fn contents(&self, rows: &[Row]) -> Result<HashMap<Digest, Value>> {
+    pub(super) async fn contents(&self, rows: &[Row]) -> Result<HashMap<Digest, (Value, usize)>> {
         let mut contents = HashMap::new();
         let mut room = limits::HISTORY_OUTPUT_BYTES_MAX;
         for payload in rows.iter().flat_map(|row| &row.events).filter_map(outside) {
             let bytes = usize::try_from(payload.bytes).unwrap_or(usize::MAX);
             if bytes <= room
+                && !contents.contains_key(&payload.digest)
                 && let Some(bytes) = self.shared.store.content(payload.digest).await?
                 && let Some(value) = value(&bytes)
             {
                 room -= bytes.len();
-                contents.insert(payload.digest, value);
+                contents.insert(payload.digest, (value, bytes.len()));
             }
         }
         Ok(contents)

@@ -149,6 +149,19 @@ async fn a_history_past_its_limit_names_outputs_by_digest_and_size() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_output_that_several_steps_have_counts_each_time_that_a_history_shows_it() {
+    let engine = memory_engine().await;
+    let mut step = start(&engine, "e").await;
+    for _ in 0..3 {
+        let large = "a".repeat(limits::OUTPUT_BYTES_MAX - 100);
+        step = engine.finish(&token(&step), &large).await;
+    }
+    let history = engine.history_now("e").await;
+    let shown: Vec<_> = history.iter().map(|row| row.output.is_some()).collect();
+    assert_eq!(shown, [true, true, false]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_transition_whose_acknowledgement_was_lost_is_answered_not_repeated() {
     let (store, engine) = faulty().await;
     let first = token(&start(&engine, "e").await);
