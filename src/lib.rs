@@ -56,7 +56,7 @@ pub mod engine {
 pub mod operation {
     pub use midex_domain::{
         execution::EffectOutput,
-        operation::{OperationCall, Operations, Outcome, Pages},
+        operation::{Cursor, OperationCall, Operations, Outcome},
     };
 }
 

@@ -8,7 +8,7 @@ use std::{
 use tokio::sync::watch;
 
 use super::{
-    call::{Caller, Options, Paged, Paginate, Prepared, Sources},
+    call::{Caller, Options, Paged, Prepared, Sources},
     files::{Places, Stamps},
     set::{Catalog, Named, OperationMatch, Set},
 };
@@ -152,16 +152,12 @@ impl Operations for Catalogs {
                 secrets: call.secrets,
             };
             let (caller, body) = (&self.live.caller, call.body.as_ref());
-            let Some(pages) = call.pages else {
+            let Some(paginate) = call.paginate else {
                 let answer = caller.call(&prepared, &target, &call.with, body, &options);
                 return Ok(answer.await?.brought(call.whole));
             };
-            let paginate = Paginate {
-                max_pages: pages.max_pages,
-                items_path: None,
-            };
-            let (arguments, pages) = ((&call.with, body), (&paginate, pages.next.as_ref()));
-            let page = caller.page(&prepared, &target, arguments, &options, pages);
+            let (arguments, position) = ((&call.with, body), (paginate, call.cursor.as_ref()));
+            let page = caller.page(&prepared, &target, arguments, &options, position);
             let Paged {
                 answer,
                 items,

@@ -15,6 +15,7 @@ use super::{
     complexity::Complexity,
     document::{Digest, Document},
     id::{AgentName, ExecutionId, StepId, WorkflowName},
+    operation::Cursor,
     state::State,
     token::Grant,
 };
@@ -387,7 +388,7 @@ pub enum Event {
         /// The parts that could not be computed and are null in the value.
         faults: Vec<OutputFault>,
     },
-    /// The input of a visit changed.
+    /// The input of a visit changed. The pages that were kept for it no longer count.
     TaskChanged {
         /// The visit.
         visit_id: VisitId,
@@ -452,6 +453,15 @@ pub enum Event {
     ChildOrdered(Order),
     /// The child received the order.
     ChildTold(Order),
+    /// A page of a list was stored, and the next one is to be requested.
+    PageKept {
+        /// The visit.
+        visit_id: VisitId,
+        /// The digest of its items.
+        items: Digest,
+        /// The cursor of the next page, with the marks of this one.
+        cursor: Cursor,
+    },
 }
 
 impl Row {

@@ -46,6 +46,7 @@ pub use self::{
     decision::{Decision, Facts, Need, Transition, Values},
     list::Items,
     offers::Offer,
+    pages::Pages,
     rehearsal::{Rehearsal, Rehearsed},
     visit::{RecordedCall, StepState, SupersededToken, Visit, VisitEnd},
     work::{
@@ -124,6 +125,9 @@ pub struct Execution {
     pub(super) offers: Vec<Offer>,
     /// The digest of its [`super::Lookup`], the directories in which it finds the workflows that it names.
     pub(super) lookup: Option<Digest>,
+    /// The pages of lists that open visits fetched so far. The last field that is stored: snapshots of earlier versions
+    /// end before it.
+    pub(super) pages: BTreeMap<VisitId, Arc<Pages>>,
 }
 
 /// A kept signal, which no step has waited for yet.

@@ -3,10 +3,13 @@
 
 use std::{fmt, future::Future, pin::Pin, time::Duration};
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
     FailureCode,
+    definition::Paginate,
+    document::Document,
     execution::{EffectOutput, OperationFailure},
 };
 
@@ -45,8 +48,10 @@ pub struct OperationCall {
     pub body: Option<Value>,
     /// The names of the secrets that its arguments and its body contain.
     pub secrets: Vec<String>,
-    /// The page of a list to fetch, if the step asks for all pages.
-    pub pages: Option<Pages>,
+    /// The limit of pages, if the step asks for all pages of a list.
+    pub paginate: Option<Paginate>,
+    /// The page of the list to fetch; `None` for the first one.
+    pub cursor: Option<Cursor>,
     /// Whether the output is the whole response, with status and headers, instead of the payload alone.
     pub whole: bool,
     /// How long it may take. The caller enforces this limit as well.
@@ -58,15 +63,22 @@ pub struct OperationCall {
     pub is_idempotent: Option<bool>,
 }
 
-/// The position in a paginated list, each page of which is a call of its own.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Pages {
-    /// The maximum number of pages; the default is [`limits::CALL_PAGES`](crate::limits::CALL_PAGES).
-    pub max_pages: Option<u32>,
-    /// The cursor of this page, from [`OutputPage::next`] of the page before; `None` for the first page.
-    ///
-    /// [`OutputPage::next`]: crate::execution::OutputPage::next
-    pub next: Option<Value>,
+/// A position in a paginated list, each page of which is a call of its own. A page returns the cursor of the next one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cursor {
+    /// How the next page is requested. Only the implementation of [`Operations`] reads it.
+    pub next: Document,
+    /// Marks by which the implementation recognises a page that the service repeats. A page returns the new ones; a call
+    /// is given those of all pages before it.
+    pub seen: Vec<u64>,
+}
+
+impl Cursor {
+    /// Replaces the position by that after a further page.
+    pub fn advance(&mut self, next: Self) {
+        self.next = next.next;
+        self.seen.extend(next.seen);
+    }
 }
 
 /// Leaves out the arguments and the body, because they contain secrets.

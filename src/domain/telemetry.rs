@@ -144,6 +144,7 @@ fn tell(event: &Event, workflow: Option<&str>, told: &mut Vec<Telemetry>) {
         | Event::MemoryWritten { .. }
         | Event::InputsChanged { .. }
         | Event::TaskChanged { .. }
+        | Event::PageKept { .. }
         | Event::SignalKept { .. }
         | Event::SignalTaken { .. }
         | Event::FailureBegan { .. }

@@ -237,6 +237,7 @@ impl ActorState {
                 attempt_id,
                 kind,
                 input: Rendered::stored(&input)?,
+                cursor: None,
                 timeout: None,
             };
             Runner::take(&self.shared, &self.id, Effect::Begin(Box::new(begin)));

@@ -18,7 +18,7 @@ use midex_domain::{
     Definition, Digest, ExecutionId, FailureCode, StepKind,
     event::VisitId,
     execution::{Begin, EffectOutput, OperationFailure, Safety},
-    operation::{OperationCall, Operations, Pages},
+    operation::{OperationCall, Operations},
 };
 
 /// What attempts are run with.
@@ -114,6 +114,7 @@ async fn perform(
     let Begin {
         attempt_id,
         kind,
+        cursor,
         timeout,
         ..
     } = begin;
@@ -152,10 +153,8 @@ async fn perform(
                 with,
                 body: input.get_mut("body").map(Value::take),
                 secrets,
-                pages: paginate.map(|paginate| Pages {
-                    max_pages: paginate.max_pages,
-                    next: input.pointer_mut("/pages/next").map(Value::take),
-                }),
+                paginate,
+                cursor,
                 whole,
                 timeout,
                 idempotency_key,

@@ -1,7 +1,7 @@
 //! Pages of each kind, gathered into one list, and what stops the gathering.
 
-use midex_catalog::call::{Paged, Paginate, Payload};
-use midex_domain::limits;
+use midex_catalog::call::{Paged, Payload};
+use midex_domain::{definition::Paginate, limits, operation::Cursor};
 
 use super::*;
 use midex_test::service::{Reply, Seen, answer, json as answer_json};
@@ -17,9 +17,9 @@ async fn gathered(
         ..Options::default()
     };
     let (caller, prepared, target) = (caller(), prepared(operation), target(service));
-    let (mut items, mut next) = (Vec::new(), None);
+    let (mut items, mut next) = (Vec::new(), None::<Cursor>);
     loop {
-        let turn = (&paginate, next.as_ref());
+        let turn = (paginate, next.as_ref());
         let page = caller.page(&prepared, &target, (&with, None), &options, turn);
         let Paged {
             mut answer,
@@ -31,22 +31,28 @@ async fn gathered(
             return Ok(answer);
         };
         items.extend(more);
-        if further.is_none() {
+        let Some(further) = further else {
             answer.payload = Payload::Json(Value::Array(items));
             return Ok(answer);
+        };
+        match &mut next {
+            Some(cursor) => cursor.advance(further),
+            None => next = Some(further),
         }
-        // As it is stored between two calls.
-        next = further.map(|next| serde_json::from_str(&next.to_string()).unwrap());
     }
 }
 
 fn list(pagination: Value) -> Operation {
+    list_at(None, pagination)
+}
+
+fn list_at(items_path: Option<&str>, pagination: Value) -> Operation {
     let parameters = ["cursor", "page", "offset", "limit", "q"]
         .map(|name| parameter(name, "query", false, json!({})));
     operation(
         "GET",
         "/things",
-        json!({ "parameters": parameters, "pagination": pagination }),
+        json!({ "parameters": parameters, "pagination": pagination, "items_path": items_path }),
     )
 }
 
@@ -118,11 +124,8 @@ async fn cursors_lead_through_three_pages() {
     });
     let cursors = cursors.await;
     let by_cursor = json!({ "by": "cursor", "argument": "cursor", "field": "meta.next" });
-    let in_data = Paginate {
-        items_path: Some("data.items".into()),
-        ..Paginate::default()
-    };
-    let answer = gathered(&cursors, list(by_cursor), json!({ "q": "a" }), in_data)
+    let in_data = list_at(Some("data.items"), by_cursor);
+    let answer = gathered(&cursors, in_data, json!({ "q": "a" }), Paginate::default())
         .await
         .unwrap();
     assert_eq!(answer.payload, Payload::Json(json!([0, 1, 2])));
@@ -201,11 +204,8 @@ async fn stopped(
 ) -> (usize, usize, String) {
     let service = Service::new(move |seen| reply(number(seen, "cursor"))).await;
     let pagination = json!({ "by": "cursor", "argument": "cursor", "field": "next" });
-    let paginate = Paginate {
-        max_pages,
-        items_path: Some("items".into()),
-    };
-    let answer = gathered(&service, list(pagination), json!({}), paginate)
+    let list = list_at(Some("items"), pagination);
+    let answer = gathered(&service, list, json!({}), Paginate { max_pages })
         .await
         .unwrap();
     let count = answer.payload.into_value().as_array().unwrap().len();

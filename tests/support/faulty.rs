@@ -39,6 +39,8 @@ pub struct Faulty {
     pub panics: AtomicBool,
     /// Whether content is gone.
     pub forgets: AtomicBool,
+    /// The bytes of content in all commits.
+    pub content_bytes: AtomicUsize,
     /// How often content was asked for that is gone.
     pub missed: AtomicUsize,
 }
@@ -65,6 +67,8 @@ impl Store for Faulty {
             if is_refused || take(&self.refuses) {
                 return Err(unavailable());
             }
+            let bytes = commit.contents.iter().map(|(_, content)| content.len());
+            self.content_bytes.fetch_add(bytes.sum(), Ordering::SeqCst);
             let committed = self.inner.commit(commit).await;
             if take(&self.loses) {
                 return Err(unavailable());

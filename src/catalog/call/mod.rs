@@ -35,7 +35,7 @@ pub use self::{
     answer::Answer,
     arguments::Prepared,
     client::Resolver,
-    pages::{Paged, Paginate},
+    pages::Paged,
     payload::Payload,
     reach::{Reach, Refusal, allowable, origin, secret_host},
     request::{Arguments, Request, is_of_the_connection},
@@ -49,7 +49,10 @@ use self::{
     security::{Secured, secure},
 };
 use super::operation::{Class, Operation, SecurityScheme};
-use midex_domain::{FailureCode, Mask, error::Violation, execution::OperationFailure, limits};
+use midex_domain::{
+    FailureCode, Mask, definition::Paginate, error::Violation, execution::OperationFailure, limits,
+    operation::Cursor,
+};
 
 /// How the operations of one catalog are called: base URL, headers, credentials, and the addresses and origins that
 /// are allowed.
@@ -165,7 +168,7 @@ impl Caller {
         Ok(answer)
     }
 
-    /// Requests one page of a list: the first, or the `next` of the previous page.
+    /// Requests one page of a list: the first, or the one at `cursor`.
     ///
     /// # Errors
     /// As [`Caller::call`]; and `redirect_refused` if the next page is at another origin.
@@ -175,10 +178,10 @@ impl Caller {
         target: &Target,
         (with, body): (&Value, Option<&Value>),
         options: &Options,
-        (paginate, next): (&Paginate, Option<&Value>),
+        (paginate, cursor): (Paginate, Option<&Cursor>),
     ) -> Result<Paged, OperationFailure> {
         let call = self.prepare(prepared, target, options);
-        let turn = Turn::read(next)?;
+        let turn = Turn::read(cursor)?;
         pages::page(&call, with, body, paginate, turn).await
     }
 

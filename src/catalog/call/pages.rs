@@ -1,7 +1,7 @@
 //! Pagination: each page is one call, whose answer tells how to request the next page, until the list ends or a limit
 //! is reached.
 
-use std::{collections::BTreeSet, fmt::Display};
+use std::fmt::{Display, Write as _};
 
 use reqwest::Url;
 use serde::{Deserialize, Serialize};
@@ -13,9 +13,11 @@ use super::{
 use crate::operation::{Operation, Pagination};
 use midex_domain::{
     Digest,
-    document::{count_values, plain},
+    definition::Paginate,
+    document::{Document, count_values, plain},
     execution::OperationFailure,
     limits,
+    operation::Cursor,
     schema::{meant, types},
     truncate::shortened,
     uri,
@@ -25,19 +27,6 @@ use midex_domain::{
 const PAST_THE_END: [u16; 4] = [400, 404, 416, 422];
 /// How many characters of such an answer a note repeats.
 const NOTE_CHARS: usize = 300;
-/// How many hexadecimal digits of a digest are stored to recognize a page.
-const SEEN_CHARS: usize = 24;
-
-/// The options of a paginated call.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Paginate {
-    /// The maximum number of pages: by default [`limits::CALL_PAGES`], and never more than
-    /// [`limits::CALL_PAGES_MAX`].
-    pub max_pages: Option<u32>,
-    /// The path of the list in an answer: `data.items`, and empty if the answer itself is the list. If `None`, the
-    /// path that the document shows, or else the answer itself or its only list.
-    pub items_path: Option<String>,
-}
 
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,13 +35,13 @@ pub struct Paged {
     pub answer: Answer,
     /// The items; `None` where the answer is no list.
     pub items: Option<Vec<Value>>,
-    /// The state to pass to the call for the next page; `None` if this page is the last.
-    pub next: Option<Value>,
+    /// The cursor of the next page; `None` if this page is the last.
+    pub next: Option<Cursor>,
     /// Why items may be missing. `None` if the only reason is that the caller's `max_pages` was reached.
     pub incomplete: Option<String>,
 }
 
-/// The progress through a list, and how to request its next page. The caller keeps it between pages.
+/// The progress through a list, and how to request its next page. The caller keeps it as a [`Cursor`] between pages.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Turn {
     pages: u32,
@@ -60,8 +49,15 @@ pub(super) struct Turn {
     bytes: usize,
     #[serde(default)]
     values: usize,
-    /// Digests of the cursors, URLs and pages seen so far, to detect a loop.
-    seen: BTreeSet<String>,
+    /// The marks in a cursor of an earlier version, which held those of all pages: 24 hexadecimal digits each.
+    #[serde(default, skip_serializing)]
+    seen: Vec<String>,
+    /// Marks of the cursors, URLs and pages before this page, to detect a loop.
+    #[serde(skip)]
+    marks: Vec<u64>,
+    /// The marks of this page.
+    #[serde(skip)]
+    new_marks: Vec<u64>,
     next: Option<Next>,
     /// Whether the previous page announced a further one.
     #[serde(default)]
@@ -83,10 +79,27 @@ enum Next {
 }
 
 impl Turn {
-    /// Reads the state that the previous page returned. Without one, the state before the first page.
-    pub(super) fn read(given: Option<&Value>) -> Result<Self, OperationFailure> {
-        let read = given.map(Self::deserialize).transpose();
-        Ok(read.map_err(unknown)?.unwrap_or_default())
+    /// Reads the cursor of a page. Without one, the state before the first page.
+    pub(super) fn read(cursor: Option<&Cursor>) -> Result<Self, OperationFailure> {
+        let Some(Cursor { next, seen }) = cursor else {
+            return Ok(Self::default());
+        };
+        let mut turn: Self = serde_json::from_str(next.as_str()).map_err(unknown)?;
+        turn.marks.clone_from(seen);
+        let old = std::mem::take(&mut turn.seen).into_iter();
+        turn.new_marks = old
+            .filter_map(|digits| u64::from_str_radix(digits.get(..16)?, 16).ok())
+            .collect();
+        Ok(turn)
+    }
+
+    /// The cursor of the next page, if there is one.
+    fn cursor(self) -> Option<Cursor> {
+        self.next.as_ref()?;
+        Some(Cursor {
+            next: Document::of(&serde_json::to_value(&self).unwrap_or_default()),
+            seen: self.new_marks,
+        })
     }
 }
 
@@ -100,7 +113,7 @@ pub(super) async fn page(
     call: &Call<'_>,
     with: &Value,
     body: Option<&Value>,
-    paginate: &Paginate,
+    paginate: Paginate,
     mut turn: Turn,
 ) -> Result<Paged, OperationFailure> {
     let mut with = with.clone();
@@ -120,20 +133,25 @@ pub(super) async fn page(
         came => came?,
     };
     let operation = call.operation();
-    let payload = match std::mem::replace(&mut answer.payload, Payload::Empty) {
+    let mut payload = match std::mem::replace(&mut answer.payload, Payload::Empty) {
         Payload::Json(payload) => payload,
         payload => return Ok(no_list(answer, payload, number)),
     };
-    let Some(items) = list_of(&payload, paginate, operation) else {
+    let declared = operation.items_path.as_deref();
+    let Some(path) = list_in(&payload, declared) else {
         return Ok(no_list(answer, Payload::Json(payload), number));
     };
+    let list = payload.pointer(&path).and_then(Value::as_array);
+    let items = list.map_or(&[][..], Vec::as_slice);
     let asked = page_of(operation, &with);
     let mut signs = Signs::of(&payload, asked);
     turn.read_link(&mut signs, &answer);
     let next = next(operation, (&with, asked), &url, &signs, (&payload, items))?;
     turn.is_promised = signs.has_more == Some(true) || matches!(next, Some(Next::At(_)));
     turn.status = answer.status;
-    let (items, stopped) = turn.add(items);
+    let list = payload.pointer_mut(&path).and_then(Value::as_array_mut);
+    let mut items = list.map(std::mem::take).unwrap_or_default();
+    let stopped = turn.add(&mut items);
     let stopped = stopped.or_else(|| turn.stops_before(next.as_ref()?));
     let cut = next.as_ref().and_then(|_| turn.cut_at(paginate));
     answer.pages = turn.pages;
@@ -153,15 +171,10 @@ pub(super) async fn page(
     }
     answer.notes.extend(why.clone());
     turn.next = next.filter(|_| !has_stopped);
-    let next = turn
-        .next
-        .is_some()
-        .then(|| serde_json::to_value(&turn).unwrap_or_default());
-    let items = Some(items);
     Ok(Paged {
         answer,
-        items,
-        next,
+        items: Some(items),
+        next: turn.cursor(),
         incomplete: why.filter(|_| !is_wanted),
     })
 }
@@ -237,57 +250,70 @@ impl Turn {
         }
     }
 
-    /// Adds the items of a page within the limits. Returns the added items, and why the list must end here, if it
-    /// must.
-    fn add(&mut self, items: &[Value]) -> (Vec<Value>, Option<String>) {
+    /// Counts the items of a page, and removes those past the limits. Returns why the list must end here, if it must.
+    fn add(&mut self, items: &mut Vec<Value>) -> Option<String> {
         self.pages += 1;
-        let mut taken = Vec::new();
-        if !items.is_empty() && !self.sees("page", &Value::from(items).to_string()) {
-            return (
-                taken,
-                Some("a page was the same as one before it".to_owned()),
-            );
-        }
-        for item in items {
-            let text = item.to_string();
-            let bytes = self.bytes + text.len();
-            let values = self.values + count_values(text.as_bytes());
-            if self.items == limits::CALL_ITEMS_MAX {
-                let why = format!("a list may have {} items", limits::CALL_ITEMS_MAX);
-                return (taken, Some(why));
+        let mut page = "page [".to_owned();
+        let mut ends = Vec::with_capacity(items.len());
+        for item in &*items {
+            if !ends.is_empty() {
+                page.push(',');
             }
-            if bytes > limits::CALL_ITEMS_BYTES_MAX || values > limits::CALL_ANSWER_VALUES_MAX {
+            let begin = page.len();
+            // Writing to a string does not fail.
+            let _ = write!(page, "{item}");
+            ends.push(begin..page.len());
+        }
+        page.push(']');
+        if !items.is_empty() && !self.sees(&page) {
+            items.clear();
+            return Some("a page was the same as one before it".to_owned());
+        }
+        for (at, text) in ends.into_iter().enumerate() {
+            let bytes = self.bytes + text.len();
+            let values = self.values + count_values(&page.as_bytes()[text]);
+            let why = if self.items == limits::CALL_ITEMS_MAX {
+                format!("a list may have {} items", limits::CALL_ITEMS_MAX)
+            } else if bytes > limits::CALL_ITEMS_BYTES_MAX
+                || values > limits::CALL_ANSWER_VALUES_MAX
+            {
                 let (bytes, values) =
                     (limits::CALL_ITEMS_BYTES_MAX, limits::CALL_ANSWER_VALUES_MAX);
-                let why = format!("a list may have {bytes} bytes and {values} values");
-                return (taken, Some(why));
-            }
-            (self.bytes, self.values) = (bytes, values);
-            self.items += 1;
-            taken.push(item.clone());
+                format!("a list may have {bytes} bytes and {values} values")
+            } else {
+                (self.bytes, self.values) = (bytes, values);
+                self.items += 1;
+                continue;
+            };
+            items.truncate(at);
+            return Some(why);
         }
-        (taken, None)
+        None
     }
 
-    /// Records a cursor, URL or page. Returns whether it is new.
-    fn sees(&mut self, kind: &str, text: &str) -> bool {
-        let digest = Digest::of(format!("{kind} {text}").as_bytes()).to_string();
-        // The digests are stored with every page, so they are truncated to what distinguishes a thousand pages.
-        self.seen.insert(digest.chars().take(SEEN_CHARS).collect())
+    /// Marks a cursor, URL or page. Returns whether it is new.
+    fn sees(&mut self, text: &str) -> bool {
+        let [a, b, c, d, e, f, g, h, ..] = *Digest::of(text.as_bytes()).as_bytes();
+        let mark = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
+        let is_new = !self.marks.contains(&mark) && !self.new_marks.contains(&mark);
+        if is_new {
+            self.new_marks.push(mark);
+        }
+        is_new
     }
 
     /// Why the next page is not requested, apart from the limit of pages: it was requested before.
     fn stops_before(&mut self, next: &Next) -> Option<String> {
         let is_new = match next {
-            Next::At(url) => self.sees("url", url),
-            Next::With(_, value) => self.sees("value", &value.to_string()),
+            Next::At(url) => self.sees(&format!("url {url}")),
+            Next::With(_, value) => self.sees(&format!("value {value}")),
         };
         let why = "a page named one that was asked for before as the next";
         (!is_new).then(|| why.to_owned())
     }
 
     /// Why the limit of pages ends the list, if it is reached.
-    fn cut_at(&self, paginate: &Paginate) -> Option<String> {
+    fn cut_at(&self, paginate: Paginate) -> Option<String> {
         let most = paginate.max_pages.unwrap_or(limits::CALL_PAGES);
         let most = most.clamp(1, limits::CALL_PAGES_MAX);
         let hint = match paginate.max_pages {
@@ -298,42 +324,32 @@ impl Turn {
     }
 }
 
-/// The items of an answer: at the path that the caller gives, or else at that of the document, or else the only list.
-fn list_of<'a>(
-    payload: &'a Value,
-    paginate: &Paginate,
-    operation: &Operation,
-) -> Option<&'a [Value]> {
-    if let Some(said) = &paginate.items_path {
-        return items_of(payload, Some(said));
-    }
-    let declared = operation.items_path.as_deref();
-    let declared = declared.and_then(|path| items_of(payload, Some(path)));
-    declared.or_else(|| items_of(payload, None))
+/// The JSON pointer to the list in an answer: at the path that the document shows, or else the answer itself or its
+/// only list.
+fn list_in(payload: &Value, declared: Option<&str>) -> Option<String> {
+    let is_list = |path: &String| payload.pointer(path).is_some_and(Value::is_array);
+    let declared = declared.map(|path| pointer(path.split('.')));
+    declared.filter(is_list).or_else(|| match payload {
+        Value::Object(fields) => {
+            let mut lists = fields.iter().filter(|(_, value)| value.is_array());
+            let (name, _) = lists.next()?;
+            lists.next().is_none().then(|| pointer([&**name]))
+        }
+        payload => payload.is_array().then(String::new),
+    })
 }
 
-/// The list at `path`. Without a path, the answer itself, or its only property that is a list.
-fn items_of<'a>(payload: &'a Value, path: Option<&str>) -> Option<&'a [Value]> {
-    let list = match path {
-        Some(path) => at(payload, path)?.as_array(),
-        None => match payload {
-            Value::Object(map) => {
-                let mut lists = map.values().filter_map(Value::as_array);
-                lists.next().filter(|_| lists.next().is_none())
-            }
-            payload => payload.as_array(),
-        },
-    };
-    list.map(Vec::as_slice)
+/// The JSON pointer through these names.
+fn pointer<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let names = names.into_iter().filter(|name| !name.is_empty());
+    names
+        .map(|name| format!("/{}", name.replace('~', "~0").replace('/', "~1")))
+        .collect()
 }
 
 /// The value at a path such as `meta.next_cursor`. The empty path is the whole value.
 fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
-    let mut names = path.split('.').filter(|name| !name.is_empty());
-    names.try_fold(value, |value, name| match value {
-        Value::Array(items) => items.get(name.parse::<usize>().ok()?),
-        value => value.get(name),
-    })
+    value.pointer(&pointer(path.split('.')))
 }
 
 /// How to request the page after this one; `None` if this is the last.
@@ -494,31 +510,69 @@ mod tests {
     }
 
     #[test]
-    fn items_stand_where_the_contract_says_or_in_the_only_list() {
-        let payload = json!({ "data": { "items": [1] }, "more": [2] });
-        assert_eq!(
-            items_of(&payload, Some("data.items")),
-            Some(&[json!(1)][..])
-        );
-        assert_eq!(items_of(&payload, None), Some(&[json!(2)][..]));
-        assert_eq!(items_of(&json!([3]), Some("")), Some(&[json!(3)][..]));
-        assert_eq!(items_of(&json!([3]), None), Some(&[json!(3)][..]));
-        assert_eq!(items_of(&json!({ "a": [], "b": [] }), None), None);
-        assert_eq!(items_of(&json!({ "a": 1 }), Some("a")), None);
+    fn items_stand_where_the_document_says_or_in_the_only_list() {
+        let payload = json!({ "data": { "items": [1] }, "mo/r.e": [2] });
+        for (payload, declared, expected) in [
+            (&payload, Some("data.items"), Some("/data/items")),
+            (&payload, Some("data.none"), Some("/mo~1r.e")),
+            (&payload, None, Some("/mo~1r.e")),
+            (&json!([3]), Some(""), Some("")),
+            (&json!([3]), None, Some("")),
+            (&json!({ "a": [], "b": [] }), None, None),
+            (&json!({ "a": 1 }), Some("a"), None),
+        ] {
+            assert_eq!(list_in(payload, declared).as_deref(), expected, "{payload}");
+        }
     }
 
     #[test]
     fn a_list_ends_at_its_limits() {
         let mut turn = Turn::default();
-        let page: Vec<_> = (0..limits::CALL_ITEMS_MAX).map(Value::from).collect();
-        assert_eq!(turn.add(&page), (page, None));
-        let (taken, stopped) = turn.add(&[json!("one more")]);
-        assert!(taken.is_empty() && stopped.is_some());
+        let mut page: Vec<_> = (0..limits::CALL_ITEMS_MAX).map(Value::from).collect();
+        assert_eq!(turn.add(&mut page), None);
+        assert_eq!(page.len(), limits::CALL_ITEMS_MAX);
+        let mut page = vec![json!("one more")];
+        assert!(turn.add(&mut page).is_some() && page.is_empty());
         let mut turn = Turn::default();
-        let large = json!("x".repeat(limits::CALL_ITEMS_BYTES_MAX - 2));
-        assert_eq!(turn.add(std::slice::from_ref(&large)).1, None);
-        let (taken, stopped) = turn.add(&[json!(1)]);
-        assert!(taken.is_empty() && stopped.is_some());
+        let mut page = vec![
+            json!("x".repeat(limits::CALL_ITEMS_BYTES_MAX - 2)),
+            json!(1),
+        ];
+        assert!(turn.add(&mut page).is_some());
+        assert_eq!(page.len(), 1);
+    }
+
+    #[test]
+    fn marks_are_returned_once_and_those_of_an_earlier_version_are_taken_over() {
+        let next = json!({ "at": "https://a/?page=3" });
+        let digits = |text: &str| Digest::of(text.as_bytes()).to_string()[..24].to_owned();
+        let old = json!({
+            "pages": 2, "items": 2, "bytes": 2, "next": next,
+            "seen": [digits("page [1]"), digits("value 2")],
+        });
+        let mut cursor = Cursor {
+            next: Document::of(&old),
+            seen: Vec::new(),
+        };
+        let mut turn = Turn::read(Some(&cursor)).unwrap();
+        assert!(
+            turn.add(&mut vec![json!(1)]).is_some(),
+            "it was seen before"
+        );
+        let mut turn = Turn::read(Some(&cursor)).unwrap();
+        assert_eq!(turn.add(&mut vec![json!(3)]), None);
+        let after = turn.cursor().unwrap();
+        assert_eq!(after.seen.len(), 3);
+        assert!(!after.next.as_str().contains("seen"));
+        cursor.advance(after);
+        let mut turn = Turn::read(Some(&cursor)).unwrap();
+        assert!(
+            turn.add(&mut vec![json!(3)]).is_some(),
+            "it was seen before"
+        );
+        let mut turn = Turn::read(Some(&cursor)).unwrap();
+        assert_eq!(turn.add(&mut vec![json!(4)]), None);
+        assert_eq!(turn.cursor().unwrap().seen.len(), 1);
     }
 
     #[test]

@@ -480,7 +480,7 @@ impl StepKind {
 }
 
 /// Pagination of a `run` step.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Paginate {
     /// The most pages to request. `None` means that a list with more than
     /// [`limits::CALL_PAGES`](crate::limits::CALL_PAGES) pages fails.

@@ -74,6 +74,7 @@ impl Execution {
             not_compensated: Vec::new(),
             whole: None,
             offers: Vec::new(),
+            pages: BTreeMap::new(),
         })
     }
 
@@ -92,9 +93,15 @@ impl Execution {
                 self.memory.insert(name.clone(), value.digest);
             }
             Event::InputsChanged { inputs } => self.inputs = Some(inputs.digest),
-            Event::TaskChanged { visit_id, input } => self.revisit(visit_id, |visit| {
-                visit.input = Some(input.digest);
-            }),
+            Event::TaskChanged { visit_id, input } => {
+                self.pages.remove(visit_id);
+                self.revisit(visit_id, |visit| visit.input = Some(input.digest));
+            }
+            Event::PageKept {
+                visit_id,
+                items,
+                cursor,
+            } => self.keep_page(visit_id, *items, cursor),
             Event::SignalKept { name, payload } => self.signals.push(Signal {
                 name: name.clone(),
                 payload: payload.digest,
@@ -114,12 +121,7 @@ impl Execution {
                 }
             }
             Event::VisitOpened(opened) => self.open_visit(row, opened),
-            Event::StepDone { visit_id, outcome } => {
-                let mut visit = Visit::open(row, visit_id, None);
-                visit.close(row, outcome, None);
-                self.enter(visit_id, visit);
-                self.end_step(visit_id, outcome);
-            }
+            Event::StepDone { visit_id, outcome } => self.pass_through(row, visit_id, outcome),
             Event::ChildOrdered(order) => self.orders.push(order.clone()),
             Event::ChildTold(order) => {
                 // The list may hold an equal order that came later, so only the first one is removed.
@@ -141,6 +143,7 @@ impl Execution {
                 if closed.outcome == Outcome::Voided {
                     self.note_cut_off(&closed.visit_id);
                 }
+                self.pages.remove(&closed.visit_id);
                 self.end_step(&closed.visit_id, &closed.outcome);
                 self.revisit(&closed.visit_id, |visit| {
                     visit.close(row, &closed.outcome, closed.consumed);
@@ -193,6 +196,14 @@ impl Execution {
         let visit = Visit::open(row, &opened.visit_id, Some(opened.awaiting.clone()));
         let input = opened.input.as_ref().map(|input| input.digest);
         self.enter(&opened.visit_id, Visit { input, ..visit });
+    }
+
+    /// Enters a step that ends at once.
+    fn pass_through(&mut self, row: &Row, visit_id: &VisitId, outcome: &Outcome) {
+        let mut visit = Visit::open(row, visit_id, None);
+        visit.close(row, outcome, None);
+        self.enter(visit_id, visit);
+        self.end_step(visit_id, outcome);
     }
 
     /// Gives a step the status of its work that ended, and updates the list of compensations when one ended. The end of

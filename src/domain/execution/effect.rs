@@ -162,7 +162,8 @@ impl TransitionBuilder<'_> {
             self.wait_for(visit_id, visit.attempt, awaiting);
             return Ok(());
         }
-        let input = self.work_of(visit)?;
+        let mut input = self.work_of(visit)?;
+        self.take_pages_out(visit_id, &mut input)?;
         let attempt = visit.attempt + 1;
         let visit_id = visit_id.clone();
         let attempt_id = AttemptId { visit_id, attempt };

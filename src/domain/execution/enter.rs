@@ -346,7 +346,9 @@ impl TransitionBuilder<'_> {
     }
 
     pub(super) fn begin_work(&mut self, step: &Step, attempt_id: AttemptId, input: Rendered) {
+        let pages = self.next.pages.get(&attempt_id.visit_id);
         self.effects.push(Effect::Begin(Box::new(Begin {
+            cursor: pages.map(|pages| pages.cursor.clone()),
             attempt_id,
             kind: step.kind.clone(),
             input,

@@ -8,6 +8,12 @@ impl Execution {
     pub(super) fn assert_invariants(&self) {
         self.assert_state();
         self.assert_offers();
+        let is_open =
+            |visit_id| (self.visit(visit_id)).is_some_and(|(.., visit)| visit.awaiting.is_some());
+        assert!(
+            self.pages.keys().all(is_open),
+            "pages are kept for open visits"
+        );
         let visits: usize = self.steps.iter().map(|step| step.visits.len()).sum();
         assert_eq!(self.visits as usize, visits, "every visit is counted");
         for step in &self.steps {

@@ -7,25 +7,50 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    Attachment, AttemptId, Awaiting, Event, Need, OutputPage, State, Visit, VisitId,
+    Attachment, AttemptId, Awaiting, Event, Execution, Need, OutputPage, State, Visit, VisitId,
     decision::{DecideResult, Interrupt},
     transition::TransitionBuilder,
 };
 use crate::{
-    definition::Step, document::Digest, error::Error, expression::Rendered, limits,
+    definition::Step,
+    document::{Digest, Document},
+    error::Error,
+    expression::Rendered,
+    limits,
+    operation::Cursor,
     truncate::length,
 };
 
-/// The key in the input of a visit that holds its pages.
+/// The pages of a list that a visit fetched so far.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pages {
+    /// The digests of the fetched pages, each a list of items.
+    pub kept: Vec<Digest>,
+    /// The next page.
+    pub cursor: Cursor,
+}
+
+/// The key in the input of a visit under which earlier versions kept its pages.
 const PAGES: &str = "pages";
 
-/// The pages of a list that were fetched so far.
-#[derive(Default, Serialize, Deserialize)]
-struct Pages {
-    /// The digests of the fetched pages, each a list of items.
+/// The pages of a list as earlier versions kept them. The cursor held its marks itself.
+#[derive(Deserialize)]
+struct PagesInInput {
     kept: Vec<Digest>,
-    /// The cursor of the next page.
     next: Value,
+}
+
+impl Execution {
+    pub(super) fn keep_page(&mut self, visit_id: &VisitId, items: Digest, cursor: &Cursor) {
+        if let Some(pages) = self.pages.get_mut(visit_id).map(Arc::make_mut) {
+            pages.kept.push(items);
+            pages.cursor.advance(cursor.clone());
+        } else {
+            let (kept, cursor) = (vec![items], cursor.clone());
+            let pages = Arc::new(Pages { kept, cursor });
+            self.pages.insert(visit_id.clone(), pages);
+        }
+    }
 }
 
 impl TransitionBuilder<'_> {
@@ -38,14 +63,14 @@ impl TransitionBuilder<'_> {
         visit: &Visit,
         page: &OutputPage,
     ) -> DecideResult<()> {
-        let mut input = self.work_of(visit)?;
-        let pages = pages_of(&mut input)?;
         if let Some(next) = &page.next {
-            return self.turn_page(step, attempt_id, input, pages, (&page.items, next));
+            return self.turn_page(step, attempt_id, &page.items, next);
         }
-        let items = self.whole_list(&pages, page)?;
-        if !pages.kept.is_empty() {
+        let before = self.next.pages.get(&attempt_id.visit_id).cloned();
+        let items = self.whole_list(before.as_deref(), page)?;
+        if before.is_some() {
             // If the step is executed again, it starts at the first page.
+            let input = self.work_of(visit)?;
             self.change_work(&attempt_id.visit_id, &input)?;
         }
         let output = match page.around.clone() {
@@ -66,17 +91,16 @@ impl TransitionBuilder<'_> {
         &mut self,
         step: &Step,
         attempt_id: &AttemptId,
-        mut input: Rendered,
-        mut pages: Pages,
-        (items, next): (&[Value], &Value),
+        items: &[Value],
+        next: &Cursor,
     ) -> DecideResult<()> {
         let items = self.keep_apart(Value::from(items), limits::OUTPUT_BYTES_MAX, "page")?;
-        pages.kept.push(items.digest);
-        pages.next = next.clone();
-        input.value[PAGES] = serde_json::to_value(&pages)
-            .map_err(|error| Error::internal("pages cannot be written").because(error))?;
         let AttemptId { visit_id, attempt } = attempt_id;
-        self.change_work(visit_id, &input)?;
+        self.push(Event::PageKept {
+            visit_id: visit_id.clone(),
+            items: items.digest,
+            cursor: next.clone(),
+        });
         let owner = self.facts.owner;
         self.end_attempt(
             visit_id,
@@ -93,6 +117,35 @@ impl TransitionBuilder<'_> {
         visit.map_or(Ok(()), |visit| self.retry_work(step, visit_id, &visit))
     }
 
+    /// Takes the pages out of an input in which an earlier version kept them, and keeps them by events.
+    pub(super) fn take_pages_out(
+        &mut self,
+        visit_id: &VisitId,
+        input: &mut Rendered,
+    ) -> DecideResult<()> {
+        let fields = input.value.as_object_mut();
+        let Some(pages) = fields.and_then(|fields| fields.remove(PAGES)) else {
+            return Ok(());
+        };
+        let PagesInInput { kept, next } = serde_json::from_value(pages)
+            .map_err(|error| Error::internal("pages cannot be read").because(error))?;
+        self.change_work(visit_id, input)?;
+        for (at, items) in kept.iter().enumerate() {
+            let is_last = at + 1 == kept.len();
+            let next = if is_last { &next } else { &Value::Null };
+            let cursor = Cursor {
+                next: Document::of(next),
+                seen: Vec::new(),
+            };
+            self.push(Event::PageKept {
+                visit_id: visit_id.clone(),
+                items: *items,
+                cursor,
+            });
+        }
+        Ok(())
+    }
+
     fn change_work(&mut self, visit_id: &VisitId, input: &Rendered) -> DecideResult<()> {
         let input = self.keep_work(input)?;
         let visit_id = visit_id.clone();
@@ -101,12 +154,11 @@ impl TransitionBuilder<'_> {
     }
 
     /// The items of all pages, with those of the last one.
-    fn whole_list(&self, pages: &Pages, last: &OutputPage) -> DecideResult<Value> {
-        let before = pages
-            .kept
-            .iter()
-            .map(|digest| self.value(Need::stored(*digest)));
-        let (found, needed): (Vec<_>, Vec<_>) = before.partition(Result::is_ok);
+    fn whole_list(&self, before: Option<&Pages>, last: &OutputPage) -> DecideResult<Value> {
+        let kept = before.map_or(&[][..], |pages| &pages.kept).iter();
+        let (found, needed): (Vec<_>, Vec<_>) = kept
+            .map(|digest| self.value(Need::stored(*digest)))
+            .partition(Result::is_ok);
         let needed: Vec<_> = needed.into_iter().filter_map(Result::err).collect();
         if !needed.is_empty() {
             return Err(Interrupt::Needs(needed));
@@ -126,15 +178,4 @@ fn file_of(items: &Value, around: Value) -> Attachment {
         content: items.to_string().into_bytes(),
         around: Some(around),
     }
-}
-
-/// Removes the pages from an input.
-fn pages_of(input: &mut Rendered) -> DecideResult<Pages> {
-    let pages = input
-        .value
-        .as_object_mut()
-        .and_then(|input| input.remove(PAGES));
-    let pages = pages.map(serde_json::from_value).transpose();
-    let pages = pages.map_err(|error| Error::internal("pages cannot be read").because(error))?;
-    Ok(pages.unwrap_or_default())
 }

@@ -8,7 +8,7 @@ use super::VisitId;
 use crate::event::Order;
 use crate::{
     FailureCode, definition::StepKind, document::Document, event::Response, expression::Rendered,
-    mask::Mask,
+    mask::Mask, operation::Cursor,
 };
 
 /// One attempt of one visit. Its outcome is ignored unless the visit still waits for this attempt.
@@ -38,9 +38,10 @@ pub struct Begin {
     pub attempt_id: AttemptId,
     /// The kind of the step, with its parameters.
     pub kind: StepKind,
-    /// Its input: an object with `with` and, for operations, `body`; with `pages` if part of a list was fetched
-    /// already. Secrets are filled in by the runner.
+    /// Its input: an object with `with` and, for operations, `body`. Secrets are filled in by the runner.
     pub input: Rendered,
+    /// The next page, if part of a list was fetched already.
+    pub cursor: Option<Cursor>,
     /// The time limit of the attempt.
     pub timeout: Option<Duration>,
 }
@@ -83,7 +84,7 @@ pub struct OutputPage {
     /// Its items.
     pub items: Vec<Value>,
     /// The cursor of the next page; `None` if this is the last one.
-    pub next: Option<Value>,
+    pub next: Option<Cursor>,
     /// The rest of the response, if the step asks for it: an object whose `payload` is replaced by the whole list.
     pub around: Option<Value>,
 }
@@ -101,10 +102,13 @@ impl EffectOutput {
         match &mut self {
             Self::Output(output) => mask.value(output),
             Self::Page(page) => {
-                let parts = page.items.iter_mut().chain(&mut page.next);
-                parts
-                    .chain(&mut page.around)
-                    .for_each(|part| mask.value(part));
+                let parts = page.items.iter_mut().chain(&mut page.around);
+                parts.for_each(|part| mask.value(part));
+                if let Some(cursor) = &mut page.next {
+                    let mut next = cursor.next.value();
+                    mask.value(&mut next);
+                    cursor.next = Document::of(&next);
+                }
             }
             Self::Attachment(attachment) => attachment.cover(mask),
         }

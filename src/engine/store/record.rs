@@ -13,8 +13,13 @@ use midex_domain::{
     error::{Code, Error, Result},
 };
 
-/// The version of every record, in its first byte.
+/// The version of rows and refusals, in their first byte.
 const VERSION: u8 = 1;
+/// The version of snapshots, in their first byte. Version 1 has no pages of lists, which are at the end.
+const SNAPSHOT_VERSION: u8 = 2;
+
+/// The bytes of an empty list of pages.
+const NO_PAGES: [u8; 1] = [0];
 
 /// The space reserved for what a transition adds to a snapshot.
 const SNAPSHOT_GROWTH_BYTES: usize = 256;
@@ -42,7 +47,10 @@ pub(super) struct RowHeader {
 /// Encodes a snapshot without its journal key, which is sealed later. The previous snapshot had `bytes_before` bytes.
 pub(super) fn encode_snapshot(execution: &Execution, bytes_before: u64) -> Result<Vec<u8>> {
     let room = usize::try_from(bytes_before).unwrap_or_default() + SNAPSHOT_GROWTH_BYTES;
-    encode(prefix([execution.revision(), 0], room), execution)
+    encode(
+        prefix(SNAPSHOT_VERSION, [execution.revision(), 0], room),
+        execution,
+    )
 }
 
 /// Writes the journal key of the snapshot's revision into its prefix.
@@ -52,14 +60,18 @@ pub(super) fn seal_snapshot(bytes: &mut [u8], last: u64) {
 
 /// The header of a stored snapshot.
 pub(super) fn snapshot_header(bytes: &[u8]) -> Result<SnapshotHeader> {
-    let ([revision, last], _) = split(bytes)?;
+    let ([revision, last], _) = split(bytes, SNAPSHOT_VERSION)?;
     Ok(SnapshotHeader { revision, last })
 }
 
 /// Decodes a stored snapshot.
 pub(super) fn decode_snapshot(bytes: &[u8]) -> Result<(SnapshotHeader, Execution)> {
-    let ([revision, last], body) = split(bytes)?;
-    let execution: Execution = decode(body)?;
+    let ([revision, last], body) = split(bytes, SNAPSHOT_VERSION)?;
+    let execution: Execution = if bytes[0] == 1 {
+        decode(&[body, &NO_PAGES].concat())?
+    } else {
+        decode(body)?
+    };
     if execution.revision() != revision {
         return Err(damaged(
             "a snapshot disagrees with its header about its revision",
@@ -70,7 +82,7 @@ pub(super) fn decode_snapshot(bytes: &[u8]) -> Result<(SnapshotHeader, Execution
 
 /// Encodes a journal row whose prefix is sealed later.
 pub(super) fn encode_row(row: &Row) -> Result<Vec<u8>> {
-    encode(prefix([0, 0], ROW_BYTES), row)
+    encode(prefix(VERSION, [0, 0], ROW_BYTES), row)
 }
 
 /// Writes the header into the prefix of a row.
@@ -91,7 +103,7 @@ pub(super) fn decode_row(bytes: &[u8]) -> Result<(RowHeader, Row)> {
 }
 
 fn split_row(bytes: &[u8]) -> Result<(RowHeader, &[u8])> {
-    let ([previous, replay_from], body) = split(bytes)?;
+    let ([previous, replay_from], body) = split(bytes, VERSION)?;
     let header = RowHeader {
         previous: (previous > 0).then_some(previous),
         replay_from,
@@ -116,7 +128,7 @@ pub(super) fn decode_refusal(bytes: &[u8]) -> Result<Refusal> {
     let (version, body) = bytes
         .split_first()
         .ok_or_else(|| damaged("a stored refusal is empty"))?;
-    check_version(*version)?;
+    check_version(*version, VERSION)?;
     decode(body)
 }
 
@@ -129,9 +141,9 @@ pub(super) fn damaged(what: &str) -> Error {
 }
 
 /// The version as `u8`, then each number as `u64`, in a buffer with a capacity of `room` bytes.
-fn prefix<const N: usize>(numbers: [u64; N], room: usize) -> Vec<u8> {
+fn prefix<const N: usize>(version: u8, numbers: [u64; N], room: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(room);
-    bytes.push(VERSION);
+    bytes.push(version);
     bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
     bytes
 }
@@ -140,11 +152,11 @@ fn seal(bytes: &mut [u8], at: usize, number: u64) {
     bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
 }
 
-/// The numbers of a record's prefix, and the bytes after it.
-fn split<const N: usize>(bytes: &[u8]) -> Result<([u64; N], &[u8])> {
+/// The numbers of a record's prefix, and the bytes after it. `latest` is the latest version of such a record.
+fn split<const N: usize>(bytes: &[u8], latest: u8) -> Result<([u64; N], &[u8])> {
     let short = || damaged("a stored record is too short");
     let (version, mut rest) = bytes.split_first().ok_or_else(short)?;
-    check_version(*version)?;
+    check_version(*version, latest)?;
     let mut numbers = [0; N];
     for number in &mut numbers {
         let (chunk, after) = rest.split_first_chunk::<8>().ok_or_else(short)?;
@@ -153,13 +165,13 @@ fn split<const N: usize>(bytes: &[u8]) -> Result<([u64; N], &[u8])> {
     Ok((numbers, rest))
 }
 
-fn check_version(version: u8) -> Result<()> {
+fn check_version(version: u8, latest: u8) -> Result<()> {
     match version {
-        VERSION => Ok(()),
         0 => Err(damaged("a stored record has no version")),
+        version if version <= latest => Ok(()),
         later => Err(Error::new(
             Code::StoreTooNew,
-            format!("the database holds a record of version {later}, this midex reads {VERSION}"),
+            format!("the database holds a record of version {later}, this midex reads {latest}"),
         )),
     }
 }
