@@ -128,6 +128,20 @@ pub struct Execution {
     /// The pages of lists that open visits fetched so far. The last field that is stored: snapshots of earlier versions
     /// end before it.
     pub(super) pages: BTreeMap<VisitId, Arc<Pages>>,
+    /// Where the search for a step begins.
+    #[serde(skip)]
+    pub(super) hint: SearchHint,
+}
+
+/// The position of the step that changed last. The next event is mostly about this step or one behind it, so a search
+/// that begins here is short however many steps there are. Not part of the state: all hints are equal.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SearchHint(usize);
+
+impl PartialEq for SearchHint {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 /// A kept signal, which no step has waited for yet.
@@ -257,11 +271,15 @@ impl Execution {
 
     /// The step with this id and its position.
     pub fn step(&self, id: &StepId) -> Option<(usize, &StepState)> {
-        self.steps
-            .iter()
-            .enumerate()
-            .find(|(_, step)| step.id == *id)
-            .map(|(at, step)| (at, &**step))
+        let at = self.position(id)?;
+        Some((at, &*self.steps[at]))
+    }
+
+    fn position(&self, id: &StepId) -> Option<usize> {
+        let is_meant = |step: &Arc<StepState>| step.id == *id;
+        let (before, after) = self.steps.split_at_checked(self.hint.0)?;
+        let behind = after.iter().position(is_meant).map(|at| before.len() + at);
+        behind.or_else(|| before.iter().position(is_meant))
     }
 
     /// The open visits, in authoring order, each before the visits of its items. Visits of the workflow's hooks come

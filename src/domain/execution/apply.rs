@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     Awaiting, Body, Compensation, Event, Execution, Failure, NotCompensated, Offer, Outcome,
-    PauseReason, Row, Signal, State, StepState, StepStatus, VisitEnd, visit::Visit,
+    PauseReason, Row, SearchHint, Signal, State, StepState, StepStatus, VisitEnd, visit::Visit,
 };
 use crate::{
     clock::Timestamp,
@@ -75,6 +75,7 @@ impl Execution {
             whole: None,
             offers: Vec::new(),
             pages: BTreeMap::new(),
+            hint: SearchHint::default(),
         })
     }
 
@@ -333,8 +334,9 @@ impl Execution {
     }
 
     fn change(&mut self, id: &StepId, change: impl FnOnce(&mut StepState)) {
-        if let Some(step) = self.steps.iter_mut().find(|step| step.id == *id) {
-            change(Arc::make_mut(step));
+        if let Some(at) = self.position(id) {
+            self.hint = SearchHint(at);
+            change(Arc::make_mut(&mut self.steps[at]));
         }
     }
 }
