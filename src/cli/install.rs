@@ -14,7 +14,7 @@ use std::{
 };
 
 use clap::{ArgMatches, ValueEnum};
-use serde::Serialize;
+use serde::{Serialize, de::IgnoredAny};
 use serde_json::{Map, Value};
 
 pub(super) use self::found::{HostEntry, Named, found};
@@ -201,21 +201,26 @@ fn has_others(host: &Host, text: &str) -> bool {
     if !fields.all(is_own) {
         return true;
     }
-    let take = |text: &str| match &host.hooks {
-        Some(hooks) => hooks::take(text, hooks).and_then(|text| json::unset(&text, &["version"])),
-        None => Ok(text.to_owned()),
-    };
     let rest = match without_block(text, host) {
+        Ok(rest) if host.format == Format::Toml => {
+            return text.contains('#') || !rest.trim().is_empty();
+        }
         // If the file is not TOML, it is a file of hooks.
-        Err(_) => take(text),
-        Ok(rest) if host.format == Format::Toml => return !rest.trim().is_empty(),
-        Ok(rest) => take(&rest),
+        rest => rest.unwrap_or_else(|_| text.to_owned()),
     };
-    // The names of the remaining empty lists have no slash, while every comment has one. A comment counts as other
-    // content.
-    let is_bare =
-        |text: &String| !text.contains('/') && json::read(text).is_ok_and(|it| is_empty(&it));
-    !rest.as_ref().is_ok_and(is_bare)
+    // midex writes no comments, so a file with one holds others.
+    let has_comments = !text.trim().is_empty() && serde_json::from_str::<IgnoredAny>(text).is_err();
+    let rest = match &host.hooks {
+        Some(hooks) => hooks::take(&rest, hooks),
+        None => Ok(rest),
+    };
+    let is_bare = |mut rest: Value| {
+        if let Some(fields) = rest.as_object_mut().filter(|_| host.hooks.is_some()) {
+            fields.remove("version");
+        }
+        is_empty(&rest)
+    };
+    has_comments || !rest.and_then(|rest| json::read(&rest)).is_ok_and(is_bare)
 }
 
 /// Whether a value consists of empty lists and objects only.
@@ -380,9 +385,14 @@ fn print(host: &Host, edits: &[(HostFile, String)], mut out: Output<'_>) -> Resu
     Ok(EXIT_OK)
 }
 
-/// The text with the block of midex. The result is parsed again, as a host does, to verify it.
+/// The text with these fields in the block of midex, and without the fields that belong to another transport. Fields
+/// that midex does not write are kept. The result is parsed again, as a host does, to verify it.
 fn with_block(text: &str, host: &Host, fields: &Map<String, Value>) -> Result<String, Fault> {
-    let text = with_fields(text, host, fields)?;
+    let (path, others) = ([host.servers, NAME], hosts::others(fields));
+    let text = match host.format {
+        Format::Json => json::set(text, path, &others, fields)?,
+        Format::Toml => toml::set(text, path, &others, fields)?,
+    };
     let said = block(&text, host)?.unwrap_or_default();
     if fields
         .iter()
@@ -394,29 +404,10 @@ fn with_block(text: &str, host: &Host, fields: &Map<String, Value>) -> Result<St
     Err(Fault { at: 0, says })
 }
 
-/// The text with these fields in the block, and without the fields that belong to another transport. Fields that midex
-/// does not write are kept.
-fn with_fields(text: &str, host: &Host, fields: &Map<String, Value>) -> Result<String, Fault> {
-    let path = [host.servers, NAME];
-    let others = hosts::others(fields);
-    if host.format == Format::Toml {
-        return toml::set(text, path, &others, fields);
-    }
-    if json::read(text)?[host.servers].get(NAME).is_none() {
-        return json::set(text, &path, &Value::Object(fields.clone()));
-    }
-    let set = |text: String, (name, value): (&String, &Value)| {
-        json::set(&text, &[host.servers, NAME, name], value)
-    };
-    let text = fields.iter().try_fold(text.to_owned(), set)?;
-    let unset = |text: String, name: &&str| json::unset(&text, &[host.servers, NAME, name]);
-    others.iter().try_fold(text, unset)
-}
-
 fn without_block(text: &str, host: &Host) -> Result<String, Fault> {
     let path = [host.servers, NAME];
     match host.format {
-        Format::Json => json::unset(text, &path),
+        Format::Json => json::unset(text, path),
         Format::Toml => toml::unset(text, path),
     }
 }

@@ -463,7 +463,10 @@ fn print_shows_the_file_and_what_would_stand_in_it() {
     let shown = print(&[]);
     install(&project, "cursor", &[]);
     assert_eq!((print(&[]), said(&path)), (shown.clone(), shown));
-    assert_has(&print(&["--remove"]), &["{\"a\": 1, \"mcpServers\": {}}\n"]);
+    assert_has(
+        &print(&["--remove"]),
+        &["{\n  \"a\": 1,\n  \"mcpServers\": {}\n}\n"],
+    );
     write(&path, "{ broken");
     refused(&project, 1, &["--client", "cursor", "--print"], &["1:3"]);
     let shown = install(&project, "gemini", &["--print", "--with-hooks", "--json"]);

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use jsonc_parser::cst::{CstArray, CstObject, CstRootNode};
 use serde_json::{Value, json};
 
 use super::{
@@ -88,51 +89,48 @@ fn words(line: &str) -> Vec<String> {
 /// The text with an entry that runs this program for each of [`EVENTS`]. Unless `added`, only existing entries are
 /// updated.
 pub(super) fn put(text: &str, hooks: &Hooks, run: &Run, added: bool) -> Result<String, Fault> {
-    let mut text = text.to_owned();
-    if let Some(version) = hooks.version.filter(|_| is_unversioned(&text)) {
-        text = json::set(&text, &["version"], &json!(version))?;
+    let root = json::parse(text)?;
+    let content = json::content(&root);
+    if let Some(version) = hooks.version
+        && json::field(&content, "version").is_none()
+    {
+        json::put(&content, "version", &json!(version));
     }
     for (index, (event, name)) in hooks.events.into_iter().zip(EVENTS).enumerate() {
         let command = run.command(name);
-        let ours = ours(&json::read(&text)?, event, name);
-        text = match ours.split_first() {
-            None if !added => text,
-            None => json::push(&text, &["hooks", event], &entry(hooks, index, &command))?,
-            Some((first, others)) => {
-                let text = without(&text, others)?;
-                let first: Vec<_> = first.iter().map(String::as_str).collect();
-                json::set(&text, &[&first[..], &["command"]].concat(), &json!(command))?
-            }
-        };
+        let mut ours = ours(&root, event, name).into_iter();
+        if let Some(first) = ours.next() {
+            json::put(&first.object, "command", &json!(command));
+            ours.for_each(Entry::remove);
+        } else if added {
+            let events = json::object_in(&content, "hooks")?;
+            let entries = json::array_in(&events, event)?;
+            json::push(&entries, &entry(hooks, index, &command));
+        }
     }
-    Ok(text)
+    Ok(root.to_string())
 }
 
 /// The text without the entries that run midex.
 pub(super) fn take(text: &str, hooks: &Hooks) -> Result<String, Fault> {
-    let mut text = text.to_owned();
+    let root = json::parse(text)?;
     for (event, name) in hooks.events.into_iter().zip(EVENTS) {
-        let ours = ours(&json::read(&text)?, event, name);
-        text = without(&text, &ours)?;
+        ours(&root, event, name).into_iter().for_each(Entry::remove);
     }
-    Ok(text)
+    Ok(root.to_string())
 }
 
 /// The distinct programs of the entries that run midex.
 pub(super) fn runs(text: &str, hooks: &Hooks) -> Result<Vec<Run>, Fault> {
-    let (said, mut runs) = (json::read(text)?, Vec::new());
+    let (root, mut runs) = (json::parse(text)?, Vec::new());
     for (event, name) in hooks.events.into_iter().zip(EVENTS) {
-        for path in ours(&said, event, name) {
-            let command = said.pointer(&format!("/{}/command", path.join("/")));
-            let run = command.and_then(|it| Run::read(it.as_str()?, name));
-            runs.extend(run.filter(|run| !runs.contains(run)));
+        for entry in ours(&root, event, name) {
+            if !runs.contains(&entry.run) {
+                runs.push(entry.run);
+            }
         }
     }
     Ok(runs)
-}
-
-fn is_unversioned(text: &str) -> bool {
-    json::read(text).is_ok_and(|said| said.get("version").is_none())
 }
 
 fn entry(hooks: &Hooks, index: usize, command: &str) -> Value {
@@ -147,49 +145,49 @@ fn entry(hooks: &Hooks, index: usize, command: &str) -> Value {
     }
 }
 
-/// The paths of an event's entries that run midex, alone or in a group.
-fn ours(said: &Value, event: &str, name: &str) -> Vec<Vec<String>> {
-    let is_ours = |entry: &Value| {
-        let command = entry["command"].as_str();
-        command.is_some_and(|command| Run::read(command, name).is_some())
-    };
-    let mut found = Vec::new();
-    for (index, entry) in said["hooks"][event]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .enumerate()
-    {
-        let path = ["hooks", event, &index.to_string()].map(str::to_owned);
-        if is_ours(entry) {
-            found.push(path.to_vec());
-        }
-        for (index, handler) in entry["hooks"].as_array().into_iter().flatten().enumerate() {
-            if is_ours(handler) {
-                found.push([&path[..], &["hooks".to_owned(), index.to_string()]].concat());
-            }
-        }
-    }
-    found
+/// An entry that runs midex at an event.
+struct Entry {
+    object: CstObject,
+    run: Run,
+    /// The group that holds it, and the list of this group.
+    group: Option<(CstObject, CstArray)>,
 }
 
-/// The text without the entries at these paths, and without groups that become empty.
-fn without(text: &str, paths: &[Vec<String>]) -> Result<String, Fault> {
-    let mut text = text.to_owned();
-    // From the last to the first, so that the indexes of the earlier entries stay valid.
-    for path in paths.iter().rev() {
-        let path: Vec<_> = path.iter().map(String::as_str).collect();
-        text = json::unset(&text, &path)?;
-        let group = &path[..3.min(path.len())];
-        let said = json::read(&text)?;
-        let handlers = said.pointer(&format!("/{}/hooks", group.join("/")));
-        if path.len() > 3
-            && handlers
-                .and_then(Value::as_array)
-                .is_some_and(Vec::is_empty)
+impl Entry {
+    /// Removes the entry, and a group that becomes empty.
+    fn remove(self) {
+        self.object.remove();
+        if let Some((group, list)) = self.group
+            && list.elements().is_empty()
         {
-            text = json::unset(&text, group)?;
+            group.remove();
         }
     }
-    Ok(text)
+}
+
+/// An event's entries that run midex, alone or in a group.
+fn ours(root: &CstRootNode, event: &str, name: &str) -> Vec<Entry> {
+    let list = |object: &CstObject, name| json::field(object, name)?.array_value();
+    let objects = |list: &CstArray| {
+        let items = list.elements().into_iter();
+        items.filter_map(|item| item.as_object())
+    };
+    let entry = |object: CstObject, group| {
+        let command = json::field(&object, "command")?.to_serde_value()?;
+        let run = Run::read(command.as_str()?, name)?;
+        Some(Entry { object, run, group })
+    };
+    let content = root.object_value();
+    let events = content.and_then(|content| json::field(&content, "hooks")?.object_value());
+    let entries = events.and_then(|events| list(&events, event));
+    let mut found = Vec::new();
+    for group in entries.iter().flat_map(objects) {
+        found.extend(entry(group.clone(), None));
+        let Some(handlers) = list(&group, "hooks") else {
+            continue;
+        };
+        let in_group = |handler| entry(handler, Some((group.clone(), handlers.clone())));
+        found.extend(objects(&handlers).filter_map(in_group));
+    }
+    found
 }

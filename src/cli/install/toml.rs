@@ -1,14 +1,13 @@
-//! Edits one table of a TOML text that people edit too. All other bytes are kept, as in [`super::json`].
-
-use std::ops::Range;
+//! Edits one table of a TOML text that people edit too. `toml_edit` keeps the comments and the order of all that is not
+//! edited, with one exception: dotted keys that begin alike (`a.b`, `a.c`) come to stand together.
 
 use serde_json::{Map, Value};
-use toml_edit::{Document, Item, Table};
+use toml_edit::{Document, DocumentMut, Item, Table};
 
-use super::{
-    Fault,
-    json::{line_start, newline, spliced},
-};
+use super::Fault;
+
+/// Marks a header that is removed from the text. The character cannot occur in TOML.
+const REMOVED: &str = "\0";
 
 /// The table `[above.name]` as JSON, with null for values other than strings and arrays of strings. `None` if there is
 /// no such table.
@@ -33,174 +32,142 @@ pub(super) fn set(
     others: &[&str],
     fields: &Map<String, Value>,
 ) -> Result<String, Fault> {
-    let text = without(text, path, others)?;
-    let document = parse(&text)?;
-    // A table that is only implied by the tables below it has no header in the text.
-    let table = table(&document, path)?.filter(|table| !table.is_implicit());
-    let edits = table.map(|table| edits(&text, table, fields));
-    let text = edits.map_or_else(
-        || appended(&text, path, fields),
-        |edits| {
-            let edit = |text: String, (at, with): &Edit| spliced(&text, at.clone(), with);
-            edits.iter().rev().fold(text.clone(), edit)
-        },
-    );
-    parse(&text).map(|_| text.clone())
-}
-
-/// The text without these fields of the table, in any notation: plain, dotted, or as a table below it.
-fn without(text: &str, path: [&str; 2], fields: &[&str]) -> Result<String, Fault> {
-    let document = parse(text)?;
-    let Some(table) = table(&document, path)? else {
+    let mut document = editable(text, path)?;
+    let new = Item::Table(last_table(&document));
+    let above = document.entry(path[0]).or_insert_with(|| {
+        let mut above = Table::new();
+        above.set_implicit(true);
+        Item::Table(above)
+    });
+    let Some(above) = above.as_table_mut() else {
         return Ok(text.to_owned());
     };
-    let mut found = Vec::new();
-    for name in fields {
-        field(text, table, name, &mut found);
-    }
-    Ok(cut(text, found))
-}
-
-/// Collects the lines of a field of a table.
-fn field(text: &str, table: &Table, name: &str, found: &mut Vec<Range<usize>>) {
-    match table.get_key_value(name) {
-        Some((_, Item::Table(below))) if below.is_dotted() => {
-            below
-                .iter()
-                .for_each(|(name, _)| field(text, below, name, found));
+    let is_new = !above.contains_key(path[1]);
+    if let Some(table) = above.entry(path[1]).or_insert(new).as_table_mut() {
+        // A table that is only implied by the tables below it has no header in the text.
+        table.set_implicit(false);
+        for name in others {
+            if let Some(item) = table.get_mut(name) {
+                remove(item);
+            }
         }
-        Some((_, Item::Table(below))) => regions(text, below, found),
-        Some((key, item)) => found.push(lines(text, span(key.span()).start..span(item.span()).end)),
-        None => {}
-    }
-}
-
-/// A range of the text, and its replacement.
-type Edit = (Range<usize>, String);
-
-/// The edits that give a table these fields, in the order of the text.
-fn edits(text: &str, table: &Table, fields: &Map<String, Value>) -> Vec<Edit> {
-    let newline = newline(text);
-    let (mut edits, mut missing) = (Vec::new(), String::new());
-    for (name, value) in fields {
-        match table.get(name) {
-            Some(item) if plain(item).as_ref() == Some(value) => {}
-            Some(item) => edits.push((span(item.span()), value.to_string())),
-            None => missing.extend([name.as_str(), " = ", &value.to_string(), newline]),
+        for (name, value) in fields {
+            put(table, name, value);
         }
     }
-    let header = lines(text, span(table.span())).end;
-    if !text[..header].ends_with('\n') && !missing.is_empty() {
-        missing = format!("{newline}{}", missing.trim_end());
+    if is_new {
+        document.set_trailing("");
     }
-    edits.push((header..header, missing));
-    edits.sort_by_key(|(stretch, _)| (stretch.start, stretch.end));
-    edits
+    Ok(written(text, &document))
 }
 
 /// The text without the table `[above.name]` and its subtables.
 pub(super) fn unset(text: &str, path: [&str; 2]) -> Result<String, Fault> {
-    let document = parse(text)?;
-    let Some(table) = table(&document, path)? else {
+    let mut document = editable(text, path)?;
+    let above = document.get_mut(path[0]);
+    let Some(item) = above.and_then(|above| above.get_mut(path[1])) else {
         return Ok(text.to_owned());
     };
-    let mut cuts = Vec::new();
-    regions(text, table, &mut cuts);
-    Ok(cut(text, cuts))
-}
-
-/// The text without these lines. If a cut begins with a header, the empty line above it is removed too.
-fn cut(text: &str, mut cuts: Vec<Range<usize>>) -> String {
-    cuts.sort_by_key(|cut| cut.start);
-    let cut = |text: String, cut: &Range<usize>| {
-        let newline = newline(&text);
-        let apart = format!("{newline}{newline}");
-        let is_header = text[cut.start..].trim_start().starts_with('[');
-        let is_apart = is_header && text[..cut.start].ends_with(&apart);
-        let start = cut.start - if is_apart { newline.len() } else { 0 };
-        spliced(&text, start..cut.end, "")
-    };
-    let without = cuts.iter().rev().fold(text.to_owned(), cut);
-    let had_end = text.ends_with('\n');
-    if had_end {
-        without
-    } else {
-        without.trim_end_matches(['\r', '\n']).to_owned()
-    }
+    remove(item);
+    Ok(written(text, &document))
 }
 
 fn parse(text: &str) -> Result<Document<&str>, Fault> {
     Document::parse(text).map_err(|error| Fault {
-        at: span(error.span()).start,
+        at: error.span().unwrap_or_default().start,
         says: error.message().to_owned(),
     })
 }
 
-/// The table `[above.name]`; fails if it is written in a notation that cannot be edited, such as an inline table.
-fn table<'a>(document: &'a Document<&str>, path: [&str; 2]) -> Result<Option<&'a Table>, Fault> {
-    let Some(above) = document.get(path[0]) else {
-        return Ok(None);
-    };
+/// Parses the text. Fails if the table `[above.name]` is written in a notation that cannot be edited, such as an inline
+/// table.
+fn editable(text: &str, path: [&str; 2]) -> Result<DocumentMut, Fault> {
+    let document = parse(text)?;
     let not_a = |item: &Item, name: &str, wanted: &str| Fault {
-        at: span(item.span()).start,
+        at: item.span().unwrap_or_default().start,
         says: format!("`{name}` is not {wanted}"),
     };
-    if !above.is_table() {
-        return Err(not_a(above, path[0], "a table under a header of its own"));
+    if let Some(above) = document.get(path[0]) {
+        if !above.is_table() {
+            return Err(not_a(above, path[0], "a table under a header of its own"));
+        }
+        let is_editable = |item: &Item| item.as_table().is_some_and(|table| !table.is_dotted());
+        if let Some(item) = above.get(path[1]).filter(|item| !is_editable(item)) {
+            let name = path.join(".");
+            let wanted = format!("a table under a header `[{name}]`");
+            return Err(not_a(item, &name, &wanted));
+        }
     }
-    let name = path.join(".");
-    match above.get(path[1]) {
-        None => Ok(None),
-        Some(Item::Table(table)) if !table.is_dotted() && table.span().is_some() => Ok(Some(table)),
-        Some(item) => Err(not_a(
-            item,
-            &name,
-            &format!("a table under a header `[{name}]`"),
-        )),
-    }
+    Ok(document.into_mut())
 }
 
-fn appended(text: &str, path: [&str; 2], fields: &Map<String, Value>) -> String {
-    let newline = newline(text);
-    let mut table = format!("[{}]", path.join("."));
-    for (name, value) in fields {
-        table.extend([newline, name, " = ", &value.to_string()]);
+/// A table for the end of the document, below the comments that stand there.
+fn last_table(document: &DocumentMut) -> Table {
+    let mut above = document.trailing().as_str().unwrap_or_default().to_owned();
+    if !above.is_empty() && !above.ends_with('\n') {
+        above.push('\n');
     }
-    match text {
-        "" => format!("{table}{newline}"),
-        text if text.ends_with('\n') => format!("{text}{newline}{table}{newline}"),
-        // Keep the end of the file without a line end.
-        text => format!("{text}{newline}{newline}{table}"),
+    if !(document.is_empty() && above.is_empty()) {
+        above.push('\n');
     }
+    let mut table = Table::new();
+    table.decor_mut().set_prefix(above);
+    table.set_position(Some(isize::MAX));
+    table
 }
 
-/// Collects the lines of a table and its subtables.
-fn regions(text: &str, table: &Table, found: &mut Vec<Range<usize>>) {
-    if let Some(header) = table.span().filter(|_| !table.is_implicit()) {
-        let ends = table.iter().filter(|(_, item)| item.is_value());
-        let end = ends.map(|(_, item)| span(item.span()).end).max();
-        found.push(lines(text, header.start..end.unwrap_or(header.end)));
-    }
-    for (_, item) in table {
-        match item {
-            Item::Table(below) => regions(text, below, found),
-            Item::ArrayOfTables(all) => all.iter().for_each(|below| regions(text, below, found)),
-            _ => {}
+/// Gives a key this value. A key that has it already keeps its text, and a comment behind it stays.
+fn put(table: &mut Table, name: &str, value: &Value) {
+    let mut new: toml_edit::Value = match value {
+        Value::Array(items) => items.iter().filter_map(Value::as_str).collect(),
+        value => value.as_str().unwrap_or_default().into(),
+    };
+    match table.get_mut(name) {
+        Some(item) if plain(item).as_ref() == Some(value) => {}
+        Some(Item::Value(old)) => {
+            *new.decor_mut() = old.decor().clone();
+            *old = new;
+        }
+        _ => {
+            table.insert(name, Item::Value(new));
         }
     }
 }
 
-/// The range extended to whole lines.
-fn lines(text: &str, stretch: Range<usize>) -> Range<usize> {
-    let start = line_start(text, stretch.start);
-    let end = text[stretch.end..]
-        .find('\n')
-        .map_or(text.len(), |newline| stretch.end + newline + 1);
-    start..end
+/// Removes a value, or a table with its subtables. The comments above a header stay.
+fn remove(item: &mut Item) {
+    match item {
+        Item::Table(table) => remove_table(table),
+        Item::ArrayOfTables(tables) => tables.iter_mut().for_each(remove_table),
+        _ => *item = Item::None,
+    }
 }
 
-fn span(span: Option<Range<usize>>) -> Range<usize> {
-    span.unwrap_or_default()
+fn remove_table(table: &mut Table) {
+    table.iter_mut().for_each(|(_, item)| remove(item));
+    let decor = table.decor_mut();
+    let above = decor.prefix().and_then(|prefix| prefix.as_str());
+    let above = above.unwrap_or_default().replace('\r', "");
+    // The empty line that set the table apart goes with it.
+    let apart = above.strip_suffix('\n');
+    let apart = apart.filter(|above| above.is_empty() || above.ends_with('\n'));
+    let above = apart.unwrap_or(&above).to_owned();
+    decor.set_prefix(above);
+    decor.set_suffix(REMOVED);
+}
+
+/// The document as text, with the line ends of the text before.
+fn written(text: &str, document: &DocumentMut) -> String {
+    let after = document.to_string();
+    let lines = after.split_inclusive('\n');
+    let mut after: String = lines.filter(|line| !line.contains(REMOVED)).collect();
+    if !text.is_empty() && !text.ends_with('\n') {
+        after.truncate(after.trim_end_matches('\n').len());
+    }
+    if text.contains("\r\n") {
+        after = after.replace('\n', "\r\n");
+    }
+    after
 }
 
 /// A string or an array of strings as JSON; `None` for other values.
@@ -219,40 +186,46 @@ mod tests {
     use super::*;
 
     const PATH: [&str; 2] = ["servers", "midex"];
+    const BLOCK: &str = "[servers.midex]\ncommand = \"/x\"\nargs = [\"serve\"]";
+    const OTHERS: &str = "[z]\r\nb = 1\r\na.b = 1\r\na.d = '''\r\n'''\r\n[a]\r\n[[y]]\r\n# e\r\n";
 
     #[test]
     fn a_table_is_changed_wherever_and_however_it_stands() {
         let fields = json!({ "command": "/x", "args": ["serve"] });
         let fields = fields.as_object().expect("an object");
-        let new = "[servers.midex]\ncommand = \"/x\"\nargs = [\"serve\"]";
-        for (before, after) in [
+        for (before, after, without) in [
             (
-                "[servers.midex.env]\nA = 'b'\n".to_owned(),
-                format!("[servers.midex.env]\nA = 'b'\n\n{new}\n"),
+                "# a\n[servers.midex.env]\nA = 'b'\n",
+                "BLOCK\n# a\n[servers.midex.env]\nA = 'b'\n",
+                "# a\n",
             ),
-            ("[servers.midex]".to_owned(), new.to_owned()),
+            ("[servers.midex]", "BLOCK", ""),
             (
-                "[ servers . 'midex' ] # h\nurl = 'u' # k\nargs = [\n 'a', # q\n]\n\n[z]"
-                    .to_owned(),
-                "[ servers . 'midex' ] # h\ncommand = \"/x\"\nargs = [\"serve\"]\n\n[z]".to_owned(),
+                "# a\n[ servers . 'midex' ] # h\nurl = 'u' # k\nargs = [\n 'a', # q\n] # r\n\n[z]",
+                "# a\n[ servers . 'midex' ] # h\nargs = [\"serve\"] # r\ncommand = \"/x\"\n\n[z]",
+                "# a\n\n[z]",
             ),
+            (
+                "[[servers.midex.env]]\nA = 1\n# b\n[z]\n[servers.midex.x]\ny.z = 1\n",
+                "BLOCK\n[[servers.midex.env]]\nA = 1\n# b\n[z]\n[servers.midex.x]\ny.z = 1\n",
+                "# b\n[z]\n",
+            ),
+            ("# a", "# a\n\nBLOCK", "# a"),
+            ("# a\n\n", "# a\n\n\nBLOCK\n", "# a\n\n"),
+            (OTHERS, &format!("{OTHERS}\nBLOCK\n"), OTHERS),
         ] {
-            let changed = set(&before, PATH, &["url"], fields).expect("TOML");
+            let changed = set(before, PATH, &["url"], fields).expect("TOML");
+            let mut after = after.replace("BLOCK", BLOCK);
+            if before.contains('\r') {
+                after = after.replace('\r', "").replace('\n', "\r\n");
+            }
             assert_eq!(changed, after);
             let said = read(&changed, PATH).expect("TOML").expect("a table");
-            assert_eq!(
-                (&said["command"], &said["url"]),
-                (&json!("/x"), &Value::Null)
-            );
-            assert_eq!(
-                set(&changed, PATH, &["url"], fields).expect("TOML"),
-                changed
-            );
-            let without = unset(&changed, PATH).expect("TOML");
-            assert!(
-                !without.contains("midex") && without.contains("[z]") == before.contains("[z]"),
-                "{without}"
-            );
+            let expected = (&json!("/x"), &Value::Null);
+            assert_eq!((&said["command"], &said["url"]), expected);
+            let again = set(&changed, PATH, &["url"], fields).expect("TOML");
+            assert_eq!(again, changed);
+            assert_eq!(unset(&changed, PATH).expect("TOML"), without);
         }
     }
 }

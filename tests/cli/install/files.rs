@@ -11,8 +11,8 @@ use serde_json::json;
 use super::{MIDEX, block, files, home, install, midex, refused, said, write};
 use midex_test::{assert_has, project::Project};
 
-/// How a text is indented, and the text before and after: with the block of Cursor in lines of its own where `BLOCK` stands, and
-/// in the line where `INLINE` stands.
+/// How a text is indented, and the text before and after, with the block of Cursor where `BLOCK` stands. Without the block the
+/// text is that before; an object in one line has got several.
 const EXACT: [(&str, &str, &str); 7] = [
     (
         "  ",
@@ -35,14 +35,14 @@ const EXACT: [(&str, &str, &str); 7] = [
         "\u{feff}{\n  \"mcpServers\": {\n    \"o\": 1,BLOCK\n  }\n}\n",
     ),
     (
-        "",
+        "  ",
         "{\"mcpServers\":{\"o\":{}},\"z\":[1,2]}",
-        "{\"mcpServers\":{\"o\":{}, INLINE},\"z\":[1,2]}",
+        "{\"mcpServers\":{\n    \"o\":{},BLOCK\n  },\"z\":[1,2]}",
     ),
     (
-        "",
+        "  ",
         "{\"mcpServers\":{\"o\":{},},}\n",
-        "{\"mcpServers\":{\"o\":{}, INLINE,},}\n",
+        "{\"mcpServers\":{\n    \"o\":{},BLOCK,\n  },}\n",
     ),
     (
         " ",
@@ -64,14 +64,11 @@ fn nothing_else_in_a_json_file_changes() {
         };
         let at = |depth: usize| format!("{newline}{}", indent.repeat(depth));
         let block = format!(
-            "{0}\"midex\": {{{1}\"type\": \"stdio\",{1}\"command\": \"{MIDEX}\",{1}\"args\": [{2}\"serve\"{1}]{0}}}",
+            "{0}\"midex\": {{{1}\"type\": \"stdio\",{1}\"command\": \"{MIDEX}\",{1}\"args\": [\"serve\"]{0}}}",
             at(2),
-            at(3),
-            at(4)
+            at(3)
         );
-        let value = json!({ "type": "stdio", "command": MIDEX, "args": ["serve"] });
-        let inline = format!("\"midex\": {value}");
-        let expected = after.replace("BLOCK", &block).replace("INLINE", &inline);
+        let expected = after.replace("BLOCK", &block);
         install(&project, "cursor", &[]);
         assert_eq!(said(&path), expected, "{before:?}");
         let again = install(&project, "cursor", &[]);
@@ -81,10 +78,16 @@ fn nothing_else_in_a_json_file_changes() {
             &install(&project, "cursor", &["--remove"]),
             &["midex is out of it"],
         );
-        assert_eq!(said(&path), before);
+        let without = said(&path);
+        let expected = if before.trim_end().contains('\n') {
+            before.to_owned()
+        } else {
+            after.replace(",BLOCK", "")
+        };
+        assert_eq!(without, expected);
         let again = install(&project, "cursor", &["--remove"]);
         assert_has(&again, &["midex was not in it: nothing changed"]);
-        assert_eq!(said(&path), before);
+        assert_eq!(said(&path), expected);
     }
 }
 
@@ -140,7 +143,7 @@ fn of_an_older_block_only_what_midex_writes_is_replaced() {
     );
     install(&project, "codex", &[]);
     let expected = format!(
-        "# above\n[mcp_servers.midex] # head\nargs = [\"serve\"]\ncommand = \"{MIDEX}\" # why\nstartup_timeout_sec = 5\n\n[mcp_servers.midex.env]\nA = \"b\"\n\n[tui]\n"
+        "# above\n[mcp_servers.midex] # head\ncommand = \"{MIDEX}\" # why\nstartup_timeout_sec = 5\nargs = [\"serve\"]\n\n[mcp_servers.midex.env]\nA = \"b\"\n\n[tui]\n"
     );
     assert_eq!(said(&path), expected);
     install(&project, "codex", &["--remove"]);
@@ -357,28 +360,30 @@ fn what_a_block_says_of_the_other_way_to_reach_a_server_goes() {
     let project = Project::new(&[]);
     let url = "http://127.0.0.1:8123/mcp";
     let path = home(&project, ".codex/config.toml");
-    let others = "enabled = true\n\n[mcp_servers.o]\nurl = 'x'\n";
+    let others = "\n[mcp_servers.o]\nurl = 'x'\n";
     write(
         &path,
         format!(
-            "[mcp_servers.midex]\ncommand = 'midex'\nargs = ['serve']\nenv_vars = ['A']\n{others}\n[mcp_servers.midex.env]\nA = 'b'\n"
+            "[mcp_servers.midex]\ncommand = 'midex'\nargs = ['serve']\nenv_vars = ['A']\nenabled = true\n{others}\n[mcp_servers.midex.env]\nA = 'b'\n"
         ),
     );
     install(&project, "codex", &["--http", url]);
     assert_eq!(
         said(&path),
-        format!("[mcp_servers.midex]\nurl = \"{url}\"\n{others}")
+        format!("[mcp_servers.midex]\nenabled = true\nurl = \"{url}\"\n{others}")
     );
     write(
         &path,
         format!(
-            "[mcp_servers.midex]\nurl = \"{url}\"\nbearer_token_env_var = 'T'\nhttp_headers = {{ A = 'b' }}\nenv_http_headers.B = 'c'\n{others}"
+            "[mcp_servers.midex]\nurl = \"{url}\"\nbearer_token_env_var = 'T'\nhttp_headers = {{ A = 'b' }}\nenv_http_headers.B = 'c'\nenabled = true\n{others}"
         ),
     );
     install(&project, "codex", &[]);
     assert_eq!(
         said(&path),
-        format!("[mcp_servers.midex]\ncommand = \"{MIDEX}\"\nargs = [\"serve\"]\n{others}")
+        format!(
+            "[mcp_servers.midex]\nenabled = true\ncommand = \"{MIDEX}\"\nargs = [\"serve\"]\n{others}"
+        )
     );
     write(&path, "[mcp_servers.midex.env]\nA = 'b'\n");
     install(&project, "codex", &["--http", url]);
