@@ -64,35 +64,35 @@ pub const AGENT_NAME_BYTES_MAX: usize = 100;
 /// Longest step id.
 pub const STEP_ID_BYTES_MAX: usize = 100;
 
-/// Longest continuation token a caller may send; a real one is under 700 bytes.
+/// Longest continuation token accepted; real ones have fewer than 700 bytes.
 pub const TOKEN_BYTES_MAX: usize = 2048;
-/// How long a continuation token lives unless `--token-ttl` says otherwise (24 hours).
+/// Default lifetime of a continuation token, as set by `--token-ttl` (24 hours).
 pub const TOKEN_TTL: Duration = Duration::from_secs(24 * 60 * 60);
-/// The shortest `--token-ttl` accepted.
+/// Smallest value of `--token-ttl`.
 pub const TOKEN_TTL_MIN: Duration = Duration::from_secs(1);
-/// The longest `--token-ttl` accepted.
+/// Largest value of `--token-ttl`.
 pub const TOKEN_TTL_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
-/// Renewed tokens of one visit that are still told apart from forgeries.
+/// Renewed tokens of one visit that are remembered, so that they are not mistaken for forged ones.
 pub const SUPERSEDED_TOKENS_MAX: usize = 16;
 
 /// Largest step output, as JSON text.
 pub const OUTPUT_BYTES_MAX: usize = 4 << 20;
 /// Largest `inputs` object of a start, as JSON text.
 pub const INPUTS_BYTES_MAX: usize = 1 << 20;
-/// Longest message of a reported failure; the rest is cut.
+/// Longest message of a reported failure; a longer one is cut.
 pub const FAILURE_MESSAGE_BYTES_MAX: usize = 8 << 10;
-/// Longest code of a reported failure; the rest is cut.
+/// Longest code of a reported failure; a longer one is cut.
 pub const FAILURE_CODE_BYTES_MAX: usize = 100;
-/// Values up to this size lie in the journal row; larger ones are stored once, by digest.
+/// Values up to this size are stored in the journal row; larger ones are stored once, by digest.
 pub const INLINE_BYTES_MAX: usize = 4 << 10;
 /// Deepest nesting of a JSON value that a caller sends. A frame may hold 127 levels (its parser's own
 /// limit), some of which are the call around the value.
 pub const JSON_DEPTH_MAX: usize = 100;
-/// Outputs that break the step's schema before the step fails (the last of them ends it).
+/// Invalid outputs of one step; the last one fails the step.
 pub const OUTPUT_ATTEMPTS_MAX: u32 = 5;
 /// Largest content of one artifact.
 pub const ARTIFACT_BYTES_MAX: usize = 2 << 20;
-/// Largest metadata of one artifact, as JSON text: it lies in the journal row.
+/// Largest metadata of one artifact, as JSON text, since it is stored in the journal row.
 pub const ARTIFACT_METADATA_BYTES_MAX: usize = 4 << 10;
 /// Longest name and media type of an artifact, in characters.
 pub const ARTIFACT_NAME_CHARS_MAX: usize = 200;
@@ -100,100 +100,101 @@ pub const ARTIFACT_NAME_CHARS_MAX: usize = 200;
 pub const OUTPUT_ARTIFACTS_MAX: usize = 200;
 /// Artifacts of one execution.
 pub const ARTIFACTS_MAX: u32 = 10_000;
-/// Bytes of an artifact shown at once where nothing else is asked for.
+/// Default number of bytes of an artifact in one read.
 pub const ARTIFACT_SHOWN_BYTES_DEFAULT: usize = 16 << 10;
-/// Bytes of an artifact shown at once, at most.
+/// Largest number of bytes of an artifact in one read.
 pub const ARTIFACT_SHOWN_BYTES_MAX: usize = 1 << 20;
-/// What the steps before decided, as one step is shown it, as JSON text.
+/// Size of the decisions of previous steps shown with a step, as JSON text.
 pub const PREVIOUS_BYTES_MAX: usize = 8 << 10;
-/// The final output of an execution, as its status shows it, as JSON text; a longer one is shortened.
+/// Largest final output shown in the status of an execution, as JSON text; a longer one is shortened.
 pub const FINAL_OUTPUT_BYTES_MAX: usize = 64 << 10;
-/// Longest reason that may be given for a change of state.
+/// Longest reason for a change of state.
 pub const REASON_CHARS_MAX: usize = 2000;
-/// Executions listed where nothing else is asked for.
+/// Default number of executions in one page.
 pub const LIST_LIMIT_DEFAULT: usize = 50;
-/// Executions listed at once, at most.
+/// Largest number of executions in one page.
 pub const LIST_LIMIT_MAX: usize = 200;
-/// Tools, resources or templates in one page of a list. Every tool fits on one page: some clients read no other.
+/// Tools, resources or templates in one page of a list. All tools fit on one page, since some clients read only the
+/// first.
 pub const LIST_PAGE_MAX: usize = 200;
-/// How long a client may keep what cannot change while the server lives: tools, templates, limits.
+/// Time that a client may cache what changes only with the server: tools, templates, limits.
 pub const KEPT_WITH_SERVER: Duration = Duration::from_secs(5 * 60);
-/// How long a client may keep what never changes: the content of an artifact that is named by its id.
+/// Time that a client may cache what never changes: the content of an artifact named by its id.
 pub const KEPT_FOR_GOOD: Duration = Duration::from_secs(24 * 60 * 60);
-/// The longest text that a reply may show twice: in its instructions, and in a field of its own.
+/// Longest text that a reply repeats in its instructions beside its own field.
 pub const REPEATED_BYTES_MAX: usize = 100;
-/// Workflows that one read of `available_workflows` lists, whether it asks for fewer or not.
+/// Workflows listed by one read of `available_workflows`.
 pub const WORKFLOWS_LISTED_MAX: usize = 200;
-/// What `execution.resume` without arguments tells, as JSON text. Tokens of ours are dense text: this is at
-/// most some 2,500 tokens of a model's.
+/// Size of the reply of `execution.resume` without arguments, as JSON text (about 2,500 tokens of a model).
 pub const RESUME_BYTES_MAX: usize = 5000;
-/// Longest name of a skill (Agent Skills): a definition with a longer one is served as none.
+/// Longest name of an Agent Skill. Definitions with longer names are not offered as skills.
 pub const SKILL_NAME_BYTES_MAX: usize = 64;
-/// Longest description of a skill (Agent Skills); a longer one is cut.
+/// Longest description of an Agent Skill; a longer one is cut.
 pub const SKILL_DESCRIPTION_CHARS_MAX: usize = 1024;
-/// Open executions that `execution.resume` without arguments looks at, the ones that moved last.
+/// Open executions examined by `execution.resume` without arguments, most recently changed first.
 pub const RESUME_EXECUTIONS_MAX: usize = 20;
-/// Steps whose decisions a person, or a command that does a step, is told of besides those that the step follows: the latest.
+/// Further steps whose decisions are shown to a person or an `--agent` command, the latest ones. The direct
+/// dependencies are always shown.
 pub const PERSON_DECIDED_MAX: usize = 8;
-/// Steps whose decisions `execution.resume` without arguments tells of one execution, the latest ones.
+/// Steps of one execution whose decisions `execution.resume` without arguments shows, the latest ones.
 pub const RESUME_DECIDED_MAX: usize = 4;
-/// What an execution was started with, as `execution.resume` without arguments tells it.
+/// Size of an execution's inputs in the reply of `execution.resume` without arguments.
 pub const RESUME_INPUTS_BYTES_MAX: usize = 400;
-/// What the steps before decided, as `execution.resume` without arguments tells it of one execution.
+/// Size of one execution's previous decisions in the reply of `execution.resume` without arguments.
 pub const RESUME_PREVIOUS_BYTES_MAX: usize = 600;
-/// What one slice of an examination of the store reads, so that it takes some 5 ms.
+/// Bytes read in one slice of a store check, which then takes about 5 ms.
 pub const EXAMINED_BYTES_MAX: usize = 128 << 10;
-/// What a small entry counts for in it.
+/// Bytes that a small entry counts for in a slice of a store check.
 pub const EXAMINED_ENTRY_BYTES_MIN: usize = 512;
-/// Executions in one slice.
+/// Executions in one slice of a store check.
 pub const EXAMINED_IDS_MAX: usize = 32;
-/// How long after its time an open execution counts as overdue.
+/// Delay after which an open execution whose timer has passed counts as overdue.
 pub const OVERDUE_AFTER: Duration = Duration::from_secs(10);
-/// What `midex hook session-start` prints.
+/// Longest output of `midex hook session-start`.
 pub const HOOK_BYTES_MAX: usize = 5000;
-/// One line of it.
+/// Longest line in the output of `midex hook session-start`.
 pub const HOOK_LINE_CHARS_MAX: usize = 600;
-/// How long a hook takes at most: a host waits for it.
+/// Timeout of a hook, since its host waits for it.
 pub const HOOK_WITHIN: Duration = Duration::from_secs(2);
-/// What a hook reads of its host's event.
+/// Largest event that a hook reads from its host.
 pub const HOOK_INPUT_BYTES_MAX: u64 = 1 << 20;
-/// How long a hook waits for the end of its host's event.
+/// Time that a hook waits for the end of its host's event.
 pub const HOOK_INPUT_WITHIN: Duration = Duration::from_millis(300);
-/// Open steps that one reminder of `midex hook stop` names.
+/// Open steps named in one reminder of `midex hook stop`.
 pub const HOOK_STEPS_TOLD_MAX: usize = 3;
-/// Steps that are kept of one session, so that no reminder of them is repeated.
+/// Steps remembered for one session, so that no reminder is repeated.
 pub const HOOK_STEPS_KEPT_MAX: usize = 1000;
-/// Sessions of hosts of which is kept what they were reminded of.
+/// Sessions of hosts whose reminders are remembered.
 pub const HOOK_SESSIONS_MAX: usize = 256;
-/// Outputs larger than this are read aside from the workers.
+/// Size above which an output is read on a separate thread.
 pub const OUTPUT_INLINE_READ_BYTES_MAX: usize = 64 << 10;
-/// An address that names nothing is shown up to here.
+/// Characters of an unknown address repeated in its error.
 pub const ADDRESS_SHOWN_CHARS: usize = 200;
-/// Longest name of a project that a caller may give.
+/// Longest project path that a caller may send.
 pub const PROJECT_CHARS_MAX: usize = 4096;
-/// Longest wait of one `execution.wait`.
+/// Longest wait of one call of `execution.wait`.
 pub const WAIT_MAX: Duration = Duration::from_secs(25);
-/// Violations named in one refusal; more are counted, not listed.
+/// Violations listed in one error; further ones are counted.
 pub const VIOLATIONS_MAX: usize = 50;
-/// Longest place, name of a property and list of options that a violation repeats, in characters.
+/// Characters shown of a violation's path, property name or list of options.
 pub const VIOLATION_PART_CHARS_MAX: usize = 1000;
 
-/// Inputs that one workflow declares.
+/// Inputs declared by one workflow.
 pub const INPUTS_DECLARED_MAX: usize = 100;
 /// Longest name of an input.
 pub const INPUT_NAME_BYTES_MAX: usize = 100;
-/// Values that one input may be limited to.
+/// Options of one input.
 pub const INPUT_ENUM_MAX: usize = 1000;
 /// Longest pattern of an input.
 pub const INPUT_PATTERN_BYTES_MAX: usize = 1000;
-/// What a refusal repeats of an input's declaration, in characters; the rest is cut.
+/// Characters of an input's declaration repeated in an error; the rest is cut.
 pub const INPUT_WORDS_CHARS_MAX: usize = 500;
-/// Environment variables that defaults of inputs may be taken from.
+/// Environment variables that input defaults may use.
 pub const ENV_NAMES_MAX: usize = 1000;
 
 /// Steps in one workflow.
 pub const STEPS_MAX: usize = 500;
-/// Workflows that a manifest may stand on by `extends`, one above the other.
+/// Length of a chain of `extends`.
 pub const EXTENDS_DEPTH_MAX: usize = 8;
 /// Dependencies of one step.
 pub const DEPENDENCIES_MAX: usize = STEPS_MAX;
@@ -203,13 +204,13 @@ pub const TAGS_MAX: usize = 20;
 pub const TAG_BYTES_MAX: usize = 50;
 /// Entries of the metadata of a workflow.
 pub const METADATA_ENTRIES_MAX: usize = 32;
-/// Longest name and longest text in the metadata of a workflow: lists of workflows repeat them.
+/// Longest name and longest text in the metadata of a workflow, since lists of workflows repeat them.
 pub const METADATA_TEXT_BYTES_MAX: usize = 500;
 /// Longest version of a definition.
 pub const VERSION_BYTES_MAX: usize = 50;
 /// Longest description of a workflow, step or agent.
 pub const DESCRIPTION_BYTES_MAX: usize = 2000;
-/// The longest description of an agent that is written for a host; of it [`DESCRIPTION_BYTES_MAX`] are kept.
+/// Longest description of an agent written for a host; [`DESCRIPTION_BYTES_MAX`] of it are kept.
 pub const HOST_DESCRIPTION_BYTES_MAX: usize = 64 << 10;
 /// Largest definition file (workflow or agent).
 pub const DEFINITION_BYTES_MAX: u64 = 1 << 20;
@@ -217,378 +218,374 @@ pub const DEFINITION_BYTES_MAX: u64 = 1 << 20;
 pub const CONFIG_BYTES_MAX: u64 = 64 << 10;
 /// Definition files read from one directory.
 pub const DEFINITION_FILES_MAX: usize = 2000;
-/// Deepest nesting of directories that definitions are looked for in.
+/// Depth of subdirectories searched for definitions.
 pub const DEFINITION_DIRECTORY_DEPTH_MAX: usize = 8;
-/// Directory entries looked at in search of definition files.
+/// Directory entries examined in search of definition files.
 pub const DEFINITION_ENTRIES_MAX: usize = 20_000;
-/// Files and directories that are looked at for changes, in all directories of definitions together.
+/// Files and directories watched for changes, in all definition directories together.
 pub const DEFINITION_STAMPS_MAX: usize = 50_000;
-/// Looks of a writer at the lock of a directory of definitions that another process has; past them it is told so.
+/// Attempts of a writer to lock a definition directory that another process holds.
 pub const WRITE_LOCK_TRIES_MAX: u32 = 1000;
-/// How often a writer looks whether the lock of a directory of definitions is free.
+/// Interval between two attempts to lock a definition directory.
 pub const WRITE_LOCK_LOOK_EVERY: Duration = Duration::from_millis(5);
-/// How often the files of definitions are looked at for changes.
+/// Interval at which definition files are checked for changes.
 pub const DEFINITIONS_LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Names of changed definitions in one line of the log; more are counted, not named.
+/// Changed definitions named in one log line; further ones are counted.
 pub const CHANGES_LOGGED_MAX: usize = 10;
 /// YAML events (values, keys, ends) of one definition file.
 pub const YAML_EVENTS_MAX: usize = 50_000;
-/// Deepest nesting of one definition file. Each level costs the reader stack, some 40 KiB of it in a
-/// build without optimisation, and a worker has 2 MiB.
+/// Nesting depth of one definition file. Each level takes about 40 KiB of stack in a build without optimization, and
+/// a worker thread has 2 MiB.
 pub const YAML_DEPTH_MAX: usize = 32;
 /// YAML events of one definition file that aliases may repeat.
 pub const YAML_ALIAS_EVENTS_MAX: usize = 20_000;
 /// Aliases of one definition file.
 pub const YAML_ALIASES_MAX: usize = 1000;
-/// Findings reported for one file; more are counted, not listed.
+/// Findings listed for one file; further ones are counted.
 pub const FINDINGS_MAX: usize = 100;
 
 /// Longest text of one expression.
 pub const EXPRESSION_BYTES_MAX: usize = 8 << 10;
-/// Words, values and signs of one expression.
+/// Tokens in one expression.
 pub const EXPRESSION_PARTS_MAX: usize = 1000;
 /// Deepest nesting of one expression.
 pub const EXPRESSION_DEPTH_MAX: usize = 32;
-/// Operations of one evaluation of an expression. There are no loops: this is more than the parts of any come to.
+/// Operations in one evaluation of an expression. Expressions have no loops, so valid ones stay below it.
 pub const EXPRESSION_FUEL_MAX: u64 = 20_000;
-/// Work of one evaluation of an expression: bytes of text, and 24 for each value, every time one is taken in, gone
-/// through or made.
+/// Work of one evaluation of an expression, in bytes: the bytes of text, and 24 for each value, that are read or
+/// created.
 pub const EXPRESSION_WORK_BYTES_MAX: usize = 64 << 20;
-/// Expressions in one value that holds them: the arguments of a step, or what it sets.
+/// Expressions in one template: the arguments of a step, or the values that it sets.
 pub const TEMPLATE_EXPRESSIONS_MAX: usize = 1000;
-/// What the expressions of one value may come to together, as JSON text.
+/// Size of the evaluated expressions of one template, as JSON text.
 pub const TEMPLATE_RESULT_BYTES_MAX: usize = 8 << 20;
 
-/// Steps of one evaluation of a value against a JSON Schema: looks at a schema, parts of long texts and lists. They take
-/// some 200 ms.
+/// Steps of one validation against a JSON Schema, which take about 200 ms. A step examines a schema, or a part of a
+/// long text or list.
 pub const SCHEMA_STEPS_MAX: u64 = 2_000_000;
-/// Steps of an evaluation against a JSON Schema that may be made where other calls wait for it.
+/// Steps of one validation against a JSON Schema on a thread on which other calls wait.
 pub const SCHEMA_STEPS_INLINE_MAX: u64 = 50_000;
-/// Steps of the evaluation of an example at load, whatever its size.
+/// Steps for validating an example when a definition is loaded, regardless of its size.
 pub const SCHEMA_STEPS_EXAMPLE: u64 = 5000;
-/// Steps of the evaluation of an example at load for each value in the schema and in what is held to it.
+/// Further steps for validating an example, for each value in the schema and in the example.
 pub const SCHEMA_STEPS_PER_VALUE: u64 = 100;
-/// Schemas that lie inside each other in one evaluation, those of the parts of a value included.
+/// Nesting depth of schemas in one validation, including those for parts of the value.
 pub const SCHEMA_DEPTH_MAX: usize = 600;
-/// Schemas that lie inside each other for one value, those that references lead to included.
+/// Nesting depth of schemas for one value, including referenced ones.
 pub const SCHEMA_CHAIN_MAX: usize = 50;
-/// What one evaluation remembers of values that were held to what a reference leads to; past it they are held to it again.
+/// Results of references cached in one validation; beyond it they are validated again.
 pub const SCHEMA_KNOWN_MAX: usize = 200_000;
-/// What a violation names of the options of an `enum`, in characters; those past it are counted.
+/// Characters of the options of an `enum` shown in a violation; further options are counted.
 pub const SCHEMA_OPTIONS_SHOWN_CHARS: usize = 500;
-/// Most options of an `enum` that a text is compared with to say which of them was meant.
+/// Options of an `enum` compared with a text to suggest the intended one.
 pub const SCHEMA_OPTIONS_COMPARED_MAX: usize = 200;
-/// Longest text, in characters, that is compared with the options of an `enum`.
+/// Longest text compared with the options of an `enum`.
 pub const SCHEMA_OPTION_COMPARED_CHARS_MAX: usize = 60;
-/// Memory of one evaluation against a JSON Schema beyond the value, in bytes: what it remembers, what its regular
-/// expressions build, its violations, and 16 for each item of a list whose items are to be different.
+/// Memory of one validation against a JSON Schema beyond the value itself: the cache, regular expressions,
+/// violations, and 16 bytes for each item of a list with `uniqueItems`.
 pub const SCHEMA_MEMORY_BYTES_MAX: usize = 64 << 20;
 /// Regular expressions of one definition.
 pub const SCHEMA_PATTERNS_MAX: usize = 200;
 /// Longest regular expression of a schema.
 pub const SCHEMA_PATTERN_BYTES_MAX: usize = 1000;
-/// Memory of one regular expression of a schema, compiled, in bytes.
+/// Memory of one compiled regular expression of a schema.
 pub const SCHEMA_PATTERN_MEMORY_BYTES_MAX: usize = 1 << 20;
-/// What a regular expression of a schema remembers of the text before it begins anew, in bytes.
+/// Cache of one regular expression of a schema; when it is full, it is cleared.
 pub const SCHEMA_PATTERN_CACHE_BYTES_MAX: usize = 128 << 10;
-/// Memory of all regular expressions of one definition, compiled, in bytes.
+/// Memory of all compiled regular expressions of one definition.
 pub const SCHEMA_PATTERNS_MEMORY_BYTES_MAX: usize = 4 << 20;
 
-/// Decisions that may take long, made at once; those past it wait.
+/// Long-running decisions made at once; further ones wait.
 pub const LONG_DECISIONS_MAX: usize = 2;
 
-/// Transitions committed together.
+/// Transitions in one commit.
 pub const BATCH_TRANSITIONS_MAX: usize = 1024;
-/// Bytes after which a batch takes no further transition.
+/// Size at which a commit takes no further transition.
 pub const BATCH_BYTES_MAX: usize = 64 << 20;
-/// Room kept free ahead of the data file, at most: it doubles when it grows, up to some size.
+/// Free space preallocated at the end of the data file. The file doubles when it grows, up to this step.
 pub const ROOM_AHEAD_BYTES_MAX: u64 = 64 << 20;
-/// Jobs waiting for the store's writer.
+/// Jobs queued for the store's writer.
 pub const WRITER_QUEUE_MAX: usize = 8192;
-/// A commit slower than this makes the writer wait for callers it knows to be on their way.
+/// Duration of a commit from which the writer waits for callers whose jobs are about to arrive.
 pub const ADAPTIVE_WAIT_COMMIT_MIN: Duration = Duration::from_micros(200);
-/// The longest that the store's writer waits for callers it knows to be on their way.
+/// Longest wait of the store's writer for callers whose jobs are about to arrive.
 pub const ADAPTIVE_WAIT_MAX: Duration = Duration::from_millis(1);
-/// A snapshot up to this size is written as often as `snapshot_every` asks; a larger one only when
-/// the journal rows since the last one outweigh it.
+/// A snapshot up to this size is written as often as `snapshot_every` says; a larger one only when the journal rows
+/// since the previous one are larger.
 pub const SNAPSHOT_BYTES_FREE: usize = 4 << 10;
-/// Largest `snapshot_every`.
+/// Largest value of `snapshot_every`.
 pub const SNAPSHOT_EVERY_MAX: u32 = 1024;
-/// Pages redb keeps in memory.
+/// Page cache of redb.
 pub const STORE_CACHE_BYTES: usize = 8 << 20;
-/// Commits to the data file, each durable there, before a redo log is begun beside it: a process that stores little needs none.
+/// Durable commits to the data file after which a redo log is started. A process that stores little needs none.
 pub const REDO_AFTER_COMMITS: u64 = 16;
-/// The length of a redo log when it is begun.
+/// Initial size of a redo log.
 pub const REDO_BYTES_MIN: u64 = 1 << 20;
-/// The length up to which a redo log grows fourfold each time that it is full: so much is put into the data file at once, or at the next
-/// opening after a crash.
+/// Largest size of a redo log, which grows fourfold each time that it is full. At most this much is applied to the
+/// data file at once, or when the store is opened after a crash.
 pub const REDO_BYTES_MAX: u64 = 16 << 20;
-/// How long after its last record a redo log is put into the data file: what it held back from there takes memory.
+/// Idle time after which a redo log is applied to the data file, since its changes take memory until then.
 pub const REDO_IDLE: Duration = Duration::from_secs(5);
-/// From this file size on each commit to the data file saves what makes a restart after a crash instant; one that a redo log
-/// follows saves it always.
+/// File size from which each commit to the data file also saves its allocator state, so that opening after a crash is
+/// instant. Commits covered by a redo log always save it.
 pub const QUICK_REPAIR_FILE_BYTES: u64 = 256 << 20;
-/// Below this file size every page is checked at each opening, after a clean close too.
+/// File size below which every page is checked when the store is opened, even after a clean close.
 pub const CHECKED_FILE_BYTES_MAX: u64 = 4 << 20;
-/// Refused calls kept for telemetry; the oldest go first.
+/// Refused calls kept for telemetry; the oldest are dropped.
 pub const REFUSALS_KEPT_MAX: u64 = 1000;
-/// Refused calls waiting to be written; more are dropped.
+/// Refused calls queued for writing; further ones are dropped.
 pub const REFUSALS_QUEUED_MAX: usize = 256;
 
-/// Calls the engine works on at once; further ones wait.
+/// Calls in progress in the engine; further ones wait.
 pub const CALLS_IN_FLIGHT_MAX: usize = 4096;
-/// How often a call is sent to an actor, each time a fresh one, before the caller is told that it could
-/// not be reached. One more than [`WAKE_FAILURES_MAX`], so that an execution that cannot be woken says so.
+/// Attempts to deliver a call to an actor, each time a new one, before the caller gets an error. One more than
+/// [`WAKE_FAILURES_MAX`], so that the error of an execution that cannot be loaded is seen.
 pub const CALL_ATTEMPTS_MAX: u32 = WAKE_FAILURES_MAX + 1;
-/// How often a call is brought to an actor that turns out to be on its way out, before the caller is told that the
-/// server is busy. Each time that actor has answered somebody else.
+/// Attempts to deliver a call to actors that are stopping, before the caller gets the error that the server is busy.
+/// Each of these actors has answered other calls.
 pub const CALL_DELIVERIES_MAX: u32 = 10_000;
-/// An execution whose actor dies this often in a row, without an answer between, is not woken again.
+/// Consecutive failures of an execution's actor, without a reply in between, after which it is not started again.
 pub const WAKE_FAILURES_MAX: u32 = 3;
-/// An actor nobody asked for this long goes to sleep.
+/// Idle time after which the actor of an execution is stopped.
 pub const IDLE_MAX: Duration = Duration::from_secs(45);
-/// How often idle actors are looked for.
+/// Interval of the check for idle actors.
 pub const IDLE_SWEEP_EVERY: Duration = Duration::from_secs(5);
-/// How long a shutdown waits for actors to finish what they were asked.
+/// Time that a shutdown waits for actors to finish their calls.
 pub const DRAIN_MAX: Duration = Duration::from_secs(5);
 
-/// Telemetry events returned when no `limit` is given (100).
+/// Default number of telemetry events in one reply.
 pub const TELEMETRY_LIMIT_DEFAULT: usize = 100;
-/// Transitions and refusals looked at for one answer, the latest ones: what is rarer is not found.
+/// Latest transitions and refusals searched for one reply of telemetry; older events are not found.
 pub const TELEMETRY_SCANNED_MAX: usize = 100_000;
-/// Telemetry events returned at most.
+/// Largest number of telemetry events in one reply.
 pub const TELEMETRY_LIMIT_MAX: usize = 1000;
 
-/// Journal rows looked at for one page of executions; the next page goes on from there. Up to this many open
-/// executions are listed by their index.
+/// Journal rows examined for one page of executions; the next page continues from there. Up to this many open
+/// executions are found by their index.
 pub const LIST_SCANNED_MAX: usize = 100_000;
 
-/// Bytes of outputs that one `step_history` shows; outputs past it are named by digest and size.
+/// Bytes of outputs in one `step_history`; further outputs are given by digest and size.
 pub const HISTORY_OUTPUT_BYTES_MAX: usize = 8 << 20;
 
-/// Projects whose allowed environment is known at once; past it one of them sees none until its next client comes.
+/// Projects whose allowed environment variables are kept at once; beyond it, one project has none until its next
+/// client connects.
 pub const ENVIRONMENTS_MAX: usize = 1024;
 
-/// Sets of definitions that are kept loaded for executions that look up workflows while no caller has them.
+/// Sets of definitions kept loaded for executions whose callers have disconnected.
 pub const DEFINITIONS_KEPT_MAX: usize = 8;
 
-/// How long a call waits until its process owns the data directory.
+/// Time that a call waits until its process owns the data directory.
 pub const OWNED_WITHIN: Duration = Duration::from_secs(10);
-/// The longest pause of a process that could not open the store, where nobody calls.
+/// Longest interval between attempts to open the store while nobody calls.
 pub const OWN_RETRY_MAX: Duration = Duration::from_secs(5);
-/// How often a process looks for the owner of its data directory, or for the directory to be free, before it says that
-/// the store is busy.
+/// Attempts to reach the owner of the data directory, or to own it, before the error `STORE_BUSY`.
 pub const OWNER_LOOKS_MAX: u32 = 90;
-/// The first pause between two looks for an owner; each further one is twice as long.
+/// First interval between two attempts to reach an owner; it doubles each time.
 pub const OWNER_LOOK_EVERY_MIN: Duration = Duration::from_millis(5);
-/// The longest pause between two looks for an owner.
+/// Longest interval between two attempts to reach an owner.
 pub const OWNER_LOOK_EVERY_MAX: Duration = Duration::from_millis(50);
-/// How long an owner that a call waits for may be silent before its relay pings it.
+/// Silence of an owner, while a call waits for it, after which its relay sends a ping.
 pub const OWNER_SILENT_MAX: Duration = Duration::from_secs(2);
-/// How long an owner may take to answer that ping; then it counts as stopped, and waiting calls are answered `STORE_BUSY`.
+/// Time for an owner to answer a ping; beyond it, waiting calls get the error `STORE_BUSY`.
 pub const OWNER_ALIVE_MAX: Duration = Duration::from_secs(3);
-/// How often an owner looks whether its control socket is still there.
+/// Interval at which an owner checks that its control socket still exists.
 pub const CONTROL_SOCKET_LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How long nobody may own the directory before a process answers by itself what needs no store.
+/// Time without an owner after which a process answers, on its own, calls that need no store.
 pub const LOCAL_ANSWER_AFTER: Duration = Duration::from_millis(15);
-/// How long a process that handed its directory over leaves it to the one that asked, which looks for it every
-/// [`OWNER_LOOK_EVERY_MAX`] at least.
+/// Time for which a process that handed over its data directory leaves it to the process that asked. That one looks
+/// at least every [`OWNER_LOOK_EVERY_MAX`].
 pub const HAND_OVER_PAUSE: Duration = Duration::from_millis(250);
 
-/// Relays of other processes at the control socket at once, beside [`CONTROL_CLIENTS_MAX`]; further ones are refused.
+/// Relays of other processes connected to the control socket at once, in addition to [`CONTROL_CLIENTS_MAX`]; further
+/// ones are refused.
 pub const RELAYS_MAX: usize = 256;
-/// Clients of the control socket at once. Past it, the one that has been silent longest since it came makes room; where
-/// all have said who they are, further ones wait to be let in.
+/// Clients connected to the control socket at once. A further one replaces the one that has been silent longest since
+/// it connected; if all have sent their first line, it waits.
 pub const CONTROL_CLIENTS_MAX: usize = 64;
-/// How long clients of the control socket may finish when the server ends.
+/// Time for clients of the control socket to finish when the server shuts down.
 pub const CONTROL_GRACE: Duration = Duration::from_millis(300);
-/// Lines of the log that wait for somebody to read stderr; those past it are dropped and counted.
+/// Bytes of log lines buffered while nobody reads stderr; further lines are dropped and counted.
 pub const LOG_BYTES_MAX: usize = 256 << 10;
-/// Lines of one kind that are logged in each [`LOG_KIND_SPAN`]; those past it are counted.
+/// Log lines of one kind written in each [`LOG_KIND_SPAN`]; further ones are counted.
 pub const LOG_LINES_OF_A_KIND_MAX: usize = 50;
-/// The span of time in which lines of one kind are counted.
+/// Period for which log lines of one kind are counted.
 pub const LOG_KIND_SPAN: Duration = Duration::from_secs(10);
-/// At the end of the process, how long the last lines of the log may take to be written.
+/// Time for writing the last log lines when the process exits.
 pub const LOG_FLUSH_MAX: Duration = Duration::from_millis(200);
-/// After a signal, how long the replies to those who waited may take to leave.
+/// Time for sending the replies of waiting calls after a signal.
 pub const SIGNAL_GRACE: Duration = Duration::from_millis(100);
-/// Longest first line at the control socket: it holds the values of the allowed environment variables, or the owner's list
-/// of its clients.
+/// Longest first line on the control socket: the allowed environment variables, or the owner's list of clients.
 pub const CONTROL_PREAMBLE_BYTES_MAX: u64 = 256 << 10;
-/// How long a client of the control socket may take over its first line.
+/// Time for a client of the control socket to send its first line.
 pub const CONTROL_PREAMBLE_MAX: Duration = Duration::from_secs(5);
-/// How long a client of the control socket may be silent before it makes room for another one.
+/// Time that a client of the control socket may be silent before another one may replace it.
 pub const CONTROL_SILENT_MIN: Duration = Duration::from_millis(100);
-/// Calls of one stdio client that are being worked on or whose reply it has not taken; past this, reading stops.
+/// Calls of one stdio client in progress or with an unread reply; beyond it, reading stops.
 pub const CLIENT_CALLS_MAX: usize = 4096;
-/// Bytes of calls of one stdio client in work and of replies it has not taken; past this, reading stops.
+/// Bytes of one stdio client's calls in progress and unread replies; beyond it, reading stops.
 pub const CLIENT_UNSENT_BYTES_MAX: usize = 128 << 20;
-/// Addresses that one client, or one of its listens, is told about.
+/// Resources that one client, or one `subscriptions/listen`, may subscribe to.
 pub const SUBSCRIPTION_ADDRESSES_MAX: usize = 1000;
-/// Bytes of those addresses together.
+/// Total size of the addresses of one client's subscriptions.
 pub const SUBSCRIPTION_BYTES_MAX: usize = 256 << 10;
-/// Listens (`subscriptions/listen`) of one client over a pair of streams at once.
+/// Concurrent `subscriptions/listen` calls of one stdio client.
 pub const LISTENS_MAX: usize = 64;
-/// Listens of all stateless clients over HTTP together.
+/// Concurrent `subscriptions/listen` calls of all stateless HTTP clients.
 pub const HTTP_LISTENS_MAX: usize = 512;
-/// How long one call waits for the user's answer to a question that the client shows.
+/// Time that one call waits for the user's answer to a question in the client.
 pub const QUESTION_MAX: Duration = Duration::from_secs(600);
-/// Questions that one call may put to the user.
+/// Questions to the user in one call.
 pub const QUESTIONS_PER_CALL_MAX: usize = 10;
-/// How often a caller who asks for it is told that its call is still being worked on.
+/// Interval of progress notifications for a call in progress.
 pub const PROGRESS_EVERY: Duration = Duration::from_secs(1);
-/// After end of input, how long pending replies may take.
+/// Time for pending replies after the end of input.
 pub const EOF_GRACE: Duration = Duration::from_millis(500);
-/// After the end of input and its pending replies, how long an orderly close may take. The journal has everything: a
-/// close that is cut short costs the next start a look at it, nothing else.
+/// Time for an orderly close after the end of input and its pending replies. Nothing is lost if it is cut short; the
+/// next start only has to check the store.
 pub const EOF_CLOSE_MAX: Duration = Duration::from_millis(300);
-/// How often a server that found the store busy looks again, at most; and how often a store that has failed
-/// opens its file again, at most.
+/// Shortest interval between attempts to open a store that was busy, or to reopen one that failed.
 pub const STORE_RETRY_EVERY: Duration = Duration::from_millis(250);
 
-/// Servers that may go away one after another while a command asks one question.
+/// Servers that may shut down one after another during one call of a command.
 pub const LINK_ATTEMPTS_MAX: u32 = 40;
-/// How often a command that follows executions looks at all of them, or at a store that no server owns.
+/// Interval at which a command that follows all executions, or a store without a running server, checks for changes.
 pub const TAIL_EVERY: Duration = Duration::from_secs(1);
-/// How long a command that follows a single execution waits for it to move before it looks at what else was told
-/// of it: refused calls move nothing.
+/// Time that a command that follows one execution waits for a change before it checks for refused calls, which change
+/// nothing.
 pub const TAIL_WAIT_S: u32 = 5;
-/// Looks that may fail for a passing reason, one after another, before a command that follows executions gives up.
-/// Each is patient itself.
+/// Consecutive temporary failures before a command that follows executions gives up.
 pub const TAIL_FAILURES_MAX: u32 = 5;
-/// Largest file of outputs that a command takes.
+/// Largest file of outputs for `midex run`.
 pub const OUTPUTS_FILE_BYTES_MAX: usize = 64 << 20;
-/// Outputs that were read before their step was open, at most.
+/// Outputs read before their step is open.
 pub const OUTPUTS_WAITING_MAX: usize = 2 * STEPS_MAX;
-/// How long a command that reads outputs keeps a store of its own open before it lets others have it meanwhile.
+/// Time that a command which reads outputs keeps its own store open before it lets other processes have it.
 pub const OUTPUT_LINE_GRACE: Duration = Duration::from_millis(200);
 
-/// Connections of HTTP clients at once. Past it, one that keeps the server waiting goes; where none does, the new
-/// one is refused.
+/// Concurrent HTTP connections. Beyond it, one whose client keeps the server waiting is closed; if there is none, the
+/// new one is refused.
 pub const HTTP_CONNECTIONS_MAX: usize = 2048;
-/// Calls of all HTTP clients in work at once, those included whose client has gone; past it, refused as busy.
+/// Calls of all HTTP clients in progress, including those of disconnected clients; further ones are refused as busy.
 pub const HTTP_CALLS_MAX: usize = 4096;
-/// Calls of one session over HTTP in work at once.
+/// Calls in progress of one HTTP session.
 pub const HTTP_SESSION_CALLS_MAX: usize = 256;
-/// Streams of HTTP clients that are open for what they did not ask for.
+/// HTTP streams that are open for server notifications.
 pub const HTTP_STREAMS_MAX: usize = 512;
-/// Bytes of calls in work and of replies not taken, of all HTTP clients together. Past it, whoever keeps the server
-/// waiting is cut off; where nobody does, refused as busy.
+/// Bytes of calls in progress and unread replies of all HTTP clients. Beyond it, a client that keeps the server
+/// waiting is disconnected; if there is none, calls are refused as busy.
 pub const HTTP_BYTES_MAX: usize = 256 << 20;
-/// Sessions of the initialize era. Past it, the one used least lately that waits for nothing ends.
+/// HTTP sessions (protocol versions with `initialize`). Beyond it, the least recently used one without calls in
+/// progress ends.
 pub const HTTP_SESSIONS_MAX: usize = 1000;
-/// A session that nobody uses for this long ends.
+/// Idle time after which an HTTP session ends.
 pub const HTTP_SESSION_IDLE_MAX: Duration = Duration::from_secs(60 * 60);
-/// How long the events of a cancelled call of a session are kept. An answer that was lost on its way is had by sending
+/// Time for which the events of a cancelled call of an HTTP session are kept. A lost reply can be fetched by sending
 /// the same call again.
 pub const HTTP_EVENTS_KEPT_MAX: Duration = Duration::from_secs(5);
-/// Largest head of an HTTP request.
+/// Largest request head (request line and headers) over HTTP.
 pub const HTTP_HEAD_BYTES_MAX: usize = 64 << 10;
-/// How long an HTTP client may take over the head of its next request.
+/// Time for an HTTP client to send the head of its next request.
 pub const HTTP_HEAD_MAX: Duration = Duration::from_secs(60);
-/// How long an HTTP client may take over the body of a request.
+/// Time for an HTTP client to send the body of a request.
 pub const HTTP_BODY_MAX: Duration = Duration::from_secs(30);
-/// Bytes of an oversized body that are read and dropped, so that its sender hears that it is too large.
+/// Bytes of an oversized request body that are read and discarded, so that its client receives the error.
 pub const HTTP_DROPPED_BYTES_MAX: usize = 128 << 20;
-/// An HTTP client that takes nothing of a reply for this long is cut off.
+/// Time after which an HTTP client that reads nothing of its reply is disconnected.
 pub const HTTP_STALL_MAX: Duration = Duration::from_secs(30);
-/// How often HTTP clients that take nothing, and sessions that nobody uses, are looked for.
+/// Interval of the check for stalled HTTP clients and idle sessions.
 pub const HTTP_SWEEP_EVERY: Duration = Duration::from_secs(1);
-/// How long a request waits for room that somebody else has to give back.
+/// Time that a request waits for capacity that others have to release.
 pub const HTTP_ROOM_MAX: Duration = Duration::from_secs(1);
-/// When the server ends: how long calls may take to be answered, and connections to close after that.
+/// Time for calls to be answered at shutdown, and then for connections to close.
 pub const HTTP_GRACE: Duration = Duration::from_millis(500);
 /// Shortest bearer token.
 pub const BEARER_TOKEN_BYTES_MIN: usize = 16;
 /// Longest bearer token.
 pub const BEARER_TOKEN_BYTES_MAX: usize = 4096;
-/// Files that a server may have open besides the connections of its HTTP clients: its store, the control socket's
-/// callers, what it watches.
+/// File descriptors reserved for other uses than HTTP connections: the store, the control socket, watched files.
 pub const HTTP_FILES_BESIDES: usize = 256;
-/// Connections that were cut to make room and have not let go of their files yet; past it nobody else is let in.
+/// Connections closed to make room whose file descriptors are still in use; beyond it no further client is accepted.
 pub const HTTP_CUT_MAX: usize = 64;
-/// Connections of HTTP clients that there are room for, however few files the process may have open.
+/// HTTP connections that are accepted however few file descriptors the process may open.
 pub const HTTP_CONNECTIONS_MIN: usize = 16;
-/// Connections of HTTP clients that wait to be let in. Past it the system drops them, and their clients try again after a second.
+/// HTTP connections waiting to be accepted. Beyond it the system drops them, and their clients try again after a
+/// second.
 pub const HTTP_BACKLOG: u32 = 1024;
-/// How often a request that waits for room looks for somebody who could make some.
+/// Interval at which a request that waits for capacity looks for a connection to close.
 pub const HTTP_ROOM_LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Histories and telemetry being read at once: each may take many milliseconds of a processor, and short calls
-/// shall find one free.
+/// Reads of histories and telemetry at once. Each may occupy a processor for milliseconds, and one stays free for
+/// short calls.
 pub const LARGE_READS_MAX: usize = 1;
-/// Longest text of guidance, question or message that a step of a manifest has.
+/// Longest guidance, question or message of a step in a manifest.
 pub const STEP_TEXT_BYTES_MAX: usize = 64 << 10;
 /// Longest name of a tool, activity, signal, approver, property or failure class in a definition.
 pub const WORD_BYTES_MAX: usize = 200;
-/// Names that one key of a step may list: properties, approvers, failure classes.
+/// Names in one list of a step: properties, approvers, failure classes.
 pub const WORDS_MAX: usize = 100;
-/// Entries of memory that a workflow begins with, or that one step sets.
+/// Memory entries that a workflow declares, or that one step sets.
 pub const MEMORY_ENTRIES_MAX: usize = 100;
-/// Longest name of an entry of memory.
+/// Longest name of a memory entry.
 pub const MEMORY_NAME_BYTES_MAX: usize = 100;
 /// Arms of one branch.
 pub const BRANCH_ARMS_MAX: usize = 50;
-/// Items of a `foreach` that are open at once.
+/// Largest number of concurrent items of a `foreach`.
 pub const FOREACH_PARALLEL_MAX: u32 = 100;
-/// Items of a `foreach` that are open at once where the definition does not say.
+/// Default number of concurrent items of a `foreach`.
 pub const FOREACH_PARALLEL_DEFAULT: u32 = 4;
-/// Attempts that a definition may ask for with `retry`.
+/// Largest number of attempts of `retry`.
 pub const RETRY_ATTEMPTS_MAX: u32 = 100;
-/// Attempts of a step whose `retry` does not say how many.
+/// Default number of attempts of `retry`.
 pub const RETRY_ATTEMPTS_DEFAULT: u32 = 3;
-/// The pause before the second attempt where `retry` does not say.
+/// Default pause of `retry` before the second attempt.
 pub const RETRY_BACKOFF_DEFAULT: Duration = Duration::from_secs(1);
-/// The longest pause between attempts where `retry` does not say.
+/// Default maximum pause of `retry` between attempts.
 pub const RETRY_BACKOFF_MAX_DEFAULT: Duration = Duration::from_secs(60);
-/// Ids of telemetry that belong to one transition: no event has more than two things to tell.
+/// Telemetry ids reserved for one transition, since each of its events yields at most two telemetry events.
 pub const TELEMETRY_IDS_PER_ROW: u64 = 2 << 16;
-/// Characters of an item that a failure shows.
+/// Characters of an item shown in a failure.
 pub const ITEM_SHOWN_CHARS: usize = 60;
-/// Bytes of JSON of one value in memory.
+/// Largest value of a memory entry, as JSON text.
 pub const MEMORY_VALUE_BYTES_MAX: usize = 1 << 20;
-/// Bytes of JSON that come with a signal.
+/// Largest payload of a signal, as JSON text.
 pub const SIGNAL_BYTES_MAX: usize = 1 << 20;
-/// Bytes of a signal's name.
+/// Longest name of a signal.
 pub const SIGNAL_NAME_BYTES_MAX: usize = 128;
-/// Bytes of the name of whoever answers a gate.
+/// Longest name of the person who answers a gate.
 pub const PERSON_BYTES_MAX: usize = 200;
-/// Bytes of what a person says with the answer to a gate, or of work that was cut off.
+/// Longest comment of a person on a gate or on interrupted work.
 pub const COMMENT_BYTES_MAX: usize = 4000;
-/// Signals that an execution keeps while nothing waits for them.
+/// Signals kept for one execution while no step waits for them.
 pub const SIGNALS_KEPT_MAX: usize = 100;
-/// How often one decision or one view may ask for values from the store.
+/// Times that one decision may ask for values from the store.
 pub const LOOKUPS_MAX: usize = 1000;
-/// Small values that an execution that is awake keeps at hand.
+/// Small values that an execution in memory keeps loaded.
 pub const VALUES_KEPT_MAX: usize = 2048;
-/// Bytes of JSON of values of all executions that are held parsed because they were asked for lately: lists, inputs,
-/// large outputs. Parsed, a value may take some times as much.
+/// Cache of recently used large values (lists, inputs, outputs) of all executions, counted as JSON text. Parsed, a
+/// value may take several times as much memory.
 pub const CONTENTS_HELD_BYTES_MAX: usize = 8 << 20;
-/// Attempts of steps that the server does itself that are in work at once; those past it wait in order.
+/// Concurrent attempts of server steps; further ones wait in order.
 pub const ATTEMPTS_AT_ONCE_MAX: usize = 256;
-/// How long a shutdown lets attempts in work come to their end before it breaks them off.
+/// Time that a shutdown lets running attempts finish before it cancels them.
 pub const ATTEMPTS_GRACE: Duration = Duration::from_secs(2);
-/// The first pause before what came of an attempt is told again to an execution that could not take it in; it doubles
-/// from there on.
+/// First pause before the result of an attempt is delivered again to an execution that could not take it; it doubles
+/// each time.
 pub const OUTCOME_RETRY_MIN: Duration = Duration::from_millis(50);
-/// The longest pause before what came of an attempt is told again.
+/// Longest pause before the result of an attempt is delivered again.
 pub const OUTCOME_RETRY_MAX: Duration = Duration::from_secs(5);
-/// Where an execution cannot take in what an attempt brought, for a fault of the server's own, and has tried this often,
-/// the attempt counts as failed.
+/// Failed deliveries of an attempt's result, because of internal errors, after which the attempt counts as failed.
 pub const OUTCOME_FAULTS_MAX: u32 = 5;
-/// Executions that are moved at once because something is due; those past it wait in order.
+/// Executions that are advanced by timers at once; further ones wait in order.
 pub const TICKS_AT_ONCE_MAX: usize = 512;
-/// The first pause before an execution that could not be moved when something was due is tried again; it doubles from
-/// there on.
+/// First pause before a failed timer of an execution is tried again; it doubles each time.
 pub const TICK_RETRY_MIN: Duration = Duration::from_secs(1);
-/// The longest pause before an execution that could not be moved when something was due is tried again.
+/// Longest pause before a failed timer of an execution is tried again.
 pub const TICK_RETRY_MAX: Duration = Duration::from_secs(60);
-/// How often the clock is looked at while something will be due: it may be set, and the machine may sleep.
+/// Interval at which the clock is checked while a timer is pending, since it may be set, and the machine may sleep.
 pub const CLOCK_LOOK_EVERY: Duration = Duration::from_secs(10);
-/// A clock that is ahead by more than this may be wrong: time goes back with it once it is set right.
+/// Largest forward jump of the clock that is trusted. A larger one may be an error that is corrected later.
 pub const CLOCK_JUMP_MAX: Duration = Duration::from_secs(86_400);
-/// A secret of at least this length is covered where what it was given to repeats it; a shorter one could be a part of
-/// any text.
+/// Shortest secret that is redacted in outputs and messages; a shorter one could be part of any text.
 pub const SECRET_COVERED_BYTES_MIN: usize = 8;
-/// Calls that ended items of earlier visits of one step and whose repeat is still answered.
+/// Calls of earlier visits of one step whose repetition is still answered.
 pub const PAST_CALLS_MAX: usize = 256;
 }

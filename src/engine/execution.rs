@@ -17,11 +17,10 @@ impl Engine {
         let mut rows = self.rows(id).await?;
         // The execution may have moved since `see`.
         rows.retain(|row| row.revision <= seen.execution.revision());
-        let contents = self.contents(&rows).await?;
         let artifacts = view::artifacts(rows.iter(), None);
         Ok(ExecutionView {
             status: self.status_of(&seen).await?,
-            history: view::history(rows.iter(), |digest| contents.get(digest).cloned()),
+            history: self.history_of(&rows).await?,
             artifacts: artifacts.into_iter().map(|(view, _)| view).collect(),
             current_step: self
                 .view(&seen, None, view::current_step_for_people)

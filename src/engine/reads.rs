@@ -348,8 +348,12 @@ impl Engine {
 
     /// Every visit of every step, with outputs. Wakes no actor.
     pub async fn history(&self, id: &ExecutionId) -> Result<Vec<HistoryRow>> {
-        let rows = self.rows(id).await?;
-        let contents = self.contents(&rows).await?;
+        self.history_of(&self.rows(id).await?).await
+    }
+
+    /// Every visit of every step in these rows, with outputs.
+    pub(super) async fn history_of(&self, rows: &[Row]) -> Result<Vec<HistoryRow>> {
+        let contents = self.contents(rows).await?;
         // A content that several rows name is read once, and counts each time that it is shown.
         let room = Cell::new(limits::HISTORY_OUTPUT_BYTES_MAX);
         Ok(view::history(rows.iter(), |digest| {
@@ -476,7 +480,7 @@ impl Engine {
 
     /// The outputs that are stored outside of the rows, each with its length, as long as their total stays within
     /// [`limits::HISTORY_OUTPUT_BYTES_MAX`].
-    pub(super) async fn contents(&self, rows: &[Row]) -> Result<HashMap<Digest, (Value, usize)>> {
+    async fn contents(&self, rows: &[Row]) -> Result<HashMap<Digest, (Value, usize)>> {
         let mut contents = HashMap::new();
         let mut room = limits::HISTORY_OUTPUT_BYTES_MAX;
         for payload in rows.iter().flat_map(|row| &row.events).filter_map(outside) {

@@ -3,27 +3,27 @@
 use std::time::Duration;
 
 limits! {
-/// How long the reading of one file may take that a client, a project or a user names.
+/// Timeout for reading one file that a client, a project or a user names.
 pub const FILE_READ_WITHIN: Duration = Duration::from_secs(5);
-/// Bytes of all definition files of one directory and those below it.
+/// Total size of the definition files in one directory and its subdirectories.
 pub const DEFINITION_SOURCE_BYTES_MAX: u64 = 16 << 20;
-/// Values of all definitions of one directory, with those that they inherit; a long text counts as several. A value takes some
-/// 200 bytes of memory.
+/// Values in all definitions of one directory, including inherited ones; a long text counts as several. A value takes
+/// about 200 bytes of memory.
 pub const DEFINITION_SOURCE_VALUES_MAX: usize = 500_000;
-/// How long the files of one directory of definitions may take to be checked.
+/// Timeout for checking the definition files of one directory.
 pub const DEFINITION_SOURCE_WITHIN: Duration = Duration::from_secs(10);
-/// How long the start of a workflow waits for the definitions of a project before it looks whether it needs any of them.
+/// Time that the start of a workflow waits for a project's definitions before it checks whether it needs them.
 pub const DEFINITIONS_AWAITED: Duration = Duration::from_millis(100);
-/// Threads that read the definitions of one project at once, for all its callers.
+/// Threads that read the definitions of one project at once, for all callers together.
 pub const DEFINITIONS_LOOKS_MAX: usize = 8;
-/// Files of a project that are parsed to learn whether one of them has the name of a workflow.
+/// Files of a project parsed to find out whether one has the name of a workflow.
 pub const DEFINITION_NAMES_READ_MAX: usize = 20;
-/// What the path of a finding shows of one key.
+/// Bytes of one key shown in the path of a finding.
 pub const PATH_KEY_BYTES_MAX: usize = 1000;
-/// Keys of one mapping among which words of other systems are looked for.
+/// Keys of one mapping up to which keys of other workflow systems are recognized in it.
 pub const KEYS_RECOVERED_MAX: usize = 500;
-/// Findings of one file for which the word that was meant is looked for.
+/// Findings of one file for which the intended word is searched.
 pub const FINDINGS_WORDED_MAX: usize = 200;
-/// Places of a text that one finding offers to edit; a finding with more leaves the change to the author.
+/// Edits offered with one finding; a finding that needs more leaves the change to the author.
 pub const FINDING_EDITS_MAX: usize = 500;
 }

@@ -3,69 +3,70 @@
 use std::time::Duration;
 
 limits! {
-/// Attempts that a definition may ask for with `repeat`.
+/// Largest number of attempts of `repeat`.
 pub const REPEAT_ATTEMPTS_MAX: u32 = 10_000;
-/// Attempts of a step whose `repeat` does not say how many.
+/// Default number of attempts of `repeat`.
 pub const REPEAT_ATTEMPTS_DEFAULT: u32 = 100;
-/// The pause between attempts where `repeat` does not say.
+/// Default interval between attempts of `repeat`.
 pub const REPEAT_EVERY_DEFAULT: Duration = Duration::from_secs(1);
-/// Visits of one step that a definition may allow.
+/// Largest visit limit of one step.
 pub const VISITS_MAX: u32 = 10_000;
-/// Visits of one step where neither the step nor the workflow says how many.
+/// Default visit limit of one step.
 pub const VISITS_DEFAULT: u32 = 100;
-/// Visits of all steps of one execution together that a definition may allow.
+/// Largest limit of the visits of all steps of one execution.
 pub const EXECUTION_VISITS_MAX: u32 = 1_000_000;
-/// Fields that an `output_contract` names.
+/// Fields in one `output_contract`.
 pub const CONTRACT_FIELDS_MAX: usize = 200;
-/// The longest duration a definition may name.
+/// Longest duration in a definition.
 pub const SPAN_MAX: Duration = Duration::from_secs(366 * 86_400);
-/// Characters of a text that is no duration that its refusal repeats.
+/// Characters of an invalid duration repeated in its error.
 pub const SPAN_SHOWN_CHARS: usize = 40;
-/// How often the steps of one execution may be entered together where the workflow does not say.
+/// Default limit of the visits of all steps of one execution.
 pub const EXECUTION_VISITS_DEFAULT: u32 = 100_000;
-/// Steps that need nobody and follow each other in one transition.
+/// Consecutive steps without waiting (branches, `set`, …) in one transition.
 pub const STEPS_AT_ONCE_MAX: usize = 2_000;
-/// Visits that an execution remembers because `compensate` would take their effects back.
+/// Visits that one execution remembers for `compensate`.
 pub const COMPENSATIONS_MAX: usize = 10_000;
-/// Executions below each other: children of children.
+/// Nesting depth of child executions.
 pub const CHILD_DEPTH_MAX: u32 = 8;
-/// Open executions below one root; before one more is begun the root is paused with `budget`.
+/// Open executions below one root. The root is paused with `budget` before it starts another one.
 pub const DESCENDANTS_OPEN_MAX: usize = 2_000;
-/// How long a read of a child that its parent announced waits for its beginning.
+/// Time that a read of a child execution waits for it to start.
 pub const CHILD_BEGIN_WAIT_MAX: Duration = Duration::from_secs(5);
-/// Children whose begin failed, or was held back, that a process remembers: a read of one says why it is not there.
+/// Child executions that failed to start, or were held back, for which a process remembers the reason.
 pub const CHILDREN_NOT_BEGUN_KEPT_MAX: usize = 1_000;
-/// Open gates of an execution for which a text has a command each.
+/// Open gates of an execution for which a message names a command each.
 pub const GATES_NAMED_MAX: usize = 8;
-/// Failures that a step which handles them is told of.
+/// Failures shown to a step that handles failures.
 pub const FAILURES_TOLD_MAX: usize = 8;
-/// How much of the message of each of them.
+/// Bytes shown of the message of each failure that a step handles.
 pub const FAILURE_TOLD_BYTES_MAX: usize = 1_000;
-/// Children of one execution that are told at once what became of it.
+/// Child executions that are sent a message at once when their parent ends.
 pub const ORDERS_AT_ONCE_MAX: usize = 64;
-/// Children that the status of an execution names.
+/// Child executions listed in the status of an execution.
 pub const CHILDREN_SHOWN_MAX: usize = 100;
-/// How long one attempt of a hook may take where it does not say.
+/// Default timeout of one attempt of a hook.
 pub const HOOK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Items of one `foreach`.
 pub const FOREACH_ITEMS_MAX: usize = 10_000;
-/// How long a step without a `timeout` may stay open that runs although the execution fails, where the workflow has a
-/// `timeout` that is over by then.
+/// Longest time that a step without a `timeout` stays open while its execution fails, if the `timeout` of the
+/// workflow has passed.
 pub const AFTERMATH_STEP_MAX: Duration = Duration::from_secs(5 * 60);
-/// Items of one `foreach` that a transition begins; where they end as they are entered, the next one goes on.
+/// Items of one `foreach` started in one transition; if they end at once, the next transition goes on.
 pub const ITEMS_AT_ONCE_MAX: usize = 1_000;
 /// Events of one transition.
 pub const EVENTS_PER_ROW_MAX: usize = 1 << 16;
-/// The inputs of an execution, as a step is shown them, as JSON text; longer ones are shortened.
+/// Size of the execution's inputs shown with a step, as JSON text; longer ones are shortened.
 pub const INPUTS_SHOWN_BYTES_MAX: usize = 4 << 10;
-/// What an item of a `foreach` is shown of its own value, as JSON text; a longer one is shortened.
+/// Size of the item's own value shown with an item of a `foreach`, as JSON text; a longer one is shortened.
 pub const ITEM_SHOWN_BYTES_MAX: usize = 8 << 10;
-/// Longer outputs, and inputs, are sent with the first item of a `foreach`, and only named or shortened after that.
+/// Size above which outputs and inputs are sent only with the first item of a `foreach`. Later items only name or
+/// shorten them.
 pub const SENT_ONCE_BYTES_MIN: usize = 300;
-/// The description of a workflow in the short form of `workflow.list`; a longer one is cut.
+/// Longest description of a workflow in the brief form of `workflow.list`; a longer one is cut.
 pub const BRIEF_CHARS_MAX: usize = 110;
-/// What one reply or resource holds; what is longer has pages or an address.
+/// Target size of one reply or resource; longer content is paged, or has an address of its own.
 pub const ANSWER_BYTES_MAX: usize = 25_000;
-/// What a host is told that a reply may hold which has all that a step needs.
+/// Largest reply announced to hosts for tools whose replies must not be moved into a file.
 pub const ANSWER_WHOLE_CHARS_MAX: usize = 500_000;
 }

@@ -5,24 +5,24 @@ use std::time::Duration;
 limits! {
 /// Longest frame (one line) of a stdio client; a longer one gets an error answer.
 pub const FRAME_BYTES_MAX: usize = 16 << 20;
-/// Values in one frame or body of a client, however short: parsed, each takes some 100 bytes of memory.
+/// JSON values in one frame or request body of a client. A parsed value takes about 100 bytes of memory.
 pub const FRAME_VALUES_MAX: usize = 1_000_000;
-/// Where the id of an oversized frame is looked for.
+/// Bytes of an oversized frame in which its id is searched.
 pub const FRAME_ID_WITHIN_BYTES: usize = 4 << 10;
-/// A client that takes nothing for this long while it is owed more than it may be is given up.
+/// Time after which a client that reads nothing, while its reply buffer is full, is disconnected.
 pub const CLIENT_STALL_MAX: Duration = Duration::from_secs(15 * 60);
-/// The buffer between a client and the server in its own process.
+/// Buffer between a client and the server in the same process.
 pub const CLIENT_PIPE_BYTES: usize = 256 << 10;
-/// Frames of a client that were read and not yet handed to the service.
+/// Frames read from a client ahead of the service.
 pub const READ_AHEAD_FRAMES_MAX: usize = 64;
-/// Replies written with one call.
+/// Bytes of replies written with one system call.
 pub const WRITE_BYTES_MAX: usize = 256 << 10;
-/// Bytes for one side of a relay that wait to be written; past it nothing more is read for it.
+/// Bytes buffered for one side of a relay; when the buffer is full, reading stops.
 pub const RELAY_BACKLOG_BYTES_MAX: usize = 256 << 10;
-/// How long the last replies may take to be written after a client has gone.
+/// Time for writing the last replies after a client has disconnected.
 pub const LAST_FLUSH_MAX: Duration = Duration::from_millis(50);
-/// Characters of a service's own words that the message of a failed call repeats.
+/// Characters of a service's error message repeated in the message of a failed call.
 pub const CALL_ERROR_WORDS_CHARS_MAX: usize = 1000;
-/// Characters of an unknown name that its refusal repeats.
+/// Characters of an unknown name repeated in its error.
 pub const NAME_SHOWN_CHARS: usize = 80;
 }
