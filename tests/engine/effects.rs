@@ -28,10 +28,11 @@ use midex_domain::{
     Definition, ExecutionId, Lifecycle,
     clock::{Clock, SeededIds},
     execution::{OperationFailure, SignalRequest},
+    operation::Operations,
     view::{Advanced, HistoryRow, StatusView},
 };
 use midex_engine::{
-    Engine, Options, StartRequest,
+    Engine, Options, Secrets, StartRequest,
     activity::{Activities, Activity, Context, Function, Outcome, function},
     store::Store,
 };
@@ -166,7 +167,26 @@ async fn engine(log: &Log, activities: Activities) -> Engine {
 async fn engine_on(store: Arc<dyn Store>, clock: TokioClock, activities: Activities) -> Engine {
     let options = Options {
         activities,
-        ..Options::new(store, Arc::new(clock), Arc::new(SeededIds::new(1)))
+        ..options(store, clock)
+    };
+    Engine::new(options).await.expect("an engine")
+}
+
+/// What an engine needs at least.
+fn options(store: Arc<dyn Store>, clock: TokioClock) -> Options {
+    Options::new(store, Arc::new(clock), Arc::new(SeededIds::new(1)))
+}
+
+/// An engine that has these operations and a secret, `KEY`.
+async fn operating(
+    store: Arc<dyn Store>,
+    clock: TokioClock,
+    operations: impl Operations + 'static,
+) -> Engine {
+    let options = Options {
+        operations: Arc::new(operations),
+        secrets: Secrets::from_iter([("KEY".to_owned(), "hunter2-hunter2".to_owned())]),
+        ..options(store, clock)
     };
     Engine::new(options).await.expect("an engine")
 }
@@ -202,16 +222,32 @@ async fn told_of<const N: usize>(
     log: &Log,
     activities: [&str; N],
     lines: &str,
-    answers: fn(&str, &Context) -> Outcome,
+    answers: impl Fn(&str, &Context) -> Outcome + Clone + Send + Sync + 'static,
 ) -> Engine {
     let all = activities.map(|name| {
-        let named = name.to_owned();
+        let (named, answers) = (name.to_owned(), answers.clone());
         log.activity(name, seconds(1), move |context| answers(&named, context))
     });
     let engine = engine(log, only(all)).await;
     let definition = play::defined_with(lines, &activities);
     begin(&engine, definition, json!({})).await;
     engine
+}
+
+/// The same, where the activity `broken` fails.
+async fn broken_at<const N: usize>(
+    broken: &'static str,
+    log: &Log,
+    activities: [&str; N],
+    lines: &str,
+) -> Engine {
+    told_of(log, activities, lines, move |name, context| {
+        if name == broken {
+            return Err(OperationFailure::new("broken", "it broke"));
+        }
+        Ok(json!({ "did": context.input }))
+    })
+    .await
 }
 
 /// What was done beside the work of steps: the hook or `compensate`, the step, where it came to, and what it had for input.
@@ -279,6 +315,14 @@ async fn until_state(engine: &Engine, state: &str) -> StatusView {
     until(engine, |status| status.state == state).await
 }
 
+/// The status as soon as this step is open.
+async fn until_step(engine: &Engine, step: &str) -> StatusView {
+    until(engine, |status| {
+        status.current_step.as_deref() == Some(step)
+    })
+    .await
+}
+
 async fn history(engine: &Engine) -> Vec<HistoryRow> {
     engine.history_now("e").await
 }
@@ -291,6 +335,11 @@ async fn output_of(engine: &Engine, step: &str) -> Value {
         .rev()
         .find(|row| row.step_name == step && row.item.is_none());
     row.and_then(|row| row.output).unwrap_or_default()
+}
+
+/// Holds the output of a step's last visit to this one.
+async fn brought(engine: &Engine, step: &str, output: Value) {
+    assert_eq!(output_of(engine, step).await, output, "{step}");
 }
 
 /// What the execution failed with.

@@ -21,7 +21,7 @@ use midex_engine::{
     store::{MemoryStore, Store},
 };
 use midex_test::{
-    EPOCH, TokioClock, definition, engine,
+    EPOCH, TokioClock, definition, engine, list_of,
     play::{Calls, failed, good, id, memory_engine, request, token},
     sequence,
 };
@@ -42,17 +42,13 @@ async fn a_workflow_is_led_from_start_to_end() {
         "Workflow 'sequence' started. Step 'design' ready."
     );
     for (progress, name) in [("1/3", "design"), ("2/3", "implement"), ("3/3", "review")] {
-        assert_eq!(
-            (last.progress.as_deref(), last.step_name.as_deref()),
-            (Some(progress), Some(name))
-        );
+        assert_eq!(last.progress.as_deref(), Some(progress));
+        assert_eq!(last.step_name.as_deref(), Some(name));
         assert_eq!(last.agent_content.as_deref(), Some("# Worker\n\nYou work."));
         last = engine.finish(&token(&last), name).await;
     }
-    assert_eq!(
-        (last.workflow_state.as_str(), last.message.as_str()),
-        ("completed", "Workflow completed successfully")
-    );
+    assert_eq!(last.workflow_state.as_str(), "completed");
+    assert_eq!(last.message.as_str(), "Workflow completed successfully");
     let history = engine.history_now("e").await;
     let summaries: Vec<_> = history
         .iter()
@@ -74,10 +70,8 @@ async fn a_token_expires_after_24_hours_and_is_renewed_by_reading() {
     assert_eq!(error.code(), Code::StepOutputInvalid);
     tokio::time::sleep(HOUR).await;
     let error = engine.refuse(&first, good("late")).await;
-    assert_eq!(
-        (error.code(), error.message()),
-        (Code::TokenExpired, "Token expired (issued 24 hours ago)")
-    );
+    assert_eq!(error.code(), Code::TokenExpired);
+    assert_eq!(error.message(), "Token expired (issued 24 hours ago)");
     let before = engine.status_now("e").await.revision;
     let current = engine.current_now("e").await;
     assert_eq!(current.revision, before + 1, "the renewal is a transition");
@@ -176,11 +170,7 @@ async fn independent_steps_are_offered_together_and_joined() {
         ],
     );
     let first = engine.begin(definition, "e").await;
-    let names: Vec<_> = first
-        .new_tokens
-        .iter()
-        .map(|offer| offer.step_name.as_str())
-        .collect();
+    let names = list_of(&first.new_tokens, |offer| offer.step_name.as_str());
     assert_eq!(names, ["a", "b", "c"]);
     let current = engine.current_now("e").await;
     assert_eq!(current.ready_steps.len(), 3);
@@ -192,15 +182,9 @@ async fn independent_steps_are_offered_together_and_joined() {
     let answer = engine
         .finish(&first.new_tokens[2].continuation_token, "c")
         .await;
-    assert_eq!(
-        (answer.workflow_state.as_str(), &answer.new_token),
-        ("running", &None)
-    );
-    let open: Vec<_> = answer
-        .open_steps
-        .iter()
-        .map(|offer| offer.step_name.as_str())
-        .collect();
+    assert_eq!(answer.workflow_state.as_str(), "running");
+    assert_eq!(answer.new_token, None);
+    let open = list_of(&answer.open_steps, |offer| offer.step_name.as_str());
     assert_eq!(open, ["a", "b"]);
     assert_eq!(
         answer.open_steps[0].continuation_token,
@@ -224,10 +208,8 @@ async fn a_reported_error_fails_the_execution_and_voids_its_siblings() {
     let first = engine.begin(definition, "e").await;
     let report = || failed("no disk", Some("NO_DISK"));
     let failed = engine.report(&token(&first), report()).await;
-    assert_eq!(
-        (failed.success, failed.workflow_state.as_str()),
-        (true, "failed")
-    );
+    assert!(failed.success);
+    assert_eq!(failed.workflow_state.as_str(), "failed");
     assert_eq!(
         failed.failure.as_ref().map(|failure| failure.code.as_str()),
         Some("NO_DISK")
@@ -239,14 +221,9 @@ async fn a_reported_error_fails_the_execution_and_voids_its_siblings() {
     assert_eq!(error.code(), Code::TokenSuperseded);
     assert_eq!(error.context("workflow_state"), Some(&json!("failed")));
     let status = engine.status_now("e").await;
-    assert_eq!(
-        (
-            status.steps.failed,
-            status.steps.skipped,
-            status.steps.pending
-        ),
-        (1, 1, 1)
-    );
+    assert_eq!(status.steps.failed, 1);
+    assert_eq!(status.steps.skipped, 1);
+    assert_eq!(status.steps.pending, 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -257,10 +234,8 @@ async fn the_fifth_distinct_bad_output_holds_the_step_until_a_resume() {
     for n in 1..=4 {
         for _ in 0..2 {
             let error = engine.refuse(&first, bad(n)).await;
-            assert_eq!(
-                (error.code(), error.violations().len()),
-                (Code::StepOutputInvalid, 2)
-            );
+            assert_eq!(error.code(), Code::StepOutputInvalid);
+            assert_eq!(error.violations().len(), 2);
             assert_eq!(error.context("workflow_state"), Some(&json!("running")));
         }
     }
@@ -270,20 +245,15 @@ async fn the_fifth_distinct_bad_output_holds_the_step_until_a_resume() {
         "an identical one counts once"
     );
     let error = engine.refuse(&first, bad(5)).await;
-    assert_eq!(
-        (error.code(), error.context("workflow_state")),
-        (Code::StepOutputInvalid, Some(&json!("paused"))),
-        "{error:?}"
-    );
+    assert_eq!(error.code(), Code::StepOutputInvalid, "{error:?}");
+    assert_eq!(error.context("workflow_state"), Some(&json!("paused")));
     for output in [bad(5), good("late")] {
         let error = engine.advance(&first, output).await;
         assert_eq!(error.expect_err("held").code(), Code::ExecutionPaused);
     }
     let status = engine.status_now("e").await;
-    assert_eq!(
-        (status.state.as_str(), status.pause_reasons),
-        ("paused", vec![PauseReason::OutputInvalid])
-    );
+    assert_eq!(status.state.as_str(), "paused");
+    assert_eq!(status.pause_reasons, vec![PauseReason::OutputInvalid]);
     engine.changed("e", Lifecycle::Resume).await;
     engine.finish(&first, "in the end").await;
 }

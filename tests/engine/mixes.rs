@@ -7,7 +7,7 @@ use std::{
 };
 
 use midex_domain::{
-    Change, Definition, Lifecycle,
+    Definition, Lifecycle,
     clock::Timestamp,
     error::{Code, Error},
     execution::{Report, SignalRequest},
@@ -17,7 +17,7 @@ use midex_engine::{Engine, StartRequest, store::MemoryStore};
 use midex_test::{
     EPOCH, TokioClock, engine,
     long::{self, Dice},
-    play::{Calls, good, id, request, token},
+    play::{Calls, change_to, good, id, request, token},
     sequence,
 };
 use serde_json::{Value, json};
@@ -121,10 +121,7 @@ impl Scene {
                     .await
             }
             Call::Change(lifecycle) => {
-                let change = Change {
-                    lifecycle,
-                    reason: None,
-                };
+                let change = change_to(lifecycle);
                 self.engine.command(&id("e"), change).await
             }
         };

@@ -18,6 +18,7 @@ use midex_domain::{Change, Definition, Lifecycle, error::Code, execution::Report
 use midex_test::{
     EPOCH, TokioClock, definition,
     long::{rounds, seed},
+    play::change_to,
 };
 use proptest::{prelude::*, test_runner::RngSeed};
 use serde_json::json;
@@ -248,10 +249,7 @@ async fn run(graph: Vec<Vec<usize>>, actions: &[Action], subject: &mut impl Subj
             Action::Restart => subject.restart().await,
             Action::Change(lifecycle) => {
                 let before = model.state;
-                let change = Change {
-                    lifecycle: *lifecycle,
-                    reason: None,
-                };
+                let change = change_to(*lifecycle);
                 match (model.change(*lifecycle), subject.change(change).await) {
                     (true, answer) => answer.expect("the state machine allows it"),
                     (false, answer) => {
@@ -280,16 +278,10 @@ async fn run(graph: Vec<Vec<usize>>, actions: &[Action], subject: &mut impl Subj
             }
         }
         let status = subject.state().await;
-        assert_eq!(
-            (
-                status.state.as_str(),
-                status.steps,
-                status.revision,
-                status.artifacts
-            ),
-            (model.state, model.counts(), model.revision, model.artifacts),
-            "{action:?}"
-        );
+        assert_eq!(status.state.as_str(), model.state, "{action:?}");
+        assert_eq!(status.steps, model.counts(), "{action:?}");
+        assert_eq!(status.revision, model.revision, "{action:?}");
+        assert_eq!(status.artifacts, model.artifacts, "{action:?}");
         assert_eq!(status.pause_reasons.is_empty(), model.state != "paused");
         assert_eq!(status.final_output.is_some(), model.state == "completed");
     }

@@ -169,25 +169,6 @@ pub fn offers(reply: &Value) -> Vec<(String, Value)> {
     steps(reply, "new_tokens").iter().map(offer).collect()
 }
 
-/// Holds an answer to these fields; of one that it does not have the value is null.
-#[track_caller]
-pub fn has_fields(answer: &Value, fields: Value) {
-    for (name, expected) in fields.as_object().expect("fields") {
-        assert_eq!(&answer[name], expected, "`{name}` of {answer}");
-    }
-}
-
-/// Holds a text of an answer to have these words.
-#[track_caller]
-pub fn says(text: &Value, words: impl AsRef<str>) {
-    let has = |text: &str| text.contains(words.as_ref());
-    assert!(
-        text.as_str().is_some_and(has),
-        "`{}` is missing in {text}",
-        words.as_ref()
-    );
-}
-
 /// Holds an error of the protocol to its number and our code.
 #[track_caller]
 pub fn fails_with(error: &Value, number: i64, code: &str) {

@@ -10,6 +10,7 @@
     reason = "a test may fail, and its names say enough"
 )]
 
+mod checks;
 pub mod clock;
 pub mod faulty;
 pub mod long;
@@ -47,10 +48,13 @@ use midex_domain::{
 use midex_engine::{Engine, Options, store::Store};
 use serde_json::{Value, json};
 
-pub use self::clock::TokioClock;
+pub use self::{
+    checks::{assert_has, has_code, has_fields, list_of, rows, says},
+    clock::TokioClock,
+};
 #[cfg(feature = "process")]
 pub use self::{
-    client::{Client, fails_with, has_fields, says},
+    client::{Client, fails_with},
     server::{
         NOBODY, OF_EXECUTION, PATIENCE, Server, address, binary, serve_alone, terminate, wait,
         without_rights,
@@ -172,12 +176,4 @@ pub fn steps(shown: &Value, list: &str) -> Vec<Value> {
         }
     }
     steps
-}
-
-/// Holds a text to have each of these parts.
-#[track_caller]
-pub fn assert_has(text: &str, parts: &[&str]) {
-    for part in parts {
-        assert!(text.contains(part), "`{part}` is missing in\n{text}");
-    }
 }

@@ -39,6 +39,14 @@ pub fn failed(message: &str, code: Option<&str>) -> Report {
     }
 }
 
+/// A change that nobody gives a reason for.
+pub fn change_to(lifecycle: Lifecycle) -> Change {
+    Change {
+        lifecycle,
+        reason: None,
+    }
+}
+
 /// A start without inputs, of no project.
 pub fn request(definition: Arc<Definition>, name: &str) -> StartRequest {
     StartRequest {

@@ -1,11 +1,11 @@
 //! The faults W1 to W12 that the study of another library of workflows found, each shown absent; W4, of what a process writes,
 //! stands with the processes.
 
-use midex_domain::{Change, State, error::Code, execution::Report};
+use midex_domain::{State, error::Code, execution::Report};
 use midex_engine::store::ListQuery;
 use midex_test::{
-    TokioClock,
-    play::{failed, good, memory_engine, token},
+    TokioClock, list_of,
+    play::{change_to, failed, good, memory_engine, token},
 };
 
 use super::*;
@@ -47,10 +47,7 @@ async fn w2_of_two_that_go_on_at_once_one_does() {
     let codes: Vec<_> = refused.map(|error| error.code()).collect();
     assert_eq!(codes, [Code::TokenAlreadyUsed]);
     let rows = history(&engine).await;
-    let rows: Vec<_> = rows
-        .iter()
-        .map(|row| (&*row.step_name, row.visit))
-        .collect();
+    let rows = list_of(&rows, |row| (&*row.step_name, row.visit));
     assert_eq!(rows, [("first", 1), ("second", 1)]);
 }
 
@@ -68,10 +65,7 @@ steps:
         _ => fails("network"),
     })
     .await;
-    until(&engine, |status| {
-        status.current_step.as_deref() == Some("after")
-    })
-    .await;
+    until_step(&engine, "after").await;
     assert_eq!(log.lines(), ["flaky 1", "flaky 2", "flaky 3"]);
     let status = until_state(&engine, "failed").await;
     assert_eq!(failure(&status), "WORKFLOW_TIMED_OUT");
@@ -92,10 +86,7 @@ async fn w5_an_end_is_an_end() {
         Lifecycle::Fail,
         Lifecycle::Diverge,
     ] {
-        let change = Change {
-            lifecycle,
-            reason: None,
-        };
+        let change = change_to(lifecycle);
         let refused = engine.not_commanded(change).await;
         assert_eq!(refused.code(), Code::StateTransitionRefused);
     }

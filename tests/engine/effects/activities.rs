@@ -48,10 +48,8 @@ async fn an_output_is_the_steps_and_the_next_step_is_given_it() {
         ]
     );
     let first = &seen[0];
-    assert_eq!(
-        (first.execution_id.as_str(), first.step.as_str()),
-        ("e", "add")
-    );
+    assert_eq!(first.execution_id.as_str(), "e");
+    assert_eq!(first.step.as_str(), "add");
     assert_eq!((first.visit, first.item, first.attempt), (1, None, 1));
 }
 
@@ -151,10 +149,8 @@ async fn a_panic_is_a_failure_of_its_own_class() {
         .wait(&named("f"), Some(1), seconds(20))
         .await
         .expect("a status");
-    assert_eq!(
-        (status.state.as_str(), failure(&status)),
-        ("failed", "PANIC".into())
-    );
+    assert_eq!(status.state.as_str(), "failed");
+    assert_eq!(failure(&status), "PANIC");
     let message = format!("{:?}", status.error);
     assert!(message.contains("a fault made by a test"), "{message}");
 }
@@ -211,7 +207,7 @@ async fn engine_with_key(store: Arc<Faulty>, activities: Activities, log: &Log) 
         activities,
         environments: Environments::everywhere([("REGION".to_owned(), "north".to_owned())].into()),
         secrets: Secrets::from_iter([key]),
-        ..Options::new(store, Arc::new(log.clock), Arc::new(SeededIds::new(1)))
+        ..options(store, log.clock)
     };
     Engine::new(options).await.expect("an engine")
 }

@@ -6,7 +6,6 @@ use midex_domain::{
     execution::{Attachment, EffectOutput},
     operation::{BoxFuture, OperationCall, Operations, Outcome},
 };
-use midex_engine::Secrets;
 use midex_test::TokioClock;
 
 /// Takes pictures: each takes 10 s and has a byte more than the one before it. They repeat a secret.
@@ -43,16 +42,8 @@ impl Operations for Camera {
 }
 
 async fn started(store: Arc<Faulty>, whole: bool, more: Value) -> Engine {
-    let options = Options {
-        operations: Arc::new(Camera::default()),
-        secrets: Secrets::from_iter([("KEY".to_owned(), "hunter2-hunter2".to_owned())]),
-        ..Options::new(
-            store,
-            Arc::new(TokioClock::starting_at(EPOCH)),
-            Arc::new(SeededIds::new(1)),
-        )
-    };
-    let engine = Engine::new(options).await.expect("an engine");
+    let clock = TokioClock::starting_at(EPOCH);
+    let engine = operating(store, clock, Camera::default()).await;
     let mut step = json!({
         "id": "shot", "kind": { "run": { "catalog": "camera", "operation": "shoot", "whole": whole } },
         "depends_on": [], "with": { "key": "${{ secrets.KEY }}" }
@@ -114,10 +105,7 @@ async fn of_a_step_that_is_repeated_the_last_body_alone_is_kept() {
     } });
     let engine = started(Arc::default(), false, repeat).await;
     until(&engine, |status| status.state == "completed").await;
-    assert_eq!(
-        output_of(&engine, "shot").await,
-        json!({ "artifact": named(3) })
-    );
+    brought(&engine, "shot", json!({ "artifact": named(3) })).await;
     assert_eq!(engine.artifacts(&id(), None).await.expect("them").len(), 1);
 }
 
@@ -130,10 +118,7 @@ async fn a_body_that_comes_while_a_person_pauses_is_kept_and_handed_on_later() {
     assert_eq!(engine.artifacts(&id(), None).await.expect("them").len(), 1);
     change(&engine, Lifecycle::Resume).await;
     until(&engine, |status| status.state == "completed").await;
-    assert_eq!(
-        output_of(&engine, "shot").await,
-        json!({ "artifact": named(1) })
-    );
+    brought(&engine, "shot", json!({ "artifact": named(1) })).await;
     assert_eq!(engine.artifacts(&id(), None).await.expect("them").len(), 1);
 }
 

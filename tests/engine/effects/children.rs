@@ -13,6 +13,7 @@ use midex_domain::{
 use midex_engine::{Workflows, store::ListQuery};
 
 use super::*;
+use midex_test::{assert_has, list_of};
 
 /// Workflows by name.
 #[derive(Debug, Default)]
@@ -142,7 +143,7 @@ async fn engine_of(log: &Log, store: Arc<Faulty>, known: Arc<Known>) -> Engine {
         activities: only([work, undo]),
         workflows: known,
         descendants_open_max: OPEN_MAX,
-        ..Options::new(store, Arc::new(log.clock), Arc::new(SeededIds::new(1)))
+        ..options(store, log.clock)
     };
     Engine::new(options).await.expect("an engine")
 }
@@ -164,10 +165,8 @@ async fn a_step_waits_for_its_child_and_has_its_final_output() {
     let child = family.child().await;
     let status = family.engine.status_now("e").await;
     let wait = &status.waits[0];
-    assert_eq!(
-        (wait.step_name.as_str(), wait.waits_for.as_str()),
-        ("tell", "child")
-    );
+    assert_eq!(wait.step_name.as_str(), "tell");
+    assert_eq!(wait.waits_for.as_str(), "child");
     let next = wait.next_call.as_deref().unwrap();
     assert_eq!(
         next,
@@ -201,21 +200,15 @@ async fn a_child_names_its_parent_and_its_root_and_a_parent_its_children() {
     let top = family.engine.status_now("e").await;
     assert_eq!((top.parent, top.root), (None, None));
     let middle = named(&top.children[0].execution_id);
-    assert_eq!(
-        (top.children[0].step.as_str(), top.children.len()),
-        ("tell", 1)
-    );
+    assert_eq!(top.children[0].step.as_str(), "tell");
+    assert_eq!(top.children.len(), 1);
     let below = family.engine.status(&middle).await.unwrap();
-    assert_eq!(
-        (below.parent.as_deref(), below.root.as_deref()),
-        (Some("e"), Some("e"))
-    );
+    assert_eq!(below.parent.as_deref(), Some("e"));
+    assert_eq!(below.root.as_deref(), Some("e"));
     let deepest = named(&below.children[0].execution_id);
     let deep = family.engine.status(&deepest).await.unwrap();
-    assert_eq!(
-        (deep.parent.as_deref(), deep.root.as_deref()),
-        (Some(middle.as_str()), Some("e"))
-    );
+    assert_eq!(deep.parent.as_deref(), Some(middle.as_str()));
+    assert_eq!(deep.root.as_deref(), Some("e"));
     family.does(&deepest, json!(1)).await;
     family.settled().await;
     assert_eq!(family.state(&id()).await, "completed");
@@ -228,10 +221,7 @@ async fn the_failure_of_a_child_is_that_of_its_step() {
     let status = until_state(&family.engine, "failed").await;
     assert_eq!(failure(&status), "NO_WAY");
     let message = status.error.unwrap().message;
-    assert!(
-        message.contains("of workflow 'w' failed: it cannot be"),
-        "{message}"
-    );
+    assert_has(&message, &["of workflow 'w' failed: it cannot be"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -251,10 +241,7 @@ async fn a_retry_begins_another_child() {
     assert_eq!(children.len(), 2);
     let second = children.into_iter().find(|child| *child != first).unwrap();
     family.does(&second, json!("hi")).await;
-    assert_eq!(
-        output_of(&family.engine, "tell").await,
-        json!({ "said": "hi" })
-    );
+    brought(&family.engine, "tell", json!({ "said": "hi" })).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -365,10 +352,7 @@ async fn a_parent_is_told_of_the_end_of_its_child_after_a_restart() {
         let attempts = history.iter().filter(|row| row.step_name == "tell");
         assert_eq!(attempts.count(), 1, "{ends_before}");
         assert_eq!(family.children().await, [child], "{ends_before}");
-        assert_eq!(
-            output_of(&family.engine, "tell").await,
-            json!({ "said": "hi" })
-        );
+        brought(&family.engine, "tell", json!({ "said": "hi" })).await;
     }
 }
 
@@ -452,11 +436,7 @@ async fn lists_show_roots_where_asked_and_a_resume_tells_what_is_open_below() {
     let only = family.engine.only_open(None).await.unwrap();
     assert_eq!(only, Some(child.clone()));
     let resumed = family.engine.resumed(None).await.unwrap();
-    let open: Vec<_> = resumed
-        .open_executions
-        .iter()
-        .map(|open| open.execution_id.as_str())
-        .collect();
+    let open = list_of(&resumed.open_executions, |open| open.execution_id.as_str());
     assert_eq!(open, [child.as_str()]);
 }
 
@@ -472,10 +452,7 @@ async fn waiting_for_a_child_again_is_no_transition() {
     assert_eq!(family.engine.status_now("e").await.revision, before);
     let child = family.child().await;
     family.does(&child, json!("hi")).await;
-    assert_eq!(
-        output_of(&family.engine, "tell").await,
-        json!({ "said": "hi" })
-    );
+    brought(&family.engine, "tell", json!({ "said": "hi" })).await;
 }
 
 /// What a parent did before its child was there holds for the child too.
@@ -553,10 +530,6 @@ async fn a_child_that_never_was_is_not_shown() {
     let family = Family::begin(parent, &[("announce", said), ("broken", broken)]).await;
     let is_at_last = |status: &StatusView| status.current_step.as_deref() == Some("last");
     let status = until(&family.engine, is_at_last).await;
-    let steps: Vec<_> = status
-        .children
-        .iter()
-        .map(|child| child.step.as_str())
-        .collect();
+    let steps = list_of(&status.children, |child| child.step.as_str());
     assert_eq!(steps, ["tell", "broken"], "the one that failed was there");
 }

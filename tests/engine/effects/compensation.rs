@@ -1,6 +1,7 @@
 //! Effects that are taken back where the execution fails, newest first.
 
 use super::*;
+use midex_test::list_of;
 
 const SAGA: &str = "steps:
   - id: book
@@ -87,10 +88,9 @@ async fn what_could_not_be_taken_back_is_told_and_the_others_are_taken_back_all_
     let [left] = status.not_compensated.as_slice() else {
         panic!("{status:?}");
     };
-    assert_eq!(
-        (left.step.as_str(), left.visit, left.why.as_str()),
-        ("pay", 1, "it failed")
-    );
+    assert_eq!(left.step.as_str(), "pay");
+    assert_eq!(left.visit, 1);
+    assert_eq!(left.why.as_str(), "it failed");
     assert_eq!(
         log.lines(),
         [
@@ -187,10 +187,7 @@ async fn effects_are_taken_back_at_the_ends_that_the_workflow_names() {
         let log = Log::new();
         let lines = format!("{when}{asked}");
         let engine = told(&log, ["book", "pay", "cancel", "refund"], &lines).await;
-        let open = until(&engine, |status| {
-            status.current_step.as_deref() == Some("send")
-        })
-        .await;
+        let open = until_step(&engine, "send").await;
         assert_eq!(open.state, "running");
         let status = change(&engine, Lifecycle::Abandon).await;
         let told = (status.state.as_str(), status.ending.as_deref());
@@ -218,10 +215,7 @@ async fn the_reason_for_an_end_outlives_what_is_left_to_do() {
     let lines = SAGA.replace("activity: send", "guidance: Send, result: {}")
         + "compensate_when: [abandoned]\n";
     let engine = told(&log, ["book", "pay", "cancel", "refund"], &lines).await;
-    until(&engine, |status| {
-        status.current_step.as_deref() == Some("send")
-    })
-    .await;
+    until_step(&engine, "send").await;
     let change = midex_domain::Change {
         lifecycle: Lifecycle::Abandon,
         reason: Some("no longer wanted".to_owned()),
@@ -251,26 +245,17 @@ async fn who_gives_up_a_second_time_does_not_wait_for_what_is_left() {
         )
         .await;
         begin(&engine, definition, json!({})).await;
-        until(&engine, |status| {
-            status.current_step.as_deref() == Some("send")
-        })
-        .await;
+        until_step(&engine, "send").await;
         if is_paused {
             change(&engine, Lifecycle::Pause).await;
         }
         let status = change(&engine, Lifecycle::Abandon).await;
-        assert_eq!(
-            (status.state.as_str(), status.pause_reasons.len()),
-            ("running", 0)
-        );
+        assert_eq!(status.state.as_str(), "running");
+        assert_eq!(status.pause_reasons.len(), 0);
         until(&engine, |status| !status.waits.is_empty()).await;
         let status = change(&engine, Lifecycle::Abandon).await;
         assert_eq!(status.state, "abandoned");
-        let left: Vec<_> = status
-            .not_compensated
-            .iter()
-            .map(|left| left.step.as_str())
-            .collect();
+        let left = list_of(&status.not_compensated, |left| left.step.as_str());
         assert_eq!(left, ["pay", "book"]);
     }
 }
@@ -290,14 +275,9 @@ async fn steps_for_a_failure_come_first_and_may_be_a_models() {
         fails_in_send,
     )
     .await;
-    let status = until(&engine, |status| {
-        status.current_step.as_deref() == Some("look")
-    })
-    .await;
-    assert_eq!(
-        (status.state.as_str(), status.ending.as_deref()),
-        ("running", Some("failed"))
-    );
+    let status = until_step(&engine, "look").await;
+    assert_eq!(status.state.as_str(), "running");
+    assert_eq!(status.ending.as_deref(), Some("failed"));
     let current = engine.current_now("e").await;
     assert!(current.instructions.unwrap().contains("Look at BROKEN"));
     engine
@@ -313,10 +293,7 @@ async fn steps_for_a_failure_come_first_and_may_be_a_models() {
             "book 1", "pay 1", "send 1", "tell 1", "refund 1", "cancel 1"
         ]
     );
-    assert_eq!(
-        output_of(&engine, "tell").await,
-        json!({ "did": { "saw": "it" } })
-    );
+    brought(&engine, "tell", json!({ "did": { "saw": "it" } })).await;
 }
 
 #[tokio::test(start_paused = true)]

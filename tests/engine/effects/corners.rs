@@ -155,10 +155,7 @@ steps:
     )
     .await;
     begin(&engine, play::defined(&lines), json!({ "list": list })).await;
-    let status = until(&engine, |status| {
-        status.current_step.as_deref() == Some("send")
-    })
-    .await;
+    let status = until_step(&engine, "send").await;
     assert_eq!(status.state, "running");
     let current = engine.current_now("e").await;
     // Everything is looked up anew by whoever wakes it.
@@ -173,10 +170,8 @@ steps:
         .report(&token, play::failed("it broke", Some("BROKEN")))
         .await;
     let status = until_state(&engine, "failed").await;
-    assert_eq!(
-        (failure(&status).as_str(), status.not_compensated.len()),
-        ("BROKEN", 0)
-    );
+    assert_eq!(failure(&status).as_str(), "BROKEN");
+    assert_eq!(status.not_compensated.len(), 0);
     let rows = store.history(&id()).await.unwrap();
     let rebuilt = midex_domain::Execution::replay(&rows).unwrap();
     let done = view_of_compensations(&rows);
@@ -247,10 +242,7 @@ steps:
     );
     let log = Log::new();
     let engine = told(&log, ["a", "back"], &lines).await;
-    until(&engine, |status| {
-        status.current_step.as_deref() == Some("b")
-    })
-    .await;
+    until_step(&engine, "b").await;
     let change = Change {
         lifecycle: Lifecycle::Abandon,
         reason: Some("nobody wants it".into()),
@@ -295,10 +287,8 @@ async fn who_ends_what_was_ending_well_has_its_effects_taken_back() {
         })
         .await;
         let status = change(&engine, lifecycle).await;
-        assert_eq!(
-            (status.state.as_str(), status.ending.as_deref()),
-            ("running", Some(state))
-        );
+        assert_eq!(status.state.as_str(), "running");
+        assert_eq!(status.ending.as_deref(), Some(state));
         let status = until_state(&engine, state).await;
         assert_eq!(status.not_compensated, []);
         assert_eq!(status.final_output, None);
@@ -369,16 +359,7 @@ async fn a_required_hook_of_a_foreach_fails_it_as_any_other_step() {
     optional: true
   - { id: after, activity: after }
 ";
-    let engine = told_of(
-        &log,
-        ["one", "undo", "hook", "after"],
-        lines,
-        |name, context| match name {
-            "hook" => Err(OperationFailure::new("broken", "it broke")),
-            _ => Ok(json!({ "did": context.input })),
-        },
-    )
-    .await;
+    let engine = broken_at("hook", &log, ["one", "undo", "hook", "after"], lines).await;
     let status = until_state(&engine, "completed").await;
     assert_eq!((status.steps.failed, status.steps.completed), (1, 1));
     assert_eq!(log.lines(), ["one 1", "one 1", "hook 1", "after 1"]);
@@ -456,10 +437,8 @@ fn somebody_says_what_came_of_a_hook_of_the_workflow_that_was_cut_off() {
         let status = until_state(&engine, "failed").await;
         assert_eq!(log.lines(), ["look 1", "back 1", "bad 1", "whole 1"]);
         let error = status.error.expect("a failure");
-        assert_eq!(
-            (error.step_name, error.message.as_str()),
-            (None, "it did not")
-        );
+        assert_eq!(error.step_name, None);
+        assert_eq!(error.message.as_str(), "it did not");
     });
 }
 
@@ -473,10 +452,8 @@ fn somebody_says_what_came_of_a_compensation_that_was_cut_off() {
     cut_off(SAGA, "back", async |engine, log| {
         resolve(&engine, "a", Verdict::Retry).await;
         let status = until_state(&engine, "failed").await;
-        assert_eq!(
-            (log.lines(), status.not_compensated),
-            (vec!["back 2".to_owned()], vec![])
-        );
+        assert_eq!(log.lines(), ["back 2"]);
+        assert_eq!(status.not_compensated, []);
     });
     cut_off(SAGA, "back", async |engine, log| {
         resolve(&engine, "a", Verdict::Failed("it was too late".into())).await;
@@ -487,10 +464,8 @@ fn somebody_says_what_came_of_a_compensation_that_was_cut_off() {
     // Nobody waits for what came of it.
     cut_off(SAGA, "back", async |engine, log| {
         let status = change(&engine, Lifecycle::Abandon).await;
-        assert_eq!(
-            (status.state.as_str(), status.not_compensated.len()),
-            ("failed", 1)
-        );
+        assert_eq!(status.state.as_str(), "failed");
+        assert_eq!(status.not_compensated.len(), 1);
         assert!(log.lines().is_empty());
     });
 }
@@ -503,10 +478,7 @@ async fn an_end_that_is_paused_goes_on_as_the_end_that_it_was() {
         "{SAGA}on_failure:\n  - {{ id: told, if: run.failure.code != 'NONE', fail: {{ code: WORSE, message: it is worse }} }}\n  - {{ id: look, activity: look }}\ntimeout: 1h\n"
     );
     let engine = told(&log, ["a", "back", "look"], &lines).await;
-    let open = until(&engine, |status| {
-        status.current_step.as_deref() == Some("b")
-    })
-    .await;
+    let open = until_step(&engine, "b").await;
     assert_eq!(open.ending, None);
     change(&engine, Lifecycle::Fail).await;
     change(&engine, Lifecycle::Pause).await;
@@ -550,11 +522,7 @@ async fn an_item_that_was_passed_is_not_taken_back() {
     foreach: { in: [1, 2, 3], do: { if: item != 2, activity: one, compensate: { activity: undo } } }
   - { id: send, activity: send }
 ";
-    let engine = told_of(&log, ["one", "undo", "send"], lines, |name, _| match name {
-        "send" => Err(OperationFailure::new("broken", "it broke")),
-        _ => Ok(json!(1)),
-    })
-    .await;
+    let engine = broken_at("send", &log, ["one", "undo", "send"], lines).await;
     until_state(&engine, "failed").await;
     assert_eq!(
         beside(&engine).await,

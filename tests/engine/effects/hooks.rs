@@ -3,6 +3,7 @@
 use midex_domain::execution::Report;
 
 use super::*;
+use midex_test::list_of;
 
 pub(super) const STEP: &str = "steps:
   - id: build
@@ -35,25 +36,13 @@ async fn hooks_of_a_step_run_before_what_follows_it() {
         .unwrap();
     let seen = json!({ "did": { "outcome": "completed", "output": { "n": 1 } } });
     assert_eq!(good.output, Some(seen));
-    assert_eq!(
-        output_of(&engine, "after").await,
-        json!({ "did": { "ended": "completed" } })
-    );
+    brought(&engine, "after", json!({ "did": { "ended": "completed" } })).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn hooks_of_a_failed_step_run_before_the_execution_fails() {
     let log = Log::new();
-    let engine = told_of(
-        &log,
-        ["build", "good", "bad", "after"],
-        STEP,
-        |name, context| match name {
-            "build" => Err(OperationFailure::new("broken", "it broke")),
-            _ => Ok(json!({ "did": context.input })),
-        },
-    )
-    .await;
+    let engine = broken_at("build", &log, ["build", "good", "bad", "after"], STEP).await;
     let status = until_state(&engine, "failed").await;
     assert_eq!(failure(&status), "BROKEN");
     assert_eq!(log.lines(), ["build 1", "bad 1"]);
@@ -82,10 +71,8 @@ async fn the_failure_of_a_hook_is_told_and_changes_nothing() {
         panic!("{status:?}");
     };
     assert_eq!((failed.step.as_deref(), failed.visit), (Some("build"), 1));
-    assert_eq!(
-        (failed.hook.as_str(), failed.error.code.as_str()),
-        ("on_success", "BROKEN")
-    );
+    assert_eq!(failed.hook.as_str(), "on_success");
+    assert_eq!(failed.error.code.as_str(), "BROKEN");
     assert_eq!(log.lines(), ["build 1", "good 1", "after 1"]);
 }
 
@@ -112,10 +99,8 @@ async fn the_failure_of_a_required_hook_is_that_of_its_step() {
         ]
     );
     let rows = history(&engine).await;
-    assert_eq!(
-        (rows[0].step_name.as_str(), &*rows[0].status),
-        ("build", "failed")
-    );
+    assert_eq!(rows[0].step_name.as_str(), "build");
+    assert_eq!(rows[0].status, "failed");
 }
 
 const WHOLE: &str = "steps:
@@ -132,15 +117,11 @@ async fn hooks_of_the_workflow_run_before_its_final_state() {
     let log = Log::new();
     let engine = told(&log, ["build", "good", "bad", "whole"], WHOLE).await;
     let ending = until(&engine, |status| status.ending.is_some()).await;
-    assert_eq!(
-        (ending.state.as_str(), ending.ending.as_deref()),
-        ("running", Some("completed"))
-    );
+    assert_eq!(ending.state.as_str(), "running");
+    assert_eq!(ending.ending.as_deref(), Some("completed"));
     let waits = &ending.waits[0];
-    assert_eq!(
-        (waits.step_name.as_str(), waits.body.as_deref()),
-        ("$workflow", Some("on_success"))
-    );
+    assert_eq!(waits.step_name.as_str(), "$workflow");
+    assert_eq!(waits.body.as_deref(), Some("on_success"));
     let status = until_state(&engine, "completed").await;
     assert_eq!(status.ending, None);
     assert_eq!(log.lines(), ["build 1", "good 1", "whole 1"]);
@@ -162,16 +143,7 @@ async fn hooks_of_the_workflow_run_before_its_final_state() {
 #[tokio::test(start_paused = true)]
 async fn hooks_of_the_workflow_run_where_it_fails_or_is_abandoned() {
     let log = Log::new();
-    let engine = told_of(
-        &log,
-        ["build", "good", "bad", "whole"],
-        WHOLE,
-        |name, context| match name {
-            "build" => Err(OperationFailure::new("broken", "it broke")),
-            _ => Ok(json!({ "did": context.input })),
-        },
-    )
-    .await;
+    let engine = broken_at("build", &log, ["build", "good", "bad", "whole"], WHOLE).await;
     let status = until_state(&engine, "failed").await;
     assert_eq!(failure(&status), "BROKEN");
     assert_eq!(log.lines(), ["build 1", "bad 1", "whole 1"]);
@@ -183,10 +155,8 @@ async fn hooks_of_the_workflow_run_where_it_fails_or_is_abandoned() {
         .replace("final_output: '${{ steps.build.did }}'\n", "");
     let engine = told(&log, ["good", "bad", "whole"], &lines).await;
     let status = change(&engine, Lifecycle::Abandon).await;
-    assert_eq!(
-        (status.state.as_str(), status.ending.as_deref()),
-        ("running", Some("abandoned"))
-    );
+    assert_eq!(status.state.as_str(), "running");
+    assert_eq!(status.ending.as_deref(), Some("abandoned"));
     until_state(&engine, "abandoned").await;
     assert_eq!(log.lines(), ["whole 1"]);
 }
@@ -226,11 +196,7 @@ async fn a_hook_has_thirty_seconds_unless_it_says_so() {
         begin(&engine, definition, json!({})).await;
         let status = until_state(&engine, "completed").await;
         assert_eq!(log.passed(), seconds(took));
-        let codes: Vec<_> = status
-            .hook_failures
-            .iter()
-            .map(|failed| failed.error.code.as_str())
-            .collect();
+        let codes = list_of(&status.hook_failures, |failed| failed.error.code.as_str());
         assert_eq!(
             codes,
             if took == 30 {

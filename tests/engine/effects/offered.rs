@@ -3,6 +3,7 @@
 use midex_domain::view::CurrentStep;
 
 use super::*;
+use midex_test::{assert_has, list_of};
 
 const CHECK: &str = "check";
 
@@ -56,10 +57,7 @@ async fn its_branches_and_its_suggestions_are_offered_with_the_step_after_it() {
     .await;
     let current = engine.current_now("e").await;
     let options = &current.next_step_options;
-    let told: Vec<_> = options
-        .iter()
-        .map(|one| (one.id.as_str(), one.priority))
-        .collect();
+    let told = list_of(options, |one| (one.id.as_str(), one.priority));
     assert_eq!(told, [("check.1", 100), ("check.2", 60), ("continue", 50)]);
     assert_eq!(options[0].parameters["errors"], json!(["Invalid email"]));
     let output = json!({ "valid": false, "errors": ["Invalid email"] });
@@ -73,10 +71,7 @@ async fn malformed_suggestions_are_left_out_and_its_output_is_not_lost() {
     let current = engine.current_now("e").await;
     assert_eq!(told(&current), ["check.1", "continue"]);
     let left_out = current.options_left_out.join("\n");
-    assert!(
-        left_out.contains("/toolCallSuggestions/0/toolName"),
-        "{left_out}"
-    );
+    assert_has(&left_out, &["/toolCallSuggestions/0/toolName"]);
     assert_eq!(output_of(&engine, CHECK).await, json!({ "valid": true }));
 }
 
@@ -103,9 +98,6 @@ async fn an_option_whose_parameters_lead_to_nothing_is_not_called_undone() {
     let [why] = &current.options_left_out[..] else {
         panic!("{:?}", current.options_left_out);
     };
-    assert!(
-        why.contains("`steps.check.errors` leads to nothing"),
-        "{why}"
-    );
+    assert_has(why, &["`steps.check.errors` leads to nothing"]);
     assert!(!why.contains("not done yet"), "{why}");
 }

@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{crash::process, *};
 use midex_domain::{
-    Change, PauseReason,
+    PauseReason,
     clock::Timestamp,
     error::Code,
     operation::{BoxFuture, OperationCall, Operations, Outcome},
 };
-use midex_engine::Secrets;
 use midex_test::TokioClock;
+use midex_test::play::change_to;
 
 /// A catalog whose reads are safe and whose other operations are not. Each call takes 10 s.
 #[derive(Clone, Debug, Default)]
@@ -35,12 +35,7 @@ impl Operations for Shop {
 }
 
 async fn engine(store: Arc<Faulty>, clock: TokioClock, shop: &Shop) -> Engine {
-    let options = Options {
-        operations: Arc::new(shop.clone()),
-        secrets: Secrets::from_iter([("KEY".to_owned(), "hunter2-hunter2".to_owned())]),
-        ..Options::new(store, Arc::new(clock), Arc::new(SeededIds::new(1)))
-    };
-    Engine::new(options).await.expect("an engine")
+    operating(store, clock, shop.clone()).await
 }
 
 fn call(operation: &str) -> Value {
@@ -63,10 +58,8 @@ async fn an_operation_is_given_its_arguments_its_body_and_its_time() {
     let [call] = &calls[..] else {
         panic!("one call: {calls:?}");
     };
-    assert_eq!(
-        (call.catalog.as_str(), call.operation.as_str()),
-        ("shop", "orders.create")
-    );
+    assert_eq!(call.catalog.as_str(), "shop");
+    assert_eq!(call.operation.as_str(), "orders.create");
     assert_eq!(call.with, json!({ "key": "hunter2-hunter2" }));
     assert_eq!(call.body, Some(json!({ "note": "for me" })));
     assert_eq!(call.timeout, Some(seconds(60)));
@@ -128,11 +121,7 @@ impl Operations for Closing {
 async fn closing(store: Arc<Faulty>, operations: &Arc<Closing>, at: Timestamp) -> Engine {
     let options = Options {
         operations: operations.clone(),
-        ..Options::new(
-            store,
-            Arc::new(TokioClock::starting_at(at)),
-            Arc::new(SeededIds::new(1)),
-        )
+        ..options(store, TokioClock::starting_at(at))
     };
     Engine::new(options).await.expect("an engine")
 }
@@ -157,10 +146,7 @@ async fn a_step_waits_for_its_catalog_and_goes_on_by_itself() {
     assert!(next.contains("catalog_title 'shop'"), "{next}");
 
     // Nothing is begun by time, nor by a resume.
-    let resume = Change {
-        lifecycle: Lifecycle::Resume,
-        reason: None,
-    };
+    let resume = change_to(Lifecycle::Resume);
     let resumed = engine.command(&id(), resume).await;
     let refusal = resumed.expect_err("nothing to resume");
     assert_eq!(refusal.code(), Code::ExecutionPaused);
@@ -238,10 +224,8 @@ async fn a_compensation_waits_for_its_catalog() {
     closed.is_open.store(true, Ordering::SeqCst);
     engine.look_for_catalogs().await.expect("a look");
     let status = until(&engine, |status| status.state == "failed").await;
-    assert_eq!(
-        (failure(&status).as_str(), status.not_compensated.len()),
-        ("STOP", 0)
-    );
+    assert_eq!(failure(&status).as_str(), "STOP");
+    assert_eq!(status.not_compensated.len(), 0);
     assert_eq!(closed.shop.0.lock().expect("a list").len(), 1);
 }
 

@@ -10,6 +10,7 @@ use super::{
     crash::{process, two},
     *,
 };
+use midex_test::{list_of, play::change_to};
 
 fn resolution(verdict: Verdict, item: Option<u32>) -> Resolution {
     Resolution {
@@ -59,10 +60,8 @@ fn what_did_not_take_effect_is_done_again() {
         let error = change_refused(&engine, Lifecycle::Resume).await;
         assert_eq!(error.code(), Code::ExecutionPaused);
         let status = resolved(&engine, Verdict::Retry).await.expect("resolved");
-        assert_eq!(
-            (status.state.as_str(), status.pause_reasons.len()),
-            ("running", 0)
-        );
+        assert_eq!(status.state.as_str(), "running");
+        assert_eq!(status.pause_reasons.len(), 0);
         until_state(&engine, "completed").await;
         assert_eq!(log.lines(), ["first 2", "second 1"]);
         let again = resolved(&engine, Verdict::Retry).await.expect_err("ended");
@@ -76,10 +75,8 @@ fn what_took_effect_has_the_output_that_somebody_found() {
     cut_off(first_and_second(result), async |engine, log| {
         let wrong = Verdict::Output(Arc::new(json!({})));
         let error = resolved(&engine, wrong).await.expect_err("no id");
-        assert_eq!(
-            (error.code(), error.violations().len()),
-            (Code::StepOutputInvalid, 1)
-        );
+        assert_eq!(error.code(), Code::StepOutputInvalid);
+        assert_eq!(error.violations().len(), 1);
         let right = Verdict::Output(Arc::new(json!({ "id": 7 })));
         resolved(&engine, right).await.expect("resolved");
         until_state(&engine, "completed").await;
@@ -95,10 +92,8 @@ fn what_failed_is_the_failure_of_its_step() {
         let status = resolved(&engine, verdict).await.expect("resolved");
         assert_eq!(status.state, "failed");
         let error = status.error.expect("a failure");
-        assert_eq!(
-            (error.code.as_str(), error.message.as_str()),
-            ("STEP_FAILED", "the disk was full")
-        );
+        assert_eq!(error.code.as_str(), "STEP_FAILED");
+        assert_eq!(error.message.as_str(), "the disk was full");
         assert!(log.lines().is_empty());
     });
 }
@@ -116,11 +111,7 @@ fn several_items_are_resolved_one_by_one_and_the_last_lets_it_go_on() {
         let one = resolution(Verdict::Output(Arc::new(json!("one"))), Some(0));
         let status = engine.commanded(one).await;
         assert_eq!(status.state, "paused");
-        let waits: Vec<_> = status
-            .waits
-            .iter()
-            .map(|wait| wait.waits_for.as_str())
-            .collect();
+        let waits = list_of(&status.waits, |wait| wait.waits_for.as_str());
         assert_eq!(waits, ["held", "unknown"]);
         let two = resolution(Verdict::Retry, Some(1));
         engine.commanded(two).await;
@@ -157,10 +148,7 @@ fn of_what_is_known_nobody_needs_to_be_told() {
 }
 
 async fn change_refused(engine: &Engine, lifecycle: Lifecycle) -> Error {
-    let change = midex_domain::Change {
-        lifecycle,
-        reason: None,
-    };
+    let change = change_to(lifecycle);
     engine.not_commanded(change).await
 }
 

@@ -13,6 +13,7 @@ use midex_domain::{
 };
 
 use super::Kind;
+use midex_test::list_of;
 
 #[derive(Clone, Debug)]
 pub(super) struct ModelToken {
@@ -92,11 +93,7 @@ impl Model {
             })
             .collect();
         let names: Vec<_> = ready.iter().map(|at| format!("s{at}")).collect();
-        let offered: Vec<_> = answer
-            .new_tokens
-            .iter()
-            .map(|offer| offer.step_name.clone())
-            .collect();
+        let offered = list_of(&answer.new_tokens, |offer| offer.step_name.clone());
         assert_eq!(offered, names, "what became ready, in authoring order");
         assert_eq!(
             answer.step_name.as_ref(),
@@ -104,15 +101,8 @@ impl Model {
             "the first of them"
         );
         if let Some(step) = ready.first() {
-            let decided: Vec<_> = answer
-                .previous
-                .iter()
-                .map(|before| Some(before.output.clone()))
-                .collect();
-            let expected: Vec<_> = self.graph[*step]
-                .iter()
-                .map(|at| self.outputs[*at].clone())
-                .collect();
+            let decided = list_of(&answer.previous, |before| Some(before.output.clone()));
+            let expected = list_of(&self.graph[*step], |at| self.outputs[*at].clone());
             assert_eq!(decided, expected, "what the steps before decided");
         }
         for (step, offer) in ready.into_iter().zip(&answer.new_tokens) {

@@ -130,10 +130,8 @@ async fn a_refused_answer_is_asked_for_again_with_why_and_the_accepted_ones_are_
             .starts_with("Ask your user to say again")
     );
     let violation = &first.violations()[0];
-    assert_eq!(
-        (violation.path.as_str(), violation.rule.as_str()),
-        ("/platform", "enum")
-    );
+    assert_eq!(violation.path.as_str(), "/platform");
+    assert_eq!(violation.rule.as_str(), "enum");
     assert_eq!(
         violation.expected.as_deref(),
         Some(r#"one of "iOS", "Android""#)

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use midex_domain::{
-    Change, Lifecycle,
+    Lifecycle,
     error::Code,
     execution::{Report, SignalRequest},
 };
 use serde_json::json;
 
 use super::Play;
-use midex_test::play::{Calls, failed};
+use midex_test::play::{Calls, change_to, failed};
 
 #[tokio::test(start_paused = true)]
 async fn a_jump_lets_a_join_go_on_whose_other_half_was_done_before() {
@@ -172,17 +172,13 @@ async fn signals_that_came_in_a_pause_end_no_wait_that_the_first_of_them_took_ba
   - { id: right, wait: { signal: go }, depends_on: [top], next: $end }";
     let mut play = Play::begin(lines, json!({})).await;
     play.done("top", json!(1)).await;
-    let change = |lifecycle| Change {
-        lifecycle,
-        reason: None,
-    };
-    play.engine.commanded(change(Lifecycle::Pause)).await;
+    play.engine.commanded(change_to(Lifecycle::Pause)).await;
     for _ in 0..2 {
         play.engine
             .commanded(SignalRequest::new("go", json!(1)))
             .await;
     }
-    play.engine.commanded(change(Lifecycle::Resume)).await;
+    play.engine.commanded(change_to(Lifecycle::Resume)).await;
     let path = play.path().await;
     assert_eq!(
         path,

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::Play;
 use midex_test::play::{Calls, failed};
+use midex_test::{assert_has, list_of};
 
 #[tokio::test(start_paused = true)]
 async fn the_failure_of_a_required_step_ends_the_execution() {
@@ -67,10 +68,8 @@ async fn what_is_to_run_after_a_failure_runs_before_the_execution_fails() {
     assert_eq!(play.open(), ["clean", "tell"]);
     let status = play.engine.status(&super::id()).await.unwrap();
     let error = status.error.map(|error| error.code);
-    assert_eq!(
-        (status.state.as_str(), error.as_deref()),
-        ("running", Some("BROKEN"))
-    );
+    assert_eq!(status.state.as_str(), "running");
+    assert_eq!(error.as_deref(), Some("BROKEN"));
     assert!(play.offers()[1].instructions.contains("Tell of BROKEN"));
     let tell = play.token("tell");
     play.done("clean", json!(1)).await;
@@ -91,21 +90,15 @@ async fn what_is_to_run_after_a_failure_runs_where_somebody_asks_for_the_failure
         let void = play.token("a");
         let failing = play.change(Lifecycle::Fail).await;
         let code = failing.error.map(|error| error.code);
-        assert_eq!(
-            (failing.state.as_str(), code.as_deref()),
-            ("running", Some("FAILED_ON_REQUEST"))
-        );
+        assert_eq!(failing.state.as_str(), "running");
+        assert_eq!(code.as_deref(), Some("FAILED_ON_REQUEST"));
         let refused = play.refused(&void, json!(1)).await;
         assert_eq!(refused.code(), Code::TokenSuperseded);
         let ended = if asks_again {
             play.change(Lifecycle::Fail).await
         } else {
             let current = play.engine.current_step(&super::id()).await.unwrap();
-            let open: Vec<_> = current
-                .ready_steps
-                .iter()
-                .map(|step| step.step_name.as_str())
-                .collect();
+            let open = list_of(&current.ready_steps, |step| step.step_name.as_str());
             assert_eq!(open, ["clean", "tell"]);
             for step in current.ready_steps {
                 play.report(&step.continuation_token, Report::Output(json!(1)))
@@ -114,10 +107,8 @@ async fn what_is_to_run_after_a_failure_runs_where_somebody_asks_for_the_failure
             play.status().await
         };
         let code = ended.error.map(|error| error.code);
-        assert_eq!(
-            (ended.state.as_str(), code.as_deref()),
-            ("failed", Some("FAILED_ON_REQUEST"))
-        );
+        assert_eq!(ended.state.as_str(), "failed");
+        assert_eq!(code.as_deref(), Some("FAILED_ON_REQUEST"));
         let path = play.path().await;
         let ran = path.contains(&"clean completed".to_owned());
         assert_eq!(ran, !asks_again, "{path:?}");
@@ -218,10 +209,8 @@ async fn a_model_that_could_not_is_asked_again_as_often_as_the_step_says() {
     let mut play = Play::begin(lines, json!({})).await;
     let first = play.token("a");
     play.fails("a", "BUSY").await;
-    assert_eq!(
-        (play.state(), play.offers()[0].step.attempt),
-        ("running", 2)
-    );
+    assert_eq!(play.state(), "running");
+    assert_eq!(play.offers()[0].step.attempt, 2);
     let second = play.token("a");
     assert_ne!(first, second);
     // The first call again gets the first answer, after a restart too.
@@ -336,11 +325,7 @@ async fn the_error_of_a_step_can_be_read_and_leaves_its_output_alone() {
     assert!(play.words().contains("It said a word."), "{}", play.words());
     let mut play = Play::begin(lines, json!({})).await;
     play.done("a", json!({})).await;
-    assert!(
-        play.words().contains("It said nothing."),
-        "{}",
-        play.words()
-    );
+    assert_has(play.words(), &["It said nothing."]);
 }
 
 /// A step with this in it that waits for a model.
@@ -363,10 +348,7 @@ async fn a_model_that_is_late_is_asked_again_where_the_step_is_retried() {
         play.goes_on(json!(1)).await;
         assert_eq!(play.state(), "completed", "{on}");
         let history = play.history().await;
-        let told: Vec<_> = history
-            .iter()
-            .map(|row| (row.attempt, &*row.status))
-            .collect();
+        let told = list_of(&history, |row| (row.attempt, &*row.status));
         assert_eq!(told, [(1, "failed"), (2, "completed")], "{on}");
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use midex_domain::{
-    Change, Digest, Lifecycle, PauseReason, StepId,
+    Digest, Lifecycle, PauseReason, StepId,
     error::{Code, Error},
     event::Channel,
     execution::{GateAnswer, Report},
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::{ANY, Play, id};
 use midex_test::{
     assert_has,
-    play::{Calls, gate_answer},
+    play::{Calls, change_to, gate_answer},
 };
 
 const SHIP: &str = "memory: { version: 1 }
@@ -41,10 +41,7 @@ async fn refused(play: &Play, answer: GateAnswer) -> Error {
 }
 
 async fn change(play: &Play, lifecycle: Lifecycle) -> Result<StatusView, Error> {
-    let change = Change {
-        lifecycle,
-        reason: None,
-    };
+    let change = change_to(lifecycle);
     play.engine.command(&id(), change).await
 }
 
@@ -56,16 +53,12 @@ async fn an_execution_that_waits_for_gates_alone_is_paused_until_a_person_approv
     let shown = status(&play).await;
     assert_eq!(shown.pause_reasons, [PauseReason::Gate]);
     let wait = &shown.waits[0];
-    assert_eq!(
-        (wait.step_name.as_str(), wait.waits_for.as_str()),
-        ("ship", "gate")
-    );
+    assert_eq!(wait.step_name.as_str(), "ship");
+    assert_eq!(wait.waits_for.as_str(), "gate");
     assert_eq!(wait.due.as_deref(), Some("2025-01-15T11:00:00.000Z"));
     let gate = wait.gate.as_ref().unwrap();
-    assert_eq!(
-        (gate.ask.as_str(), gate.approvers.clone()),
-        ("Ship v1?", vec!["ann".to_owned()])
-    );
+    assert_eq!(gate.ask.as_str(), "Ship v1?");
+    assert_eq!(gate.approvers, ["ann"]);
     // Not even a restart, nor a resume, goes past it.
     play.restart().await;
     let error = change(&play, Lifecycle::Resume).await.unwrap_err();
@@ -77,10 +70,8 @@ async fn an_execution_that_waits_for_gates_alone_is_paused_until_a_person_approv
         .engine
         .commanded(gate_answer(&shown, true, Some("go")))
         .await;
-    assert_eq!(
-        (after.state.as_str(), after.pause_reasons.len()),
-        ("running", 0)
-    );
+    assert_eq!(after.state.as_str(), "running");
+    assert_eq!(after.pause_reasons.len(), 0);
     let current = play.engine.current_now("e").await;
     assert!(current.instructions.unwrap().contains("Shipped by ann."));
     let history = play.history().await;
@@ -204,10 +195,8 @@ async fn a_rejection_is_the_failure_of_the_gate() {
         .await;
     assert_eq!(after.state, "failed");
     let error = after.error.unwrap();
-    assert_eq!(
-        (error.code.as_str(), error.message.as_str()),
-        ("GATE_REJECTED", "ann rejected 'ship': too early")
-    );
+    assert_eq!(error.code.as_str(), "GATE_REJECTED");
+    assert_eq!(error.message.as_str(), "ann rejected 'ship': too early");
 
     let lines = SHIP.replace("expires: 1h }", "expires: 1h }\n    on_error: build");
     let play = at_gate(&lines).await;
@@ -216,10 +205,8 @@ async fn a_rejection_is_the_failure_of_the_gate() {
         .engine
         .commanded(gate_answer(&shown, false, None))
         .await;
-    assert_eq!(
-        (after.state.as_str(), after.current_step.as_deref()),
-        ("running", Some("build"))
-    );
+    assert_eq!(after.state.as_str(), "running");
+    assert_eq!(after.current_step.as_deref(), Some("build"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -232,10 +219,8 @@ async fn nobody_answers_an_expired_gate() {
         .wait(&id(), Some(shown.revision), Duration::from_secs(5))
         .await
         .unwrap();
-    assert_eq!(
-        (after.state.as_str(), after.error.unwrap().code.as_str()),
-        ("failed", "GATE_EXPIRED")
-    );
+    assert_eq!(after.state.as_str(), "failed");
+    assert_eq!(after.error.unwrap().code.as_str(), "GATE_EXPIRED");
     let late = refused(&play, gate_answer(&shown, true, None)).await;
     assert_eq!(late.code(), Code::ExecutionFinished);
 }
@@ -250,18 +235,14 @@ async fn while_a_person_keeps_it_paused_an_answer_is_noted_and_takes_effect_with
         [PauseReason::Person, PauseReason::Gate]
     );
     let after = play.engine.commanded(gate_answer(&shown, true, None)).await;
-    assert_eq!(
-        (after.state.as_str(), after.pause_reasons.clone()),
-        ("paused", vec![PauseReason::Person])
-    );
+    assert_eq!(after.state.as_str(), "paused");
+    assert_eq!(after.pause_reasons.clone(), vec![PauseReason::Person]);
     assert_eq!(after.waits[0].waits_for, "held");
     let error = refused(&play, gate_answer(&shown, true, None)).await;
     assert_eq!(error.code(), Code::GateNotOpen);
     let after = change(&play, Lifecycle::Resume).await.unwrap();
-    assert_eq!(
-        (after.state.as_str(), after.current_step.as_deref()),
-        ("running", Some("tell"))
-    );
+    assert_eq!(after.state.as_str(), "running");
+    assert_eq!(after.current_step.as_deref(), Some("tell"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -59,10 +59,8 @@ async fn items_are_opened_two_at_a_time_and_their_outputs_stand_in_order() {
 #[tokio::test(start_paused = true)]
 async fn a_list_of_nothing_is_done_at_once() {
     let play = Play::begin(EACH, files(0)).await;
-    assert_eq!(
-        (play.state(), play.last.final_output.clone()),
-        ("completed", Some(json!([])))
-    );
+    assert_eq!(play.state(), "completed");
+    assert_eq!(play.last.final_output.clone(), Some(json!([])));
 }
 
 #[tokio::test(start_paused = true)]
@@ -232,10 +230,8 @@ async fn an_item_may_be_a_gate_and_an_answer_is_to_one_of_them() {
         .commanded(gate_answer(&after, false, None))
         .await;
     let error = after.error.unwrap();
-    assert_eq!(
-        (error.code.as_str(), error.item),
-        ("GATE_REJECTED", Some(0))
-    );
+    assert_eq!(error.code.as_str(), "GATE_REJECTED");
+    assert_eq!(error.item, Some(0));
     assert!(
         error.message.starts_with("item 1 of 2 (`a`): "),
         "{}",

@@ -109,10 +109,8 @@ async fn what_matches_is_offered_before_going_on_and_after_a_restart_too() {
     let parameters = json!({ "errors": ["Invalid email"], "of": "check" });
     assert_eq!(Value::Object(first.parameters.clone()), parameters);
     assert!(!first.continue_workflow && going_on.continue_workflow);
-    assert_eq!(
-        (going_on.priority, going_on.from),
-        (50, OptionSource::Continue)
-    );
+    assert_eq!(going_on.priority, 50);
+    assert_eq!(going_on.from, OptionSource::Continue);
     assert_eq!(going_on.tool_name, "workflow.next_step");
     assert_eq!(going_on.parameters["token"], json!(play.token("after")));
     assert_eq!(
@@ -161,21 +159,15 @@ async fn a_choice_is_one_of_what_was_offered_and_is_recorded() {
     // The token stays valid, and a tool that only one option has names it.
     let token = play.token("after");
     let done = submit(&mut play, "after", chosen(Some(json!(1)), "publish")).await;
-    assert_eq!(
-        (done.workflow_state.as_str(), play.open()),
-        ("running", vec!["end"])
-    );
+    assert_eq!(done.workflow_state.as_str(), "running");
+    assert_eq!(play.open(), ["end"]);
     assert_eq!(done.next_step_options, []);
     let history = play.history().await;
     let decision = history[0].branch_decision.as_ref().expect("a decision");
-    assert_eq!(
-        (decision.choice.as_str(), decision.branch_pattern.as_deref()),
-        ("check.1", Some("valid:true"))
-    );
-    assert_eq!(
-        (decision.tool_name.as_str(), decision.chosen_at.as_str()),
-        ("publish", "after")
-    );
+    assert_eq!(decision.choice.as_str(), "check.1");
+    assert_eq!(decision.branch_pattern.as_deref(), Some("valid:true"));
+    assert_eq!(decision.tool_name.as_str(), "publish");
+    assert_eq!(decision.chosen_at.as_str(), "after");
     assert_eq!(decision.offered.len(), 1);
     let options = history[0].branch_options.as_ref().expect("options");
     assert_eq!(ids(options), ["check.1"]);
@@ -214,10 +206,8 @@ async fn going_on_may_be_chosen_by_its_id_and_by_its_tool() {
         submit(&mut play, "after", chosen(Some(json!(1)), choice)).await;
         let history = play.history().await;
         let decision = history[0].branch_decision.as_ref().expect("a decision");
-        assert_eq!(
-            (decision.choice.as_str(), &decision.branch_pattern),
-            ("continue", &None)
-        );
+        assert_eq!(decision.choice.as_str(), "continue");
+        assert_eq!(decision.branch_pattern, None);
     }
     // Where nothing is offered nothing else may be chosen.
     let play = Play::begin(CHECKED, json!({})).await;
@@ -356,10 +346,8 @@ async fn what_cannot_be_offered_is_told_and_costs_no_output() {
     let text = "x".repeat(limits::STEP_OPTIONS_BYTES_MAX);
     play.done("a", json!({ "go": true, "size": "big", "text": text }))
         .await;
-    assert_eq!(
-        (play.open(), ids(&play.last.next_step_options)),
-        (vec!["b"], vec![])
-    );
+    assert_eq!(play.open(), ["b"]);
+    assert!(play.last.next_step_options.is_empty());
     let told = play.last.options_left_out.join("\n");
     assert_has(
         &told,
@@ -390,10 +378,8 @@ async fn going_on_by_the_arm_of_a_branch_says_so() {
         assert_eq!(play.open(), [step]);
         let options = play.last.next_step_options.clone();
         assert_eq!(ids(&options), ["continue"]);
-        assert_eq!(
-            (options[0].from, options[0].priority),
-            (OptionSource::Arm, 50)
-        );
+        assert_eq!(options[0].from, OptionSource::Arm);
+        assert_eq!(options[0].priority, 50);
         assert_eq!(options[0].condition.as_deref(), condition);
         assert_eq!(options[0].parameters["token"], json!(play.token(step)));
         play.restart().await;

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{Play, id};
 use midex_test::{
     assert_has,
-    play::{Calls, gate_answer},
+    play::{Calls, change_to, gate_answer},
 };
 
 const TEXT: &str = "result: { type: object, properties: { n: { type: integer } }, required: [n], additionalProperties: false }";
@@ -42,22 +42,14 @@ async fn a_step_with_too_many_of_them_is_held_and_its_siblings_go_on() {
     let last = exhaust(&play, &token).await;
     assert_eq!(last.code(), Code::StepOutputInvalid);
     assert_eq!(last.context("workflow_state"), Some(&json!("running")));
-    assert!(
-        last.suggested_action().contains("execution.resume"),
-        "{last:?}"
-    );
+    assert_has(last.suggested_action(), &["execution.resume"]);
     let held = play.refused(&token, json!({ "n": 1 })).await;
     assert_eq!(held.code(), Code::ExecutionPaused);
     assert!(held.message().contains("output_invalid"), "{held}");
-    assert!(
-        held.suggested_action().contains("execution.resume"),
-        "{held:?}"
-    );
+    assert_has(held.suggested_action(), &["execution.resume"]);
     let wait = play.status().await.waits[0].clone();
-    assert_eq!(
-        (wait.step_name.as_str(), wait.waits_for.as_str()),
-        ("a", "output_invalid")
-    );
+    assert_eq!(wait.step_name.as_str(), "a");
+    assert_eq!(wait.waits_for.as_str(), "output_invalid");
     assert!(wait.next_call.unwrap().contains("execution.resume"));
     play.restart().await;
     play.done("b", json!(1)).await;
@@ -76,10 +68,8 @@ async fn a_step_with_too_many_of_them_is_held_and_its_siblings_go_on() {
     assert_eq!(play.change(Lifecycle::Resume).await.state, "running");
     // What was answered then is answered again.
     let again = play.engine.report(&call, Report::Output(json!(1))).await;
-    assert_eq!(
-        (again.message, again.workflow_state),
-        (told.message, told.workflow_state)
-    );
+    assert_eq!(again.message, told.message);
+    assert_eq!(again.workflow_state, told.workflow_state);
     exhaust(&play, &token).await;
     play.change(Lifecycle::Resume).await;
     play.report(&token, Report::Output(json!({ "n": 1 }))).await;
@@ -95,10 +85,7 @@ async fn a_resume_lets_it_go_on_while_its_siblings_are_open() {
     assert_eq!((status.state.as_str(), status.waits.len()), ("running", 0));
     play.report(&token, Report::Output(json!({ "n": 1 }))).await;
     assert_eq!(play.state(), "running");
-    let change = midex_domain::Change {
-        lifecycle: Lifecycle::Resume,
-        reason: None,
-    };
+    let change = change_to(Lifecycle::Resume);
     let refused = play.engine.not_commanded(change).await;
     assert_eq!(refused.code(), Code::StateTransitionRefused);
 }
@@ -135,10 +122,7 @@ async fn attempts_and_malformed_outputs_have_counts_of_their_own() {
     let second = play.token("a");
     // What was refused before costs nothing.
     let known = play.refused(&second, json!({ "wrong": 2 })).await;
-    assert!(
-        known.message().contains("malformed output 2 of 5"),
-        "{known}"
-    );
+    assert_has(known.message(), &["malformed output 2 of 5"]);
     let new = play.refused(&second, json!({ "wrong": 3 })).await;
     assert!(new.message().contains("malformed output 3 of 5"), "{new}");
     play.fails("a", "AGAIN").await;
@@ -155,10 +139,7 @@ async fn a_text_that_holds_what_is_asked_for_is_taken_as_that() {
     // One that does not fit is judged as what it holds, and is one call with that.
     for output in [json!(r#"{"wrong": 1}"#), json!({ "wrong": 1 })] {
         let refused = play.refused(&token, output).await;
-        assert!(
-            refused.message().contains("malformed output 1 of 5"),
-            "{refused}"
-        );
+        assert_has(refused.message(), &["malformed output 1 of 5"]);
         assert!(
             refused
                 .violations()
@@ -257,8 +238,6 @@ async fn a_step_of_an_execution_that_fails_anyway_fails() {
     let token = play.token("clean");
     exhaust(&play, &token).await;
     let status = play.status().await;
-    assert_eq!(
-        (status.state.as_str(), status.error.unwrap().code.as_str()),
-        ("failed", "BROKEN")
-    );
+    assert_eq!(status.state.as_str(), "failed");
+    assert_eq!(status.error.unwrap().code.as_str(), "BROKEN");
 }

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use midex_domain::{Change, Lifecycle, execution::Report};
+use midex_domain::{Lifecycle, execution::Report};
 use serde_json::json;
 
 use super::Play;
-use midex_test::play::{Calls, failed};
+use midex_test::list_of;
+use midex_test::play::{Calls, change_to, failed};
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_led_back_to_its_own_fan_out_is_answered_again() {
@@ -28,13 +29,9 @@ async fn a_call_that_led_back_to_its_own_fan_out_is_answered_again() {
 async fn a_pause_does_not_count_against_the_time_of_a_step() {
     let lines = "steps:\n  - { id: a, guidance: A., result: {}, timeout: 1h }\n";
     let mut play = Play::begin(lines, json!({})).await;
-    let change = |lifecycle| Change {
-        lifecycle,
-        reason: None,
-    };
-    play.engine.commanded(change(Lifecycle::Pause)).await;
+    play.engine.commanded(change_to(Lifecycle::Pause)).await;
     tokio::time::sleep(Duration::from_secs(7200)).await;
-    play.engine.commanded(change(Lifecycle::Resume)).await;
+    play.engine.commanded(change_to(Lifecycle::Resume)).await;
     play.done("a", json!(1)).await;
     assert_eq!(play.state(), "completed");
 }
@@ -67,12 +64,7 @@ async fn what_a_step_said_in_an_earlier_round_is_not_what_the_execution_came_to(
     assert_eq!(play.open(), ["a"]);
     play.done("a", json!("last")).await;
     assert_eq!(play.open(), ["end"]);
-    let previous: Vec<_> = play
-        .last
-        .previous
-        .iter()
-        .map(|step| step.step_name.as_str())
-        .collect();
+    let previous = list_of(&play.last.previous, |step| step.step_name.as_str());
     assert!(!previous.contains(&"b"), "{:?}", play.last.previous);
 }
 

@@ -8,7 +8,7 @@ use super::{
     Play,
     offered::{chosen, ids, refuse},
 };
-use midex_test::assert_has;
+use midex_test::{assert_has, list_of, rows};
 
 /// Two steps of a model, the first of which gives its output this schema.
 fn plain(result: &str) -> String {
@@ -117,11 +117,7 @@ async fn malformed_suggestions_are_violations_and_lose_nothing() {
         let output = json!({ "ok": true, "toolCallSuggestions": suggestions });
         let refused = play.refused(&token, output).await;
         assert_eq!(refused.code(), Code::StepOutputInvalid, "{suggestions}");
-        let paths: Vec<_> = refused
-            .violations()
-            .iter()
-            .map(|one| one.path.as_str())
-            .collect();
+        let paths = list_of(refused.violations(), |one| one.path.as_str());
         assert_eq!(paths, [path], "{suggestions}");
         play.done("a", json!({ "ok": true })).await;
         assert_eq!(play.open(), ["b"]);
@@ -176,41 +172,22 @@ fn branches_that_could_do_nothing_are_findings_with_places() {
             &format!("steps[0].branches.{path}"),
         );
     }
-    let at = "steps[0].branches.a:x";
-    one("{ 'a:x': {} }", "missing_key", &format!("{at}.toolName"));
-    one(
-        "{ 'a:x': { toolName: '' } }",
-        "empty_value",
-        &format!("{at}.toolName"),
-    );
-    one(
-        "{ 'a:x': { toolName: [t] } }",
-        "wrong_type",
-        &format!("{at}.toolName"),
-    );
-    one(
-        "{ 'a:x': { toolName: t, parameters: 1 } }",
-        "wrong_type",
-        &format!("{at}.parameters"),
-    );
-    one(
-        "{ 'a:x': { toolName: t, continueWorkflow: 1 } }",
-        "wrong_type",
-        &format!("{at}.continueWorkflow"),
-    );
-    one(
-        "{ 'a:x': { toolName: t, priority: 1 } }",
-        "unknown_key",
-        &format!("{at}.priority"),
-    );
-    one("{ 'a:x': t }", "wrong_type", at);
-    one("{}", "empty_value", "steps[0].branches");
-    one("[t]", "wrong_type", "steps[0].branches");
-    one(
-        "{ 'a:x': { toolName: t, parameters: { of: '${{ steps.absent.output }}' } } }",
-        "unknown_reference",
-        &format!("{at}.parameters.of"),
-    );
+    for [branches, rule, path] in rows(
+        r#"
+        "{ 'a:x': {} }", "missing_key", "steps[0].branches.a:x.toolName"
+        "{ 'a:x': { toolName: '' } }", "empty_value", "steps[0].branches.a:x.toolName"
+        "{ 'a:x': { toolName: [t] } }", "wrong_type", "steps[0].branches.a:x.toolName"
+        "{ 'a:x': { toolName: t, parameters: 1 } }", "wrong_type", "steps[0].branches.a:x.parameters"
+        "{ 'a:x': { toolName: t, continueWorkflow: 1 } }", "wrong_type", "steps[0].branches.a:x.continueWorkflow"
+        "{ 'a:x': { toolName: t, priority: 1 } }", "unknown_key", "steps[0].branches.a:x.priority"
+        "{ 'a:x': t }", "wrong_type", "steps[0].branches.a:x"
+        "{}", "empty_value", "steps[0].branches"
+        "[t]", "wrong_type", "steps[0].branches"
+        "{ 'a:x': { toolName: t, parameters: { of: '${{ steps.absent.output }}' } } }", "unknown_reference", "steps[0].branches.a:x.parameters.of"
+        "#,
+    ) {
+        one(branches, rule, path);
+    }
     let long = "x".repeat(limits::BRANCH_PATTERN_BYTES_MAX);
     one(
         &format!("{{ 'a:{long}': {{ toolName: t }} }}"),

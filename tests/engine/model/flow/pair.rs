@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use midex_domain::{
-    Awaiting, Change, Document, Execution, Lifecycle, Row, StepId,
+    Awaiting, Document, Execution, Lifecycle, Row, StepId,
     body::Body,
     error::{Code, Result},
     event::VisitId,
@@ -18,7 +18,7 @@ use super::{
     manifest::{COUNTERS, Flow, IDS, SIGNALS, id},
 };
 use crate::model::driven::Subject;
-use midex_test::EPOCH;
+use midex_test::{EPOCH, list_of, play::change_to};
 
 /// How far the engine's timers may be behind: they are looked at by the millisecond.
 const LATE_MAX: u64 = 10;
@@ -144,10 +144,7 @@ impl<'a, S: Subject> Pair<'a, S> {
     }
 
     async fn change(&mut self, lifecycle: Lifecycle) {
-        let change = Change {
-            lifecycle,
-            reason: None,
-        };
+        let change = change_to(lifecycle);
         let answer = self.subject.change(change).await;
         if !self.model.change(lifecycle) {
             return self
@@ -220,13 +217,8 @@ impl<'a, S: Subject> Pair<'a, S> {
         }
         let status = self.subject.state().await;
         let code = self.model.failure.or(self.model.failing);
-        assert_eq!(
-            (
-                status.state.as_str(),
-                status.error.as_ref().map(|error| error.code.as_str())
-            ),
-            (self.model.state, code)
-        );
+        assert_eq!(status.state.as_str(), self.model.state);
+        assert_eq!(status.error.as_ref().map(|error| error.code.as_str()), code);
         check_end(&self.model, &status);
         self.found = Some(execution);
         self.check_turns().await;
@@ -414,15 +406,8 @@ fn check_execution(model: &Interpreter<'_>, execution: &Execution) {
         .collect();
     assert_eq!(steps, expected, "steps with their status and visits");
     let digest = |value: &Value| Document::of(value).digest();
-    let memory: Vec<_> = COUNTERS
-        .iter()
-        .map(|name| execution.memory().get(*name).copied())
-        .collect();
-    let expected: Vec<_> = model
-        .memory
-        .iter()
-        .map(|count| Some(digest(&json!(count))))
-        .collect();
+    let memory = list_of(&COUNTERS, |name| execution.memory().get(*name).copied());
+    let expected = list_of(&model.memory, |count| Some(digest(&json!(count))));
     assert_eq!(memory, expected, "memory is {:?}", model.memory);
     let signals = execution.signals().iter();
     let signals: Vec<_> = signals

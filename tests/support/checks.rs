@@ -1,0 +1,55 @@
+//! What tests look at most often, in one line each.
+
+use serde_json::Value;
+
+/// What `part` is of each item.
+pub fn list_of<'a, T, U>(items: &'a [T], part: impl FnMut(&'a T) -> U) -> Vec<U> {
+    items.iter().map(part).collect()
+}
+
+/// Holds a text to have each of these parts.
+#[track_caller]
+pub fn assert_has(text: impl AsRef<str>, parts: &[&str]) {
+    let text = text.as_ref();
+    for part in parts {
+        assert!(text.contains(part), "`{part}` is missing in\n{text}");
+    }
+}
+
+/// Holds an answer to these fields; of one that it does not have the value is null.
+#[track_caller]
+pub fn has_fields(answer: &Value, fields: Value) {
+    for (name, expected) in fields.as_object().expect("fields") {
+        assert_eq!(&answer[name], expected, "`{name}` of {answer}");
+    }
+}
+
+/// Holds a refusal to this code.
+#[track_caller]
+pub fn has_code(refusal: &Value, code: &str) {
+    assert_eq!(refusal["error_code"], code, "{refusal}");
+}
+
+/// Holds a text of an answer to have these words.
+#[track_caller]
+pub fn says(text: &Value, words: impl AsRef<str>) {
+    let has = |text: &str| text.contains(words.as_ref());
+    assert!(
+        text.as_str().is_some_and(has),
+        "`{}` is missing in {text}",
+        words.as_ref()
+    );
+}
+
+/// The rows of a table that is written as text: a line each, its cells in the quotes of JSON, parted by commas.
+#[track_caller]
+pub fn rows<const N: usize>(table: &str) -> Vec<[&'static str; N]> {
+    let rows = table.lines().filter(|row| !row.trim().is_empty());
+    let rows = rows.map(|row| {
+        let cells: Vec<String> = serde_json::from_str(&format!("[{row}]")).expect(row);
+        let cells = cells.into_iter().map(|cell| &*cell.leak());
+        let cells: Result<_, Vec<_>> = cells.collect::<Vec<_>>().try_into();
+        cells.unwrap_or_else(|cells| panic!("{} cells in {row}", cells.len()))
+    });
+    rows.collect()
+}
