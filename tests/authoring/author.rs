@@ -17,9 +17,11 @@ mod validate;
 mod where_to;
 mod write;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use midex_test::{
+    has_fields, list_of,
     project::{Project, each, list},
     reader::{ERAS, Era, Reader},
 };
@@ -56,6 +58,27 @@ fn refused(client: &mut Reader, tool: &str, arguments: Value) -> Value {
     answer(client, tool, arguments, true)
 }
 
+/// What `workflow.validate` answers of a manifest.
+fn validated(client: &mut Reader, manifest: &impl Serialize) -> Value {
+    done(client, "workflow.validate", json!({ "manifest": manifest }))
+}
+
+/// What `workflow.get` answers of a workflow.
+fn get(client: &mut Reader, id: &str) -> Value {
+    done(client, "workflow.get", json!({ "workflow_id": id }))
+}
+
+/// What the `workflow.delete` that was confirmed answers.
+fn deleted(client: &mut Reader, id: &str) -> Value {
+    let arguments = json!({ "workflow_id": id, "confirm": true });
+    done(client, "workflow.delete", arguments)
+}
+
+/// The calls of a list, each a tool and its arguments.
+fn pairs(calls: Value) -> Vec<(String, Value)> {
+    serde_json::from_value(calls).unwrap()
+}
+
 /// A client whose server may read `HOME`, and nothing else, of the environment.
 fn reader(project: &Project) -> Reader {
     Reader::new(project, Era::Initialize, "other", &["--allow-env", "HOME"])
@@ -88,20 +111,10 @@ fn files_are_listed_with_what_hides_them_and_what_is_wrong_with_them() {
         let own = list(&own["workflows"]);
         let named = |name: &str| own.iter().find(|one| one["workflow_id"] == name).unwrap();
         let triage = named("triage");
-        assert_eq!(
-            (
-                &triage["title"],
-                &triage["format"],
-                &triage["source"],
-                &triage["findings"]
-            ),
-            (
-                &json!("Triage"),
-                &json!("yaml"),
-                &json!("project"),
-                &Value::Null
-            )
-        );
+        assert_eq!(triage["title"], "Triage");
+        assert_eq!(triage["format"], "yaml");
+        assert_eq!(triage["source"], "project");
+        assert_eq!(triage["findings"], Value::Null);
         assert!(
             triage["path"]
                 .as_str()
@@ -117,14 +130,9 @@ fn files_are_listed_with_what_hides_them_and_what_is_wrong_with_them() {
         assert_eq!((both.len(), &both[0]["format"]), (2, &json!("markdown")));
         assert_eq!(both[0]["shadowed_by"], Value::Null);
         let (hidden, nearer) = (&both[1], &both[1]["shadowed_by"]);
-        assert_eq!(
-            (&hidden["source"], &hidden["path"]),
-            (&json!("shipped"), &Value::Null)
-        );
-        assert_eq!(
-            (&nearer["source"], &nearer["path"]),
-            (&json!("project"), &both[0]["path"])
-        );
+        has_fields(hidden, json!({ "source": "shipped", "path": null }));
+        assert_eq!(nearer["source"], "project");
+        assert_eq!(nearer["path"], both[0]["path"]);
     }
 }
 
@@ -134,10 +142,7 @@ fn a_list_has_pages_that_name_every_file_once() {
     let files: Vec<_> = (0..14)
         .map(|at| (format!("workflows/f{at:02}.yaml"), text(at)))
         .collect();
-    let files: Vec<_> = files
-        .iter()
-        .map(|(path, text)| (path.as_str(), text.as_str()))
-        .collect();
+    let files = list_of(&files, |(path, text)| (path.as_str(), text.as_str()));
     let project = Project::new(&files);
     let mut client = Reader::new(&project, ERAS[0], "other", &[]);
     let (mut paths, mut cursor) = (Vec::new(), None);
@@ -172,24 +177,15 @@ fn a_file_is_got_as_it_lies_with_its_version() {
     let odd = format!("\u{feff}# mine\r\n{}", TRIAGE.replace('\n', "\r\n"));
     let project = Project::new(&[("workflows/triage.yaml", &odd)]);
     for client in &mut clients(&project) {
-        let got = done(client, "workflow.get", json!({ "workflow_id": "triage" }));
-        assert_eq!(
-            (&got["content"], &got["format"]),
-            (&json!(odd), &json!("yaml"))
-        );
+        let got = get(client, "triage");
+        has_fields(&got, json!({ "content": odd, "format": "yaml" }));
         assert_eq!(got["parsed"]["steps"][1]["if"], "inputs.urgent");
         let listed = done(client, "workflow.list", json!({ "query": "triage" }));
         assert_eq!(listed["workflows"][0]["version"], got["version"]);
 
-        let shipped = done(
-            client,
-            "workflow.get",
-            json!({ "workflow_id": "app-scaffold" }),
-        );
-        assert_eq!(
-            (&shipped["source"], &shipped["path"]),
-            (&json!("shipped"), &Value::Null)
-        );
+        let shipped = get(client, "app-scaffold");
+        assert_eq!(shipped["source"], "shipped");
+        assert_eq!(shipped["path"], Value::Null);
         let text = include_str!("../../workflows/app-scaffold.yaml");
         assert_eq!(shipped["content"], text);
 
@@ -210,20 +206,12 @@ fn a_file_is_got_as_it_lies_with_its_version() {
         );
     }
     let mut client = Reader::new(&project, ERAS[0], "other", &[]);
-    let before = done(
-        &mut client,
-        "workflow.get",
-        json!({ "workflow_id": "triage" }),
-    );
+    let before = get(&mut client, "triage");
     project.write(
         "workflows/triage.yaml",
         &TRIAGE.replace("Page somebody", "Page them"),
     );
-    let after = done(
-        &mut client,
-        "workflow.get",
-        json!({ "workflow_id": "triage" }),
-    );
+    let after = get(&mut client, "triage");
     assert_ne!(before["version"], after["version"]);
 }
 

@@ -26,13 +26,17 @@ mod served;
 mod warnings;
 mod watching;
 
-use std::{fs, path::PathBuf, sync::LazyLock};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::LazyLock,
+};
 
 use midex_domain::{
     check::Abilities,
     finding::{Finding, Rule},
 };
-use midex_registry::{Directory, Registry, Source, Sources};
+use midex_registry::{Directory, Places, Registry, Source, Sources};
 use tempfile::TempDir;
 
 /// What is part of midex, loaded once, for a server with the activities that the tests name.
@@ -91,6 +95,19 @@ impl Project {
     }
 }
 
+/// The places of this project, and no others.
+fn places_of(project: &Path) -> Places {
+    Places {
+        home: None,
+        flag_workflows: None,
+        flag_agents: None,
+        registry: None,
+        by_project: midex_domain::NamedByProject::default(),
+        project: project.to_owned(),
+        user: None,
+    }
+}
+
 /// The findings but those of what many fixtures read without declaring it: inputs, and fields of outputs. `manifests::silent`
 /// has the tests of these.
 pub(crate) fn strict(mut findings: Vec<Finding>) -> Vec<Finding> {
@@ -118,6 +135,12 @@ pub(crate) fn places(findings: &[Finding]) -> Vec<String> {
 #[track_caller]
 fn holds(findings: &[Finding], expected: &[&str]) {
     assert_eq!(places(findings), expected, "{findings:#?}");
+}
+
+/// Holds what is found in the workflow of this name to these places.
+#[track_caller]
+fn finds(registry: &Registry, name: &str, expected: &[&str]) {
+    holds(&registry.workflow(name).unwrap().findings, expected);
 }
 
 /// What the registry finds in a project with this one workflow file.

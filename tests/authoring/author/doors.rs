@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::TRIAGE;
+use super::{TRIAGE, pairs};
 use midex_test::{
     Client, Server,
     project::{Project, each, list},
@@ -33,6 +33,7 @@ const SHOP: &str = r#"{
 
 /// The skill that is a workflow of the project.
 const SKILL: &str = "skill://workflow/triage/SKILL.md";
+const MANIFEST: &str = "midex://authoring/manifest/triage";
 
 /// A client of a project of its own, which is like that of every other door.
 struct Door {
@@ -123,116 +124,62 @@ fn mask(value: &mut Value, ids: &mut Vec<String>) {
 }
 
 /// Calls of every tool, in this order: those that work and those that are refused.
-fn calls() -> Vec<(&'static str, Value)> {
+fn calls() -> Vec<(String, Value)> {
     let wrong = TRIAGE.replace("guidance: Page", "guidnce: Page");
     let inputs = json!({ "report": "It broke.", "urgent": true });
     let mine = TRIAGE.replace("workflow: triage", "workflow: mine");
-    vec![
-        ("workflow.list", json!({})),
-        (
-            "workflow.list",
-            json!({ "source": "project", "query": "tri" }),
-        ),
-        ("workflow.get", json!({ "workflow_id": "triage" })),
-        ("workflow.get", json!({ "workflow_id": "triag" })),
-        ("workflow.validate", json!({ "workflow_id": "triage" })),
-        ("workflow.validate", json!({ "manifest": wrong })),
-        ("workflow.validate", json!({})),
-        (
-            "workflow.preview_inputs",
-            json!({ "workflow_id": "triage" }),
-        ),
-        (
-            "workflow.resolve_inputs",
-            json!({ "workflow_id": "triage", "inputs": inputs }),
-        ),
-        ("workflow.resolve_inputs", json!({ "manifest": TRIAGE })),
-        (
-            "workflow.step_plan",
-            json!({ "workflow_id": "triage", "inputs": inputs }),
-        ),
-        (
-            "workflow.preview_rendered",
-            json!({ "manifest": TRIAGE, "inputs": inputs }),
-        ),
-        ("workflow.preview_rendered", json!({ "manifest": wrong })),
-        (
-            "workflow.run",
-            json!({ "manifest": QUICK, "inputs": { "n": 4 } }),
-        ),
-        (
-            "workflow.run",
-            json!({ "workflow_id": "triage", "inputs": inputs }),
-        ),
-        (
-            "workflow.run",
-            json!({ "manifest": QUICK, "inputs": { "n": "x", "m": 1 } }),
-        ),
-        ("workflow.save", json!({ "manifest": mine })),
-        ("workflow.save", json!({ "manifest": mine })),
-        ("workflow.save", json!({ "manifest": wrong })),
-        (
-            "workflow.rename",
-            json!({ "workflow_id": "mine", "new_id": "ours" }),
-        ),
-        (
-            "workflow.rename",
-            json!({ "workflow_id": "triage", "new_id": "other" }),
-        ),
-        ("command.list", json!({})),
-        ("command.list", json!({ "query": "ours" })),
-        ("provider.list", json!({})),
-        ("workflow.delete", json!({ "workflow_id": "ours" })),
-        (
-            "workflow.delete",
-            json!({ "workflow_id": "ours", "confirm": true }),
-        ),
-        (
-            "workflow.delete",
-            json!({ "workflow_id": "ours", "confirm": true }),
-        ),
-    ]
+    pairs(json!([
+        ["workflow.list", {}],
+        ["workflow.list", { "source": "project", "query": "tri" }],
+        ["workflow.get", { "workflow_id": "triage" }],
+        ["workflow.get", { "workflow_id": "triag" }],
+        ["workflow.validate", { "workflow_id": "triage" }],
+        ["workflow.validate", { "manifest": wrong }],
+        ["workflow.validate", {}],
+        ["workflow.preview_inputs", { "workflow_id": "triage" }],
+        ["workflow.resolve_inputs", { "workflow_id": "triage", "inputs": inputs }],
+        ["workflow.resolve_inputs", { "manifest": TRIAGE }],
+        ["workflow.step_plan", { "workflow_id": "triage", "inputs": inputs }],
+        ["workflow.preview_rendered", { "manifest": TRIAGE, "inputs": inputs }],
+        ["workflow.preview_rendered", { "manifest": wrong }],
+        ["workflow.run", { "manifest": QUICK, "inputs": { "n": 4 } }],
+        ["workflow.run", { "workflow_id": "triage", "inputs": inputs }],
+        ["workflow.run", { "manifest": QUICK, "inputs": { "n": "x", "m": 1 } }],
+        ["workflow.save", { "manifest": mine }],
+        ["workflow.save", { "manifest": mine }],
+        ["workflow.save", { "manifest": wrong }],
+        ["workflow.rename", { "workflow_id": "mine", "new_id": "ours" }],
+        ["workflow.rename", { "workflow_id": "triage", "new_id": "other" }],
+        ["command.list", {}],
+        ["command.list", { "query": "ours" }],
+        ["provider.list", {}],
+        ["workflow.delete", { "workflow_id": "ours" }],
+        ["workflow.delete", { "workflow_id": "ours", "confirm": true }],
+        ["workflow.delete", { "workflow_id": "ours", "confirm": true }],
+    ]))
 }
 
 /// The same of catalogs.
-fn calls_of_catalogs() -> Vec<(&'static str, Value)> {
+fn calls_of_catalogs() -> Vec<(String, Value)> {
     let shop = json!({ "source": "shop.json", "catalog_title": "Shop" });
-    vec![
-        ("catalog.validate_openapi", json!({ "source": "shop.json" })),
-        ("catalog.preview_import", shop.clone()),
-        ("catalog.import_openapi", shop.clone()),
-        ("catalog.import_openapi", shop),
-        ("catalog.list", json!({})),
-        ("catalog.refresh", json!({ "catalog_id": "shop" })),
-        ("command.list", json!({ "id": "shop orders:list" })),
-        ("command.run_safe", json!({ "id": "shop orders:list" })),
-        ("command.run", json!({ "id": "shop orders:create" })),
-        (
-            "command.run_destructive",
-            json!({ "id": "shop orders:delete" }),
-        ),
-        (
-            "catalog.set_headers",
-            json!({ "catalog_id": "shop", "headers": { "X-A": "1" } }),
-        ),
-        (
-            "catalog.set_base_url",
-            json!({ "catalog_id": "shop", "base_url": "https://shop.invalid" }),
-        ),
-        (
-            "catalog.set_class",
-            json!({ "catalog_id": "shop", "id": "orders:list", "class": "standard" }),
-        ),
-        (
-            "catalog.set_enabled",
-            json!({ "catalog_id": "shop", "enabled": false }),
-        ),
-        (
-            "catalog.remove",
-            json!({ "catalog_id": "shop", "confirm": true }),
-        ),
-        ("catalog.remove", json!({ "catalog_id": "none" })),
-    ]
+    pairs(json!([
+        ["catalog.validate_openapi", { "source": "shop.json" }],
+        ["catalog.preview_import", shop],
+        ["catalog.import_openapi", shop],
+        ["catalog.import_openapi", shop],
+        ["catalog.list", {}],
+        ["catalog.refresh", { "catalog_id": "shop" }],
+        ["command.list", { "id": "shop orders:list" }],
+        ["command.run_safe", { "id": "shop orders:list" }],
+        ["command.run", { "id": "shop orders:create" }],
+        ["command.run_destructive", { "id": "shop orders:delete" }],
+        ["catalog.set_headers", { "catalog_id": "shop", "headers": { "X-A": "1" } }],
+        ["catalog.set_base_url", { "catalog_id": "shop", "base_url": "https://shop.invalid" }],
+        ["catalog.set_class", { "catalog_id": "shop", "id": "orders:list", "class": "standard" }],
+        ["catalog.set_enabled", { "catalog_id": "shop", "enabled": false }],
+        ["catalog.remove", { "catalog_id": "shop", "confirm": true }],
+        ["catalog.remove", { "catalog_id": "none" }],
+    ]))
 }
 
 /// Requests for every prompt and resource that the lists of `client` name.
@@ -250,10 +197,7 @@ fn reads(client: &mut Reader) -> Vec<(&'static str, Value)> {
         ("skills/list", empty),
         ("skills/get", json!({ "uri": SKILL })),
         ("resources/read", json!({ "uri": SKILL })),
-        (
-            "resources/read",
-            json!({ "uri": "midex://authoring/manifest/triage" }),
-        ),
+        ("resources/read", json!({ "uri": MANIFEST })),
         (
             "completion/complete",
             json!({ "ref": { "type": "ref/prompt", "name": "workflow.extend" }, "argument": { "name": "manifest", "value": "tri" } }),
@@ -293,7 +237,7 @@ fn every_door_has_the_same_tools_prompts_and_resources_with_the_same_answers() {
     tools.retain(|tool| tool["_meta"].get("execution_type").is_some());
     for name in &each(&tools, "name") {
         let mut all = calls().into_iter().chain(calls_of_catalogs());
-        let is_called = all.any(|(called, _)| called == name);
+        let is_called = all.any(|(called, _)| called == *name);
         assert!(is_called, "{name} is not called");
     }
     let mut requests = reads(&mut doors[0].client);

@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{done, reader, refused};
+use super::{done, reader, refused, validated};
 use crate::corpus::edited;
 use midex_test::project::{Project, each, list, text};
+use midex_test::{has_fields, rows};
 
 /// Inputs of every type, a step whose output nobody knows before it runs, and one that the server does itself.
 const HEAD: &str = "\
@@ -90,19 +91,14 @@ fn a_template_is_rendered_with_its_type_and_what_is_not_known_is_left_and_named(
     };
     for (template, rendered) in known {
         let step = shown(&template);
-        assert_eq!(
-            (&step["rendered"]["with"]["t"], &step["unresolved"]),
-            (&rendered, &json!([])),
-            "{template}"
-        );
+        assert_eq!(step["rendered"]["with"]["t"], rendered, "{template}");
+        assert_eq!(step["unresolved"], json!([]), "{template}");
     }
     for (template, why) in unknown {
         let step = shown(&json!(template));
         let unresolved = json!([{ "path": "with.t", "expression": template, "why": why }]);
-        assert_eq!(
-            (&step["rendered"]["with"]["t"], &step["unresolved"]),
-            (&json!(template), &unresolved)
-        );
+        assert_eq!(step["rendered"]["with"]["t"], json!(template));
+        assert_eq!(step["unresolved"], unresolved);
     }
 }
 
@@ -170,53 +166,27 @@ fn a_condition_says_whether_its_step_runs_as_far_as_that_is_known() {
 fn a_condition_of_another_language_is_refused_at_its_place_with_what_to_write() {
     let project = Project::new(&[]);
     let mut client = reader(&project);
-    for (condition, rule, meant) in [
-        (
-            "inputs.name === 'ann'",
-            "ill_formed_expression",
-            "inputs.name == 'ann'",
-        ),
-        (
-            "inputs.name = 'ann'",
-            "ill_formed_expression",
-            "inputs.name == 'ann'",
-        ),
-        (
-            "inputs.flag && inputs.n",
-            "ill_formed_expression",
-            "inputs.flag and inputs.n",
-        ),
-        (
-            "inputs.flag || inputs.n",
-            "ill_formed_expression",
-            "inputs.flag or inputs.n",
-        ),
-        ("!inputs.flag", "ill_formed_expression", "(not inputs.flag)"),
-        (
-            "['a'].includes(inputs.name)",
-            "ill_formed_expression",
-            "(inputs.name in ['a'])",
-        ),
-        (
-            "inputs.list.includes('a')",
-            "ill_formed_expression",
-            "('a' in inputs.list)",
-        ),
-        ("missing(inputs.none)", "ill_formed_expression", ""),
-        ("inputs.name == 'größe", "ill_formed_expression", ""),
-        ("inputs.n <> 4", "ill_formed_expression", ""),
-        ("output.ok", "unknown_reference", ""),
-        ("steps.nobody.ok", "unknown_reference", ""),
-        ("inputs.nobody", "unknown_reference", ""),
-        ("steps.third.ok", "reference_too_early", ""),
-        ("", "empty_value", ""),
-    ] {
+    for [condition, rule, meant] in rows(
+        r#"
+        "inputs.name === 'ann'", "ill_formed_expression", "inputs.name == 'ann'"
+        "inputs.name = 'ann'", "ill_formed_expression", "inputs.name == 'ann'"
+        "inputs.flag && inputs.n", "ill_formed_expression", "inputs.flag and inputs.n"
+        "inputs.flag || inputs.n", "ill_formed_expression", "inputs.flag or inputs.n"
+        "!inputs.flag", "ill_formed_expression", "(not inputs.flag)"
+        "['a'].includes(inputs.name)", "ill_formed_expression", "(inputs.name in ['a'])"
+        "inputs.list.includes('a')", "ill_formed_expression", "('a' in inputs.list)"
+        "missing(inputs.none)", "ill_formed_expression", ""
+        "inputs.name == 'größe", "ill_formed_expression", ""
+        "inputs.n <> 4", "ill_formed_expression", ""
+        "output.ok", "unknown_reference", ""
+        "steps.nobody.ok", "unknown_reference", ""
+        "inputs.nobody", "unknown_reference", ""
+        "steps.third.ok", "reference_too_early", ""
+        "", "empty_value", ""
+        "#,
+    ) {
         let manifest = third(&format!("    if: {}\n", quoted(&condition)));
-        let checked = done(
-            &mut client,
-            "workflow.validate",
-            json!({ "manifest": manifest }),
-        );
+        let checked = validated(&mut client, &manifest);
         let violations = list(&checked["violations"]);
         assert_eq!(
             each(&violations, "rule"),
@@ -224,11 +194,7 @@ fn a_condition_of_another_language_is_refused_at_its_place_with_what_to_write() 
             "{condition}: {violations:?}"
         );
         let violation = &violations[0];
-        assert_eq!(
-            (&violation["path"], &violation["line"]),
-            (&json!("steps[2].if"), &json!(16)),
-            "{violation}"
-        );
+        has_fields(violation, json!({ "path": "steps[2].if", "line": 16 }));
         let edits = violation["suggestion"]
             .get("edits")
             .cloned()

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{done, refused};
+use super::{done, get, refused, validated};
 use midex_test::{
     project::{Project, each, list},
     reader::{ERAS, Reader},
@@ -44,7 +44,7 @@ fn a_base_that_is_saved_changes_its_heirs_at_once() {
         save(HEIR);
         let (base, heir) = (format!("base{at}"), format!("heir{at}"));
         assert_eq!(steps(&mut client, &heir), ["plan", "check", "act"]);
-        let got = done(&mut client, "workflow.get", json!({ "workflow_id": heir }));
+        let got = get(&mut client, &heir);
         assert_eq!(got["parsed"]["extends"], base, "{got}");
 
         let longer = format!(
@@ -57,7 +57,7 @@ fn a_base_that_is_saved_changes_its_heirs_at_once() {
         // The heir keeps its last good version, and says why.
         let gone = json!({ "workflow_id": base, "confirm": true });
         done(&mut client, "workflow.delete", gone);
-        let got = done(&mut client, "workflow.get", json!({ "workflow_id": heir }));
+        let got = get(&mut client, &heir);
         assert_eq!(got["findings"][0]["rule"], "unknown_base", "{got}");
         assert_eq!(got["findings"][0]["line"], 2);
     }
@@ -72,7 +72,7 @@ fn texts_and_objects_are_told_the_same_of_what_they_extend() {
         "insert": [{ "after": "act", "steps": [{ "id": "more", "guidence": "G" }] }],
     });
     let found = |client: &mut Reader, manifest: Value| {
-        let checked = done(client, "workflow.validate", json!({ "manifest": manifest }));
+        let checked = validated(client, &manifest);
         let violations = list(&checked["violations"]);
         let one = |one: &Value| format!("{} {}", one["rule"], one["path"]);
         violations.iter().map(one).collect::<Vec<_>>()

@@ -79,20 +79,12 @@ fn inputs_come_to_what_is_told_and_a_run_takes_exactly_those_that_are_ready() {
         let arguments = json!({ "manifest": manifest, "inputs": given });
         let resolved = done(&mut client, "workflow.resolve_inputs", arguments.clone());
         let input = &resolved["inputs"][0];
-        assert_eq!(
-            [&input["status"], &input["value"], &input["source"]],
-            [&json!(status), &value, &json!(source)],
-            "{shown}"
-        );
+        assert_eq!(input["status"], json!(status), "{shown}");
+        assert_eq!(input["value"], value, "{shown}");
+        assert_eq!(input["source"], json!(source), "{shown}");
         let violations = list(&resolved["violations"]);
-        assert_eq!(
-            (each(&violations, "rule"), &resolved["ready"]),
-            (
-                rules.iter().map(ToString::to_string).collect(),
-                &json!(rules.is_empty())
-            ),
-            "{shown}"
-        );
+        assert_eq!(each(&violations, "rule"), rules, "{shown}");
+        assert_eq!(resolved["ready"], json!(rules.is_empty()), "{shown}");
         assert!(
             violations.iter().all(|one| one["path"] == "inputs.app"),
             "{shown}"
@@ -110,11 +102,8 @@ fn inputs_come_to_what_is_told_and_a_run_takes_exactly_those_that_are_ready() {
             assert_eq!(ran["status"], "running", "{shown}: {ran}");
         } else {
             let refusal = refused(&mut client, "workflow.run", arguments);
-            assert_eq!(
-                (&refusal["error_code"], &refusal["violations"]),
-                (&json!("INPUTS_INVALID"), &json!(violations)),
-                "{shown}"
-            );
+            assert_eq!(refusal["error_code"], "INPUTS_INVALID", "{shown}");
+            assert_eq!(refusal["violations"], json!(violations), "{shown}");
             assert!(
                 text(&refusal["suggested_action"]).contains("workflow.resolve_inputs"),
                 "{refusal}"
@@ -179,11 +168,8 @@ fn the_order_is_the_author_s_but_for_what_a_step_waits_for() {
         let steps = list(&plan["steps"]);
         let of = |field: &str| -> Value { steps.iter().map(|step| step[field].clone()).collect() };
         assert_eq!(each(&steps, "step_id").join(" "), ids);
-        assert_eq!(
-            (of("wave"), of("depends_on")),
-            (waves, depends_on),
-            "{manifest}"
-        );
+        assert_eq!(of("wave"), waves, "{manifest}");
+        assert_eq!(of("depends_on"), depends_on, "{manifest}");
         assert!(steps.iter().all(|step| step["will_run"] == true), "{plan}");
     }
 }

@@ -3,7 +3,7 @@
 use midex_domain::limits;
 use serde_json::{Value, json};
 
-use super::{TRIAGE, clients, done, refused};
+use super::{TRIAGE, clients, done, get, refused, validated};
 use midex_test::project::{Project, each, list};
 
 const METADATA: &str = "metadata:\n  created_at: 2026-11-23\n  author: Ada # and others\n  reviews: 3\n  draft: false\n  ticket:\n";
@@ -25,11 +25,9 @@ fn it_is_kept_as_it_stands_and_shown_and_counts_in_the_version() {
         let text = with("").replace("  \ninputs", "inputs");
         let save = json!({ "manifest": text, "overwrite": true });
         let saved = done(client, "workflow.save", save);
-        let got = done(client, "workflow.get", json!({ "workflow_id": "triage" }));
-        assert_eq!(
-            (&got["content"], &got["parsed"]["metadata"]),
-            (&json!(text), &expected())
-        );
+        let got = get(client, "triage");
+        assert_eq!(got["content"], json!(text));
+        assert_eq!(got["parsed"]["metadata"], expected());
         let files = done(client, "workflow.list", json!({ "source": "user" }));
         assert_eq!(files["workflows"][0]["metadata"], expected(), "{files}");
         let details = super::resources::read(client, "midex://workflow/workflow_details/triage");
@@ -76,7 +74,7 @@ fn what_is_no_scalar_or_too_much_is_a_finding() {
             with(&format!("long: {longest}")),
             with(&format!("{longest}: 1")),
         ] {
-            let checked = done(client, "workflow.validate", json!({ "manifest": sound }));
+            let checked = validated(client, &sound);
             assert_eq!(checked["valid"], true, "{checked}");
         }
         for (wrong, rule, path) in [
@@ -99,7 +97,7 @@ fn what_is_no_scalar_or_too_much_is_a_finding() {
                 "metadata",
             ),
         ] {
-            let checked = done(client, "workflow.validate", json!({ "manifest": wrong }));
+            let checked = validated(client, &wrong);
             let found = list(&checked["violations"]);
             assert_eq!(each(&found, "rule"), [rule], "{checked}");
             assert_eq!(each(&found, "path"), [path], "{checked}");

@@ -4,11 +4,12 @@ use std::{collections::BTreeSet, fs::File};
 
 use serde_json::json;
 
-use super::{TRIAGE, done, reader, refused};
+use super::{TRIAGE, done, get, reader, refused, validated};
 use crate::corpus::edited;
 use midex_test::{
-    Client, Server,
+    Client, Server, has_code, has_fields,
     project::{Project, each, list, text},
+    rows,
 };
 
 /// Everything that an author can get wrong in one file, told at once.
@@ -46,11 +47,7 @@ final_output: { x: '${{ steps.eight.y }}' }
 ";
     let project = Project::new(&[]);
     let mut client = reader(&project);
-    let checked = done(
-        &mut client,
-        "workflow.validate",
-        json!({ "manifest": manifest }),
-    );
+    let checked = validated(&mut client, &manifest);
     let told: Vec<_> = list(&checked["violations"])
         .iter()
         .map(|one| {
@@ -94,71 +91,37 @@ fn what_no_manifest_has_is_refused_with_what_to_write() {
     let step = "steps: [{ id: s, guidance: '${{ inputs.a }}' }]";
     let with = |lines: &str| format!("workflow: w\ndescription: d\n{lines}\n");
     let input = |declaration: &str| with(&format!("inputs: {{ a: {declaration} }}\n{step}"));
-    for (manifest, found) in [
-        (
-            input("{ type: string, default: x }"),
-            "wrong_type inputs.a.default: write `{ from: literal, value: x }`",
-        ),
-        (
-            input("{ type: string, hints: x }"),
-            "unknown_key inputs.a.hints: did you mean `hint`?",
-        ),
-        (
-            input("{ type: string, examples: [x] }"),
-            "unknown_key inputs.a.examples: did you mean `example`?",
-        ),
-        (
-            input("{ type: string, provider: apps list }"),
-            "unknown_catalog inputs.a.provider",
-        ),
-        (
-            with("steps: [{ id: s, guidance: G, flags: { a: 1 } }]"),
-            "unknown_key steps[0].flags",
-        ),
-        (
-            with("steps: [{ id: s, guidance: G, positional_args: [x] }]"),
-            "unknown_key steps[0].positional_args",
-        ),
-        (
-            with("steps: [{ id: s, guidance: '${{ inputs.a' }]"),
-            "ill_formed_expression steps[0].guidance: close it with `}}`",
-        ),
-        (
-            with("steps: [{ id: s, guidance: G, depends_on: [t] }]"),
-            "unknown_dependency steps[0].depends_on[0]",
-        ),
-        (
-            with("steps: [{ id: s, guidance: G, depends_on: [s] }]"),
-            "self_dependency steps[0].depends_on[0]",
-        ),
-        (
-            with("steps: [{ id: s, activity: a, repeat: { every: 5s } }]"),
-            "missing_key steps[0].repeat.until",
-        ),
-        (
-            with("steps: [{ id: s, activity: a, repeat: { until: output.ok, every: 5s } }]"),
-            "unknown_reference steps[0].repeat.until",
-        ),
-        (
-            with("steps: [{ id: s, activity: a, repeat: { until: steps.s.ok, timeout: 1x } }]"),
-            "ill_formed_duration steps[0].repeat.timeout",
-        ),
-        (
-            with("extends: other\nsteps: [{ id: s, guidance: G }]"),
-            "unknown_base extends",
-        ),
-        (with("steps: []"), "no_steps steps"),
-        (with(""), "missing_key steps"),
-        (
-            "description: d\nsteps: [{ id: s, guidance: G }]\n".to_owned(),
-            "missing_key workflow",
-        ),
-    ] {
-        let checked = done(
-            &mut client,
-            "workflow.validate",
-            json!({ "manifest": manifest }),
-        );
+    let declared = rows(
+        r#"
+        "{ type: string, default: x }", "wrong_type inputs.a.default: write `{ from: literal, value: x }`"
+        "{ type: string, hints: x }", "unknown_key inputs.a.hints: did you mean `hint`?"
+        "{ type: string, examples: [x] }", "unknown_key inputs.a.examples: did you mean `example`?"
+        "{ type: string, provider: apps list }", "unknown_catalog inputs.a.provider"
+        "#,
+    );
+    let written = rows(
+        r#"
+        "steps: [{ id: s, guidance: G, flags: { a: 1 } }]", "unknown_key steps[0].flags"
+        "steps: [{ id: s, guidance: G, positional_args: [x] }]", "unknown_key steps[0].positional_args"
+        "steps: [{ id: s, guidance: '${{ inputs.a' }]", "ill_formed_expression steps[0].guidance: close it with `}}`"
+        "steps: [{ id: s, guidance: G, depends_on: [t] }]", "unknown_dependency steps[0].depends_on[0]"
+        "steps: [{ id: s, guidance: G, depends_on: [s] }]", "self_dependency steps[0].depends_on[0]"
+        "steps: [{ id: s, activity: a, repeat: { every: 5s } }]", "missing_key steps[0].repeat.until"
+        "steps: [{ id: s, activity: a, repeat: { until: output.ok, every: 5s } }]", "unknown_reference steps[0].repeat.until"
+        "steps: [{ id: s, activity: a, repeat: { until: steps.s.ok, timeout: 1x } }]", "ill_formed_duration steps[0].repeat.timeout"
+        "extends: other\nsteps: [{ id: s, guidance: G }]", "unknown_base extends"
+        "steps: []", "no_steps steps"
+        "", "missing_key steps"
+        "#,
+    );
+    let declared = declared.iter().map(|[said, found]| (input(said), *found));
+    let written = written.iter().map(|[lines, found]| (with(lines), *found));
+    let nameless = (
+        "description: d\nsteps: [{ id: s, guidance: G }]\n".to_owned(),
+        "missing_key workflow",
+    );
+    for (manifest, found) in declared.chain(written).chain([nameless]) {
+        let checked = validated(&mut client, &manifest);
         let told = list(&checked["violations"]);
         let told: Vec<_> = told
             .iter()
@@ -175,11 +138,7 @@ fn what_no_manifest_has_is_refused_with_what_to_write() {
     // An operator of another templating language is a warning: it may be text.
     let manifest =
         with("inputs: { a: { type: string } }\nsteps: [{ id: s, guidance: '{{ inputs.a }}' }]");
-    let checked = done(
-        &mut client,
-        "workflow.validate",
-        json!({ "manifest": manifest }),
-    );
+    let checked = validated(&mut client, &manifest);
     assert_eq!(
         each(&list(&checked["warnings"]), "rule"),
         ["looks_like_expression"]
@@ -211,11 +170,7 @@ steps:
         .replace("and collect.ok", "and steps.collect.ok")
         .replace("{{ rounds", "{{ memory.rounds")
         .replace("{{ audience", "{{ inputs.audience");
-    let checked = done(
-        &mut client,
-        "workflow.validate",
-        json!({ "manifest": manifest }),
-    );
+    let checked = validated(&mut client, &manifest);
     let all = [&checked["warnings"], &checked["violations"]];
     let all: Vec<_> = all.into_iter().flat_map(list).collect();
     assert_eq!(
@@ -226,15 +181,8 @@ steps:
     let edits = all.iter().flat_map(|one| list(&one["suggestion"]["edits"]));
     let edits = edits.map(|edit| serde_json::from_value(edit).unwrap());
     assert_eq!(edited(manifest, edits.collect()), meant, "{checked}");
-    let checked = done(
-        &mut client,
-        "workflow.validate",
-        json!({ "manifest": meant }),
-    );
-    assert_eq!(
-        (&checked["violations"], &checked["warnings"]),
-        (&json!([]), &json!([]))
-    );
+    let checked = validated(&mut client, &meant);
+    has_fields(&checked, json!({ "violations": [], "warnings": [] }));
 }
 
 #[test]
@@ -255,10 +203,8 @@ fn a_broken_file_is_listed_as_that_and_the_others_are_of_use() {
     let listed = list(&listed["workflows"]);
     let broken = listed.iter().filter(|one| one.get("findings").is_some());
     let broken: BTreeSet<_> = broken.map(|one| text(&one["workflow_id"])).collect();
-    assert_eq!(
-        (listed.len(), broken),
-        (3, BTreeSet::from(["cut", "nameless"]))
-    );
+    assert_eq!(listed.len(), 3);
+    assert_eq!(broken, BTreeSet::from(["cut", "nameless"]));
     let inputs = json!({ "workflow_id": "triage", "inputs": { "report": "r" } });
     assert_eq!(
         done(&mut client, "workflow.run", inputs)["status"],
@@ -266,12 +212,9 @@ fn a_broken_file_is_listed_as_that_and_the_others_are_of_use() {
     );
     for id in ["cut", "nameless"] {
         let refusal = refused(&mut client, "workflow.run", json!({ "workflow_id": id }));
-        assert_eq!(
-            refusal["error_code"], "WORKFLOW_VALIDATION_FAILED",
-            "{refusal}"
-        );
+        has_code(&refusal, "WORKFLOW_VALIDATION_FAILED");
         // What is wrong can be mended over MCP: the text is there.
-        let got = done(&mut client, "workflow.get", json!({ "workflow_id": id }));
+        let got = get(&mut client, id);
         assert!(!text(&got["content"]).is_empty());
     }
 }

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{TRIAGE, clients, done};
+use super::{TRIAGE, clients, done, pairs, validated};
 use midex_test::{
-    Server,
+    Server, assert_has,
     project::{Project, each, list},
     reader::{ERAS, Reader},
 };
@@ -34,26 +34,15 @@ fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
 }
 
 /// Every prompt with arguments that do.
-fn all() -> Vec<(&'static str, Value)> {
-    vec![
-        (
-            "workflow.author",
-            json!({ "goal": "Sort bug reports", "constraints": "Ask before paging" }),
-        ),
-        (
-            "workflow.extend",
-            json!({ "manifest": "triage", "change_request": "Ask for the version too" }),
-        ),
-        (
-            "workflow.fix_validation",
-            json!({ "manifest": TRIAGE.replace("guidance: Page", "guidnce: Page") }),
-        ),
-        (
-            "workflow.run_with_inputs",
-            json!({ "manifest": TRIAGE, "partial_inputs": "{\"urgent\": true}" }),
-        ),
-        ("run.triage", json!({ "urgent": "true" })),
-    ]
+fn all() -> Vec<(String, Value)> {
+    let wrong = TRIAGE.replace("guidance: Page", "guidnce: Page");
+    pairs(json!([
+        ["workflow.author", { "goal": "Sort bug reports", "constraints": "Ask before paging" }],
+        ["workflow.extend", { "manifest": "triage", "change_request": "Ask for the version too" }],
+        ["workflow.fix_validation", { "manifest": wrong }],
+        ["workflow.run_with_inputs", { "manifest": TRIAGE, "partial_inputs": "{\"urgent\": true}" }],
+        ["run.triage", { "urgent": "true" }],
+    ]))
 }
 
 #[test]
@@ -62,8 +51,8 @@ fn every_prompt_is_listed_and_got_and_names_nothing_that_takes_away() {
     for mut client in clients(&project) {
         let listed = names(&mut client);
         for (name, arguments) in all() {
-            assert!(listed.contains(&name.to_owned()), "{name}: {listed:?}");
-            let text = get(&mut client, name, arguments);
+            assert!(listed.contains(&name), "{name}: {listed:?}");
+            let text = get(&mut client, &name, arguments);
             assert!(text.len() <= 12_000, "{name}: {} bytes", text.len());
             for gone in ["delete", "purge", "cancel"] {
                 assert!(!text.contains(gone), "{name}: {text}");
@@ -108,11 +97,7 @@ fn every_example_of_the_author_s_prompt_is_sound_and_every_kind_has_one() {
     for example in examples {
         // Whose activities there are depends on the program.
         if !example.contains("activity:") {
-            let checked = done(
-                &mut client,
-                "workflow.validate",
-                json!({ "manifest": example }),
-            );
+            let checked = validated(&mut client, &example);
             assert_eq!(checked["valid"], true, "{example}\n{checked}");
         }
     }
@@ -141,10 +126,7 @@ fn violations_come_with_their_lines_and_inputs_with_what_is_missing() {
         assert!(told.contains(part), "{part}: {told}");
     }
     let text = get(&mut client, "run.triage", json!({ "urgent": "true" }));
-    assert!(
-        text.contains("{\"urgent\":true}") && text.contains("\"input\":\"report\""),
-        "{text}"
-    );
+    assert_has(&text, &["{\"urgent\":true}", "\"input\":\"report\""]);
     let text = get(&mut client, "run.triage", json!({ "report": "It broke" }));
     assert!(
         !text.contains("\"input\":\"report\"") && text.contains("workflow.start"),
@@ -212,11 +194,8 @@ fn what_is_missing_or_unknown_is_told_and_arguments_are_completed() {
                 "prompts/get",
                 json!({ "name": name, "arguments": arguments }),
             );
-            assert_eq!(
-                (&error["data"]["error_code"], &error["code"]),
-                (&json!(code), &json!(number)),
-                "{error}"
-            );
+            assert_eq!(error["data"]["error_code"], json!(code), "{error}");
+            assert_eq!(error["code"], json!(number), "{error}");
         }
         let mut complete = |name: &str, argument: &str, begun: &str| {
             let params = json!({ "ref": { "type": "ref/prompt", "name": name }, "argument": { "name": argument, "value": begun } });

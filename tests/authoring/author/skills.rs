@@ -3,8 +3,9 @@
 use midex_domain::{Digest, limits};
 use serde_json::{Value, json};
 
-use super::{TRIAGE, clients, done, resources::read};
+use super::{TRIAGE, clients, deleted, done, resources::read};
 use midex_test::{
+    has_fields,
     project::{Project, agent, each, list, text},
     reader::{ERAS, Reader},
 };
@@ -120,10 +121,7 @@ fn the_extension_is_declared_and_what_is_unknown_is_refused() {
         ),
     ] {
         let result = client.result(method, params);
-        assert_eq!(
-            (&result["ttlMs"], &result["cacheScope"]),
-            (&json!(0), &json!("private"))
-        );
+        has_fields(&result, json!({ "ttlMs": 0, "cacheScope": "private" }));
         assert_eq!(result["resultType"], "complete");
     }
 }
@@ -199,10 +197,6 @@ fn skills_follow_the_definitions() {
     let after = client.result("skills/get", json!({ "uri": uri }));
     assert_ne!(before["skill"], after["skill"]);
     verify(&mut client, &after["skill"]);
-    done(
-        &mut client,
-        "workflow.delete",
-        json!({ "workflow_id": "triage", "confirm": true }),
-    );
+    deleted(&mut client, "triage");
     assert!(!each(&skills(&mut client), "uri").contains(&uri.to_owned()));
 }

@@ -18,7 +18,7 @@ use midex_test::{
     Client, NOBODY, Server,
     long::{Dice, rounds, seed},
     project::Project,
-    without_rights,
+    says, without_rights,
 };
 
 const FILE: &str = "home/.config/midex/workflows/triage.yaml";
@@ -429,13 +429,7 @@ fn on_a_full_disk_the_old_text_stays() {
         json!({ "manifest": longer, "expected_version": saved["version"] }),
     );
     assert_eq!(error["error_code"], "FILE_UNUSABLE", "{error}");
-    assert!(
-        error["message"]
-            .as_str()
-            .unwrap()
-            .contains("no room is left"),
-        "{error}"
-    );
+    says(&error["message"], "no room is left");
     let action = error["suggested_action"].as_str().unwrap();
     assert!(action.starts_with("Ask your user to free room"), "{action}");
     assert_eq!(

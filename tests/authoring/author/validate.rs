@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{TRIAGE, clients, done, refused};
+use super::{TRIAGE, clients, done, refused, validated};
 use midex_test::{
+    has_fields,
     project::{Project, each, list},
     reader::{ERAS, Reader},
 };
@@ -28,10 +29,7 @@ fn everything_that_is_wrong_is_told_at_once_with_its_place_and_its_edit() {
             json!({ "workflow_id": "wrong" }),
         ] {
             let checked = done(client, "workflow.validate", subject);
-            assert_eq!(
-                (&checked["valid"], &checked["workflow_id"]),
-                (&json!(false), &json!("wrong"))
-            );
+            has_fields(&checked, json!({ "valid": false, "workflow_id": "wrong" }));
             let violations = list(&checked["violations"]);
             let found: Vec<_> = violations
                 .iter()
@@ -80,11 +78,7 @@ fn a_manifest_comes_as_yaml_json_markdown_or_an_object() {
         json!(format!("\u{feff}{TRIAGE}")),
         json!(TRIAGE.replace('\n', "\r\n")),
     ] {
-        let checked = done(
-            &mut client,
-            "workflow.validate",
-            json!({ "manifest": manifest }),
-        );
+        let checked = validated(&mut client, &manifest);
         let sound = (
             &checked["valid"],
             &checked["workflow_id"],
@@ -106,28 +100,18 @@ fn a_manifest_comes_as_yaml_json_markdown_or_an_object() {
         .as_object_mut()
         .unwrap()
         .remove("guidance");
-    let checked = done(
-        &mut client,
-        "workflow.validate",
-        json!({ "manifest": wrong }),
-    );
+    let checked = validated(&mut client, &wrong);
     let violation = &checked["violations"][0];
-    assert_eq!(
-        (&violation["path"], violation.get("line")),
-        (&json!("steps[0].prompt"), None),
-        "{checked}"
-    );
+    assert_eq!(violation["path"], "steps[0].prompt", "{checked}");
+    assert_eq!(violation.get("line"), None, "{checked}");
     assert_eq!(violation["suggestion"]["edits"], json!([]));
     // A refusal names no lines of it either.
     for tool in ["workflow.save", "workflow.run", "workflow.step_plan"] {
         let refusal = refused(&mut client, tool, json!({ "manifest": wrong }));
         let (told, context) = (&refusal["violations"][0], &refusal["context"]);
         assert_eq!(told["path"], "steps[0].prompt", "{refusal}");
-        assert_eq!(
-            (told.get("line"), context.get("line")),
-            (None, None),
-            "{refusal}"
-        );
+        assert_eq!(told.get("line"), None, "{refusal}");
+        assert_eq!(context.get("line"), None, "{refusal}");
         assert_eq!(told["suggestion"]["edits"], json!([]));
     }
 }
@@ -146,10 +130,7 @@ fn exactly_one_of_a_manifest_and_a_name_is_taken() {
         let refused = refused(&mut client, "workflow.validate", arguments);
         assert_eq!(refused["error_code"], "ARGUMENTS_INVALID");
         let violation = &refused["violations"][0];
-        assert_eq!(
-            (&violation["path"], &violation["rule"]),
-            (&json!(path), &json!("oneOf"))
-        );
+        has_fields(violation, json!({ "path": path, "rule": "oneOf" }));
     }
 }
 
@@ -167,17 +148,11 @@ fn texts_that_are_no_manifest_at_all_are_told_so_in_few_words() {
         (tabs, "syntax"),
         (&large, "file_too_large"),
     ] {
-        let checked = done(
-            &mut client,
-            "workflow.validate",
-            json!({ "manifest": manifest }),
-        );
+        let checked = validated(&mut client, &manifest);
         let found = each(&list(&checked["violations"]), "rule").join(" ");
         let shown: String = manifest.chars().take(20).collect();
         assert_eq!(found, rules, "{shown:?}: {checked}");
-        assert_eq!(
-            (&checked["valid"], &checked["workflow_id"]),
-            (&json!(false), &Value::Null)
-        );
+        assert_eq!(checked["valid"], false);
+        assert_eq!(checked["workflow_id"], Value::Null);
     }
 }

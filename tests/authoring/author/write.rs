@@ -4,10 +4,12 @@ use std::{collections::BTreeMap, fs, path::Path};
 
 use serde_json::{Value, json};
 
-use super::{TRIAGE, clients, done, refused};
+use super::{TRIAGE, clients, deleted, done, get, pairs, refused};
 use midex_test::{
+    assert_has,
     project::{Project, each, list, text},
     reader::{ERAS, Era, Reader},
+    says,
 };
 
 /// Where the tools write when nothing says otherwise, below the root of a project.
@@ -62,29 +64,18 @@ fn what_is_saved_lies_there_as_it_was_sent_and_is_in_force_at_once() {
             let path = project.path(&format!("{USERS}/{id}.yaml"));
             assert_eq!(saved["path"], path.display().to_string());
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
-            assert_eq!(
-                [
-                    &saved["workflow_id"],
-                    &saved["format"],
-                    &saved["created"],
-                    &saved["success"]
-                ],
-                [&json!(id), &json!("yaml"), &json!(true), &json!(true)]
-            );
+            assert_eq!(saved["workflow_id"], json!(id));
+            assert_eq!(saved["format"], "yaml");
+            assert_eq!(saved["created"], true);
+            assert_eq!(saved["success"], true);
             assert_eq!(own(client).len(), at + 1);
             let workflow = shown(client, &format!("midex://workflow/workflow_details/{id}"));
             assert_eq!(workflow["name"], id, "{workflow}");
             let listed = client.result("resources/list", json!({}));
-            assert!(
-                listed
-                    .to_string()
-                    .contains(&format!("workflow_details/{id}"))
-            );
-            let got = done(client, "workflow.get", json!({ "workflow_id": id }));
-            assert_eq!(
-                [&got["content"], &got["version"]],
-                [&json!(text), &saved["version"]]
-            );
+            assert_has(listed.to_string(), &[&format!("workflow_details/{id}")]);
+            let got = get(client, &id);
+            assert_eq!(got["content"], json!(text));
+            assert_eq!(got["version"], saved["version"]);
             let count = saved["sync"]["workflow_count"].as_u64().unwrap();
             let listed = done(client, "workflow.list", json!({}));
             assert_eq!(listed["total"], count);
@@ -99,10 +90,8 @@ fn what_is_saved_lies_there_as_it_was_sent_and_is_in_force_at_once() {
             assert_eq!(renamed["referred_by"], json!([prompt]));
             let deleted = json!({ "workflow_id": format!("{id}b"), "confirm": true });
             let deleted = done(client, "workflow.delete", deleted);
-            assert_eq!(
-                [&deleted["deleted"], &deleted["version"]],
-                [&json!(true), &renamed["version"]]
-            );
+            assert_eq!(deleted["deleted"], true);
+            assert_eq!(deleted["version"], renamed["version"]);
             assert_eq!(own(client).len(), at);
             save(client, &text);
         }
@@ -129,10 +118,8 @@ fn a_file_that_is_there_gives_way_to_its_version_or_to_overwrite_alone() {
         assert_eq!(stale["context"]["actual_version"], first["version"]);
         let second = json!({ "manifest": text("two"), "expected_version": first["version"] });
         let second = done(client, "workflow.save", second);
-        assert_eq!(
-            [&second["created"], &second["replaced_version"]],
-            [&json!(false), &first["version"]]
-        );
+        assert_eq!(second["created"], false);
+        assert_eq!(second["replaced_version"], first["version"]);
         let third = done(
             client,
             "workflow.save",
@@ -283,11 +270,7 @@ fn a_new_id_is_put_in_the_place_of_the_old_one_and_nothing_else_changes() {
             assert_eq!(own(&mut client), [new_id]);
         }
         for name in own(&mut client) {
-            done(
-                &mut client,
-                "workflow.delete",
-                json!({ "workflow_id": name, "confirm": true }),
-            );
+            deleted(&mut client, &name);
         }
         assert_eq!(tree(&project.path(USERS)), BTreeMap::new());
     }
@@ -301,7 +284,8 @@ fn an_id_that_can_be_no_file_and_a_text_that_is_no_definition_write_nothing() {
     )]);
     fs::write(project.path("evil.yaml"), "mine").unwrap();
     let before = tree(project.root());
-    let id = |id: &str| json!({ "manifest": TRIAGE.replace(": triage", &format!(": {id}")) });
+    let manifest = |text: &str| json!({ "manifest": text });
+    let id = |id: &str| manifest(&TRIAGE.replace(": triage", &format!(": {id}")));
     let cases = [
         (id("../evil"), "IDENTIFIER_INVALID"),
         (id("a/b"), "IDENTIFIER_INVALID"),
@@ -314,17 +298,17 @@ fn an_id_that_can_be_no_file_and_a_text_that_is_no_definition_write_nothing() {
         (id(&"x".repeat(201)), "WORKFLOW_VALIDATION_FAILED"),
         (id("deploy"), "WORKFLOW_ALREADY_EXISTS"),
         (
-            json!({ "manifest": "workflow: a\n\tdescription: tab\n" }),
+            manifest("workflow: a\n\tdescription: tab\n"),
             "WORKFLOW_VALIDATION_FAILED",
         ),
-        (json!({ "manifest": "a\0b" }), "WORKFLOW_VALIDATION_FAILED"),
-        (json!({ "manifest": "" }), "WORKFLOW_VALIDATION_FAILED"),
+        (manifest("a\0b"), "WORKFLOW_VALIDATION_FAILED"),
+        (manifest(""), "WORKFLOW_VALIDATION_FAILED"),
         (
             json!({ "manifest": { "steps": [] } }),
             "WORKFLOW_VALIDATION_FAILED",
         ),
         (
-            json!({ "manifest": format!("{TRIAGE}# {}", "x".repeat(10 << 20)) }),
+            manifest(&format!("{TRIAGE}# {}", "x".repeat(10 << 20))),
             "WORKFLOW_VALIDATION_FAILED",
         ),
         (
@@ -367,39 +351,18 @@ fn what_lies_elsewhere_is_left_alone_and_a_copy_says_what_hides_it() {
     let project = Project::new(&[("workflows/triage.yaml", TRIAGE)]);
     let before = tree(&project.path("workflows"));
     let mut client = Reader::new(&project, ERAS[0], "other", &[]);
-    let got = done(
-        &mut client,
-        "workflow.get",
-        json!({ "workflow_id": "triage" }),
-    );
-    for (tool, arguments) in [
-        (
-            "workflow.save",
-            json!({ "manifest": TRIAGE, "overwrite": true }),
-        ),
-        (
-            "workflow.save",
-            json!({ "manifest": TRIAGE, "expected_version": got["version"] }),
-        ),
-        (
-            "workflow.rename",
-            json!({ "workflow_id": "triage", "new_id": "other" }),
-        ),
-        (
-            "workflow.delete",
-            json!({ "workflow_id": "triage", "confirm": true }),
-        ),
-        (
-            "workflow.delete",
-            json!({ "workflow_id": "bug-fix", "confirm": true }),
-        ),
-    ] {
-        let error = refused(&mut client, tool, arguments);
-        assert_eq!(
-            [&error["error_code"], &error["category"]],
-            ["WORKFLOW_NOT_WRITABLE", "conflict"],
-            "{error}"
-        );
+    let got = get(&mut client, "triage");
+    let calls = json!([
+        ["workflow.save", { "manifest": TRIAGE, "overwrite": true }],
+        ["workflow.save", { "manifest": TRIAGE, "expected_version": got["version"] }],
+        ["workflow.rename", { "workflow_id": "triage", "new_id": "other" }],
+        ["workflow.delete", { "workflow_id": "triage", "confirm": true }],
+        ["workflow.delete", { "workflow_id": "bug-fix", "confirm": true }],
+    ]);
+    for (tool, arguments) in pairs(calls) {
+        let error = refused(&mut client, &tool, arguments);
+        assert_eq!(&error["error_code"], "WORKFLOW_NOT_WRITABLE", "{error}");
+        assert_eq!(&error["category"], "conflict", "{error}");
     }
     assert!(
         !project.path(USERS).exists(),
@@ -408,27 +371,13 @@ fn what_lies_elsewhere_is_left_alone_and_a_copy_says_what_hides_it() {
     let copy = save(&mut client, TRIAGE);
     let warning = &copy["warnings"][0];
     assert_eq!(warning["rule"], "shadowed_name", "{copy}");
-    assert!(
-        warning["message"]
-            .as_str()
-            .unwrap()
-            .contains("workflows/triage.yaml"),
-        "{warning}"
-    );
-    let deleted = done(
-        &mut client,
-        "workflow.delete",
-        json!({ "workflow_id": "triage", "confirm": true }),
-    );
+    says(&warning["message"], "workflows/triage.yaml");
+    let deleted = deleted(&mut client, "triage");
     assert_eq!(deleted["referred_by"][1]["kind"], "workflow", "{deleted}");
     assert_eq!(deleted["referred_by"][1]["source"], "project");
     assert_eq!(tree(&project.path("workflows")), before);
     // One of the shipped ones is hidden by the copy: that is what it is for.
-    let shipped = done(
-        &mut client,
-        "workflow.get",
-        json!({ "workflow_id": "app-scaffold" }),
-    );
+    let shipped = get(&mut client, "app-scaffold");
     let copy = save(&mut client, shipped["content"].as_str().unwrap());
     assert!(
         !copy["warnings"].to_string().contains("shadowed_name"),
@@ -477,21 +426,12 @@ fn the_answer_names_the_executions_that_go_on_with_what_they_keep() {
         "workflow.delete",
         json!({ "workflow_id": "triage" }),
     );
-    assert_eq!(
-        [&refusal["error_code"], &refusal["category"]],
-        ["CONFIRMATION_REQUIRED", "conflict"]
-    );
+    assert_eq!(&refusal["error_code"], "CONFIRMATION_REQUIRED");
+    assert_eq!(&refusal["category"], "conflict");
     let message = refusal["message"].as_str().unwrap();
-    assert!(
-        message.contains("triage.yaml") && message.contains("open: 2"),
-        "{message}"
-    );
+    assert_has(message, &["triage.yaml", "open: 2"]);
     assert_eq!(own(&mut client), ["triage"]);
-    let deleted = done(
-        &mut client,
-        "workflow.delete",
-        json!({ "workflow_id": "triage", "confirm": true }),
-    );
+    let deleted = deleted(&mut client, "triage");
     assert_eq!(
         deleted["referred_by"],
         json!([{ "kind": "open_executions", "count": 2 }, { "kind": "prompt", "name": "run.triage" }])

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use midex_registry::{Definitions, Places, check_text, validate, workflow_file};
+use midex_registry::{Definitions, check_text, validate, workflow_file};
 
 use super::*;
 
@@ -136,15 +136,7 @@ fn definitions_that_are_read_again_are_held_to_the_same_activities() {
     let sound = steps(&format!("{SEND}  - id: b\n    activity: send\n"));
     let broken = steps("  - id: a\n    activity: sent\n");
     let project = Project::new(&[("workflows/w.yaml", &steps(SEND))]);
-    let own = || Places {
-        home: None,
-        flag_workflows: None,
-        flag_agents: None,
-        registry: None,
-        by_project: midex_domain::NamedByProject::default(),
-        project: project.0.path().to_owned(),
-        user: None,
-    };
+    let own = || places_of(project.0.path());
     let registry = Registry::load_for(&project.sources(), &activities(&["send"]));
     let plain = Definitions::new_for(own(), activities(&["send"]));
     let watched = Definitions::new_for(own(), activities(&["send"]));
@@ -164,9 +156,6 @@ fn definitions_that_are_read_again_are_held_to_the_same_activities() {
         assert_eq!(definition.workflow.steps.len(), 2);
     }
     for registry in read(&broken) {
-        holds(
-            &registry.workflow("w").unwrap().findings,
-            &["5:15 unknown_activity steps[0].activity"],
-        );
+        finds(&registry, "w", &["5:15 unknown_activity steps[0].activity"]);
     }
 }

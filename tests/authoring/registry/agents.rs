@@ -6,7 +6,7 @@ use midex_domain::{finding::Finding, limits};
 use serde_json::Value;
 
 use midex_test::{
-    Client, assert_has,
+    Client, assert_has, list_of,
     project::{Project, each, text},
 };
 
@@ -111,11 +111,7 @@ fn a_name_follows_the_manual_also_where_a_file_gives_it() {
         let registry = midex_registry::Registry::load(&midex_registry::Sources::default());
         let reports =
             midex_registry::validate(&[project.path("workflows/w.yaml")], &registry).unwrap();
-        let rules: Vec<_> = reports[0]
-            .findings
-            .iter()
-            .map(|one| (one.rule.as_str(), &*one.path))
-            .collect();
+        let rules = list_of(&reports[0].findings, |one| (one.rule.as_str(), &*one.path));
         assert_eq!(rules, [("ill_formed_name", "workflow")], "{name}");
     }
     for name in ["a", "A.b_c-9", "_a", "9"] {

@@ -356,11 +356,8 @@ fn a_broken_agent_is_shown_with_what_is_wrong_and_stops_only_those_who_need_it()
         ("outside", "outside_directory"),
     ] {
         let shown = witness.server.read(&address("agent", name));
-        assert_eq!(
-            (&shown["valid"], &shown["findings"][0]["rule"]),
-            (&json!(false), &json!(rule)),
-            "{shown}"
-        );
+        assert_eq!(shown["valid"], false, "{shown}");
+        assert_eq!(shown["findings"][0]["rule"], json!(rule), "{shown}");
     }
     assert_eq!(
         witness.server.read(&address("agent", "sound"))["content"],
@@ -370,14 +367,8 @@ fn a_broken_agent_is_shown_with_what_is_wrong_and_stops_only_those_who_need_it()
         "workflow.start",
         json!({ "workflow_name": "feature-development" }),
     );
-    assert_eq!(
-        (&refused["error_code"], &refused["violations"][0]["rule"]),
-        (
-            &json!("WORKFLOW_VALIDATION_FAILED"),
-            &json!("invalid_persona")
-        ),
-        "{refused}"
-    );
+    assert_eq!(refused["error_code"], "WORKFLOW_VALIDATION_FAILED");
+    assert_eq!(refused["violations"][0]["rule"], "invalid_persona");
     witness
         .server
         .done("workflow.start", json!({ "workflow_name": "bug-fix" }));

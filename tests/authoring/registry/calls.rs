@@ -11,7 +11,7 @@ use midex_domain::{
 use midex_registry::check_text;
 
 use super::*;
-use midex_test::shop::document;
+use midex_test::{rows, shop::document};
 
 /// What the user says of it: a search changes nothing, whatever its method, and addresses are private.
 const SETTINGS: &str = "\
@@ -262,68 +262,32 @@ fn a_path_through_a_list_without_an_index_is_told() {
 fn a_value_that_the_operation_does_not_take_is_found_before_it_is_sent() {
     let rule = "invalid_argument";
     let call = |operation: &str, more: &str| format!("{{ id: a, run: shop {operation}, {more} }}");
-    for good in [
-        call(
-            "orders:list",
-            "with: { limit: 100, filter: { state: open } }",
-        ),
-        call(
-            "orders:list",
-            "with: { limit: '${{ inputs.n }}', filter: { state: '${{ inputs.s }}' } }",
-        ),
-        call("orders:list", "with: { filter: '${{ inputs.all }}' }"),
-        call(
-            "orders:create",
-            "body: { item: tea, count: 1, to: { zip: '${{ inputs.s }}' } }",
-        ),
-        call(
-            "orders:create",
-            "with: { item: tea, count: '${{ inputs.n }}' }",
-        ),
-        call("orders:create", "body: '${{ inputs.all }}'"),
-    ] {
-        of_rule(rule, &good, &[]);
+    for [operation, more] in rows(
+        r#"
+        "orders:list", "with: { limit: 100, filter: { state: open } }"
+        "orders:list", "with: { limit: '${{ inputs.n }}', filter: { state: '${{ inputs.s }}' } }"
+        "orders:list", "with: { filter: '${{ inputs.all }}' }"
+        "orders:create", "body: { item: tea, count: 1, to: { zip: '${{ inputs.s }}' } }"
+        "orders:create", "with: { item: tea, count: '${{ inputs.n }}' }"
+        "orders:create", "body: '${{ inputs.all }}'"
+        "#,
+    ) {
+        of_rule(rule, &call(operation, more), &[]);
     }
-    for (bad, path) in [
-        (
-            call("orders:list", "with: { limit: 101 }"),
-            "steps[0].with.limit",
-        ),
-        (
-            call(
-                "orders:list",
-                "with: { limit: many, cursor: '${{ inputs.s }}' }",
-            ),
-            "steps[0].with.limit",
-        ),
-        (
-            call("orders:list", "with: { filter: { state: lost } }"),
-            "steps[0].with.filter.state",
-        ),
-        (
-            call("orders:list", "with: { filter: {} }"),
-            "steps[0].with.filter",
-        ),
-        (
-            call(
-                "orders:create",
-                "body: { item: 5, count: '${{ inputs.n }}' }",
-            ),
-            "steps[0].body.item",
-        ),
-        (call("orders:create", "body: { count: 1 }"), "steps[0].body"),
-        (
-            call("orders:create", "with: { item: tea, count: 0 }"),
-            "steps[0].with.count",
-        ),
-        (
-            format!(
-                "{{ id: a, foreach: {{ in: [1], do: {} }} }}",
-                call("orders:info", "with: { order: 5 }").replace("id: a, ", "")
-            ),
-            "steps[0].foreach.do.with.order",
-        ),
-    ] {
-        of_rule(rule, &bad, &[path]);
+    for [operation, more, path] in rows(
+        r#"
+        "orders:list", "with: { limit: 101 }", "steps[0].with.limit"
+        "orders:list", "with: { limit: many, cursor: '${{ inputs.s }}' }", "steps[0].with.limit"
+        "orders:list", "with: { filter: { state: lost } }", "steps[0].with.filter.state"
+        "orders:list", "with: { filter: {} }", "steps[0].with.filter"
+        "orders:create", "body: { item: 5, count: '${{ inputs.n }}' }", "steps[0].body.item"
+        "orders:create", "body: { count: 1 }", "steps[0].body"
+        "orders:create", "with: { item: tea, count: 0 }", "steps[0].with.count"
+        "#,
+    ) {
+        of_rule(rule, &call(operation, more), &[path]);
     }
+    let each = call("orders:info", "with: { order: 5 }").replace("id: a, ", "");
+    let each = format!("{{ id: a, foreach: {{ in: [1], do: {each} }} }}");
+    of_rule(rule, &each, &["steps[0].foreach.do.with.order"]);
 }

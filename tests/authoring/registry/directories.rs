@@ -3,73 +3,43 @@
 use serde_json::json;
 
 use midex_test::{
-    Client, has_fields,
+    Client, has_code, has_fields,
     project::{PERSONA, Project, agent, each, line, list, text, workflow},
+    rows,
 };
 
 const PHASES: [(&str, &str, &[&str]); 2] = [("a", "worker", &[]), ("b", "worker", &["a"])];
 
 /// Files with one thing wrong in each, and where: `field: rule`. The entry has the file's name.
 fn broken() -> Vec<(&'static str, String, &'static str)> {
-    let good = |name: &str, from: &str, to: &str| workflow(name, &PHASES).replace(from, to);
-    vec![
-        (
-            "plain.md",
-            "# No front matter\n".into(),
-            ": missing_front_matter",
-        ),
-        (
-            "open.md",
-            "---\nname: open\n".into(),
-            ": unclosed_front_matter",
-        ),
-        (
-            "yaml.md",
-            "---\nname: yaml\n  bad: [\n---\n".into(),
-            ": syntax",
-        ),
-        (
-            "tags.md",
-            good("tags", "phases:", "tags: text\nphases:"),
-            "tags: wrong_type",
-        ),
-        (
-            "hard.md",
-            good("hard", "phases:", "complexity: hard\nphases:"),
-            "complexity: unknown_value",
-        ),
-        (
-            "key.md",
-            good("key", "phases:", "phase: x\nphases:"),
-            "phase: unknown_key",
-        ),
-        (
-            "mute.md",
-            good("mute", "description: A test\n", ""),
-            "description: missing_key",
-        ),
-        (
-            "nameless.md",
-            good("x", "name: x\n", ""),
-            "name: missing_key",
-        ),
-        (
-            "agentless.md",
-            good("agentless", "    agent: worker\n", ""),
-            "phases[0].agent: missing_key",
-        ),
-        (
-            "manifest.yaml",
-            "workflow: manifest\ndescription: d\nsteps:\n- {id: a, guidance: x, stall_after: 5m}\n"
-                .into(),
-            "steps[0].stall_after: not_supported_yet",
-        ),
-        (
-            "json.json",
-            "{\"workflow\": \"json\", \"description\": 5}".into(),
-            "description: wrong_type",
-        ),
-    ]
+    let whole = rows(
+        r##"
+        "plain.md", "# No front matter\n", ": missing_front_matter"
+        "open.md", "---\nname: open\n", ": unclosed_front_matter"
+        "yaml.md", "---\nname: yaml\n  bad: [\n---\n", ": syntax"
+        "manifest.yaml", "workflow: manifest\ndescription: d\nsteps:\n- {id: a, guidance: x, stall_after: 5m}\n", "steps[0].stall_after: not_supported_yet"
+        "json.json", "{\"workflow\": \"json\", \"description\": 5}", "description: wrong_type"
+        "##,
+    );
+    // The others have one text of a good file replaced by another.
+    let good = rows(
+        r#"
+        "tags.md", "phases:", "tags: text\nphases:", "tags: wrong_type"
+        "hard.md", "phases:", "complexity: hard\nphases:", "complexity: unknown_value"
+        "key.md", "phases:", "phase: x\nphases:", "phase: unknown_key"
+        "mute.md", "description: A test\n", "", "description: missing_key"
+        "nameless.md", "name: nameless\n", "", "name: missing_key"
+        "agentless.md", "    agent: worker\n", "", "phases[0].agent: missing_key"
+        "#,
+    );
+    let whole = whole
+        .into_iter()
+        .map(|[file, text, wrong]| (file, text.to_owned(), wrong));
+    let good = good.into_iter().map(|[file, from, to, wrong]| {
+        let text = workflow(file.trim_end_matches(".md"), &PHASES);
+        (file, text.replace(from, to), wrong)
+    });
+    whole.chain(good).collect()
 }
 
 /// "extract all three types", "parse agent frontmatter", "reject invalid frontmatter", "sync errors gracefully"
@@ -117,10 +87,7 @@ fn good_files_are_listed_and_each_bad_one_is_reported_by_file_and_field() {
             found.unwrap_or_else(|| panic!("{file}: {rule} at {field} is missing in {findings:?}"));
         assert!(found["line"].as_u64() >= Some(1) && found["column"].as_u64() >= Some(1));
         let refused = server.refused("workflow.start", json!({ "workflow_name": name }));
-        assert_eq!(
-            refused["error_code"], "WORKFLOW_VALIDATION_FAILED",
-            "{refused}"
-        );
+        has_code(&refused, "WORKFLOW_VALIDATION_FAILED");
         assert_eq!(
             text(&refused["context"]["path"]),
             project.path(&format!("workflows/{file}")).to_str().unwrap()
@@ -152,11 +119,8 @@ fn a_bad_agent_is_reported_by_field_and_so_is_who_names_it() {
         let shown = server.read(&format!("midex://workflow/agent/{name}"));
         assert_eq!(shown["valid"], false, "{shown}");
         let finding = &shown["findings"][0];
-        assert_eq!(
-            (&finding["path"], &finding["rule"]),
-            (&json!(field), &json!(rule)),
-            "{shown}"
-        );
+        assert_eq!(finding["path"], json!(field), "{shown}");
+        assert_eq!(finding["rule"], json!(rule), "{shown}");
     }
     let finding = &server.available("uses")["findings"][0];
     has_fields(

@@ -3,11 +3,10 @@
 use std::{fmt::Write as _, fs};
 
 use midex_domain::{Step, Workflow, finding::Finding, limits};
-use midex_registry::{
-    Definitions, Directory, FileReport, Places, Registry, Source, check_text, validate,
-};
+use midex_registry::{Definitions, Directory, FileReport, Registry, Source, check_text, validate};
 
-use super::{Project, holds, places};
+use super::{Project, finds, holds, places, places_of};
+use midex_test::rows;
 
 /// A base with an implied order, a stated dependency, an expression, inputs and a final output.
 const BASE: &str = "workflow: base
@@ -100,10 +99,8 @@ fn keys_of_the_heir_win_and_its_steps_replace_those_of_the_same_ids() {
         ]
     );
     assert_eq!(heir.steps[0].agent().unwrap().as_ref(), "reviewer");
-    assert_eq!(
-        (&heir.steps[1], &heir.steps[3]),
-        (&base.steps[1], &base.steps[3])
-    );
+    assert_eq!(heir.steps[1], base.steps[1]);
+    assert_eq!(heir.steps[3], base.steps[3]);
     holds(&registry.workflow("w").unwrap().findings, &[]);
 }
 
@@ -134,58 +131,27 @@ final_output: null",
 
 #[test]
 fn what_an_heir_says_of_steps_that_are_not_there_is_found_where_it_says_it() {
-    for (lines, expected) in [
-        (
-            "steps: [{ id: chekc, guidance: G }]",
-            "4:15 not_in_base steps[0].id",
-        ),
-        ("remove: [none]", "4:10 not_in_base remove[0]"),
-        (
-            "insert: [{ after: none, steps: [{ id: a, guidance: G }] }]",
-            "4:19 not_in_base insert[0].after",
-        ),
-        (
-            "insert: [{ after: plan, steps: [{ id: ship, guidance: G }] }]",
-            "4:39 duplicate_step insert[0].steps[0].id",
-        ),
-        (
-            "insert: [{ after: plan, steps: [{ id: a, guidance: G }, { id: a, guidance: G }] }]",
-            "4:63 duplicate_step insert[0].steps[1].id",
-        ),
-        (
-            "steps: [{ id: plan, guidance: G }, { id: plan, guidance: G }]",
-            "4:42 duplicate_step steps[1].id",
-        ),
-        (
-            "insert: [{ after: plan, before: ship, steps: [{ id: a, guidance: G }] }]",
-            "4:33 conflicting_keys insert[0]",
-        ),
-        (
-            "insert: [{ steps: [{ id: a, guidance: G }] }]",
-            "4:10 missing_key insert[0]",
-        ),
-        (
-            "insert: [{ after: plan }]",
-            "4:10 missing_key insert[0].steps",
-        ),
-        ("insert: []", "4:9 empty_value insert"),
-        ("remove: []", "4:9 empty_value remove"),
-        ("remove: check", "4:9 wrong_type remove"),
-        ("steps: []", "4:8 no_steps steps"),
-        ("steps: 5", "4:8 wrong_type steps"),
-        (
-            "remove: [tell, tell]\nfinal_output: 1",
-            "4:16 duplicate_value remove[1]",
-        ),
-        (
-            "remove: [tell]\nsteps: [{ id: tell, guidance: G }]",
-            "4:10 contradiction remove[0]",
-        ),
-        (
-            "remove: [plan, check, ship, tell]\nfinal_output: 1\ninputs: {}",
-            "2:10 no_steps extends",
-        ),
-    ] {
+    for [lines, expected] in rows(
+        r#"
+        "steps: [{ id: chekc, guidance: G }]", "4:15 not_in_base steps[0].id"
+        "remove: [none]", "4:10 not_in_base remove[0]"
+        "insert: [{ after: none, steps: [{ id: a, guidance: G }] }]", "4:19 not_in_base insert[0].after"
+        "insert: [{ after: plan, steps: [{ id: ship, guidance: G }] }]", "4:39 duplicate_step insert[0].steps[0].id"
+        "insert: [{ after: plan, steps: [{ id: a, guidance: G }, { id: a, guidance: G }] }]", "4:63 duplicate_step insert[0].steps[1].id"
+        "steps: [{ id: plan, guidance: G }, { id: plan, guidance: G }]", "4:42 duplicate_step steps[1].id"
+        "insert: [{ after: plan, before: ship, steps: [{ id: a, guidance: G }] }]", "4:33 conflicting_keys insert[0]"
+        "insert: [{ steps: [{ id: a, guidance: G }] }]", "4:10 missing_key insert[0]"
+        "insert: [{ after: plan }]", "4:10 missing_key insert[0].steps"
+        "insert: []", "4:9 empty_value insert"
+        "remove: []", "4:9 empty_value remove"
+        "remove: check", "4:9 wrong_type remove"
+        "steps: []", "4:8 no_steps steps"
+        "steps: 5", "4:8 wrong_type steps"
+        "remove: [tell, tell]\nfinal_output: 1", "4:16 duplicate_value remove[1]"
+        "remove: [tell]\nsteps: [{ id: tell, guidance: G }]", "4:10 contradiction remove[0]"
+        "remove: [plan, check, ship, tell]\nfinal_output: 1\ninputs: {}", "2:10 no_steps extends"
+        "#,
+    ) {
         check(lines, &[expected]);
     }
 }
@@ -263,90 +229,26 @@ fn warnings_of_a_base_stand_there_alone() {
 
 #[test]
 fn a_base_that_is_not_there_or_has_findings_is_one_finding() {
-    for (files, expected, words) in [
-        (
-            &[(
-                "workflows/w.yaml",
-                "workflow: w\nextends: bsae\nsteps: [{ id: none, guidance: \"${{ steps.x.y }}\" }]\n",
-            )][..],
-            "2:10 unknown_base extends",
-            "no workflow has the name `bsae` | ",
-        ),
-        (
-            &[
-                (
-                    "workflows/w.yaml",
-                    "workflow: w\nextends: base\nremove: [plan]\n",
-                ),
-                (
-                    "workflows/base.yaml",
-                    "workflow: base\ndescription: d\nsteps: [{ id: a }]\ncolour: red\n",
-                ),
-            ],
-            "2:10 invalid_base extends",
-            "`base` has 2 findings: only a sound workflow can be extended | run `midex validate ",
-        ),
-        (
-            &[
-                ("workflows/w.yaml", "workflow: w\nextends: base\n"),
-                ("workflows/base.yaml", "workflow: base\ndescription: [\n"),
-            ],
-            "2:10 invalid_base extends",
-            "`base` has 1 finding: only a sound workflow",
-        ),
-        (
-            &[("workflows/w.yaml", "workflow: w\nextends: bug-fix\n")],
-            "2:10 invalid_base extends",
-            "`bug-fix` has phases: only a manifest with steps can be extended | copy what you need of `bug-fix`",
-        ),
-        (
-            &[("workflows/w.yaml", "workflow: w\nextends: w\n")],
-            "2:10 cyclic_base extends",
-            "it extends itself: w → w | leave `extends` out of one of them",
-        ),
-        (
-            &[
-                ("workflows/w.yaml", "workflow: w\nextends: a\n"),
-                ("workflows/a.yaml", "workflow: a\nextends: b\n"),
-                ("workflows/b.yaml", "workflow: b\nextends: w\n"),
-            ],
-            "2:10 cyclic_base extends",
-            "it extends itself: w → a → b → w | leave",
-        ),
-        (
-            &[
-                ("workflows/w.yaml", "workflow: w\nextends: a\n"),
-                ("workflows/a.yaml", "workflow: a\nextends: b\n"),
-                ("workflows/b.yaml", "workflow: b\nextends: a\n"),
-            ],
-            "2:10 invalid_base extends",
-            "`a` extends itself, so nothing can extend it | leave `extends` out of `a`",
-        ),
-        (
-            &[
-                ("workflows/w.yaml", "workflow: w\nextends: a\n"),
-                ("workflows/a.yaml", "workflow: a\nextends: none\n"),
-            ],
-            "2:10 invalid_base extends",
-            "`a` has 1 finding: only",
-        ),
-        (
-            &[("workflows/w.yaml", "workflow: w\nextends: 5\n")],
-            "2:10 wrong_type extends",
-            "`extends` must be a text",
-        ),
-        (
-            &[(
-                "workflows/w.yaml",
-                "workflow: w\ndescription: d\nsteps: [{ id: a, guidance: G }]\ninsert: [{ after: a, steps: [{ id: b, guidance: G }] }]\nremove: [a]\n",
-            )],
-            "4:1 no_effect insert\n5:1 no_effect remove",
-            "`insert` has no effect without `extends` | ",
-        ),
-    ] {
+    for [files, expected, words] in rows(
+        r#"
+        "extends: bsae\nsteps: [{ id: none, guidance: \"${{ steps.x.y }}\" }]\n", "2:10 unknown_base extends", "no workflow has the name `bsae` | "
+        "extends: base\nremove: [plan]\nworkflow: base\ndescription: d\nsteps: [{ id: a }]\ncolour: red\n", "2:10 invalid_base extends", "`base` has 2 findings: only a sound workflow can be extended | run `midex validate "
+        "extends: base\nworkflow: base\ndescription: [\n", "2:10 invalid_base extends", "`base` has 1 finding: only a sound workflow"
+        "extends: bug-fix\n", "2:10 invalid_base extends", "`bug-fix` has phases: only a manifest with steps can be extended | copy what you need of `bug-fix`"
+        "extends: w\n", "2:10 cyclic_base extends", "it extends itself: w → w | leave `extends` out of one of them"
+        "extends: a\nworkflow: a\nextends: b\nworkflow: b\nextends: w\n", "2:10 cyclic_base extends", "it extends itself: w → a → b → w | leave"
+        "extends: a\nworkflow: a\nextends: b\nworkflow: b\nextends: a\n", "2:10 invalid_base extends", "`a` extends itself, so nothing can extend it | leave `extends` out of `a`"
+        "extends: a\nworkflow: a\nextends: none\n", "2:10 invalid_base extends", "`a` has 1 finding: only"
+        "extends: 5\n", "2:10 wrong_type extends", "`extends` must be a text"
+        "description: d\nsteps: [{ id: a, guidance: G }]\ninsert: [{ after: a, steps: [{ id: b, guidance: G }] }]\nremove: [a]\n", "4:1 no_effect insert\n5:1 no_effect remove", "`insert` has no effect without `extends` | "
+        "#,
+    ) {
         let project = Project::new(&[("workflows/base.yaml", BASE)]);
-        for (path, text) in files {
-            project.write(path, text);
+        // The first file is that of `w`, and each line `workflow: NAME` begins another.
+        for file in format!("w\n{files}").split("workflow: ") {
+            let (name, _) = file.split_once('\n').unwrap();
+            let text = format!("workflow: {file}");
+            project.write(&format!("workflows/{name}.yaml"), &text);
         }
         let found = findings(&project, "w");
         assert_eq!(places(&found).join("\n"), expected, "{found:#?}");
@@ -449,17 +351,11 @@ fn a_change_of_a_base_reaches_its_heirs_and_a_broken_one_leaves_the_last_good() 
         assert!(third.workflow(name).unwrap().is_stale(), "{name}");
     }
     assert!(guidance(&third).contains("Sketch"));
-    holds(
-        &third.workflow("w2").unwrap().findings,
-        &["2:10 invalid_base extends"],
-    );
+    finds(&third, "w2", &["2:10 invalid_base extends"]);
 
     fs::remove_file(project.path("workflows/base.yaml")).unwrap();
     let fourth = third.reload(&project.sources());
-    holds(
-        &fourth.workflow("w1").unwrap().findings,
-        &["2:10 unknown_base extends"],
-    );
+    finds(&fourth, "w1", &["2:10 unknown_base extends"]);
     // It comes back under another path: the heirs are sound again.
     project.write("workflows/moved.yaml", BASE);
     let fifth = fourth.reload(&project.sources());
@@ -565,15 +461,7 @@ fn a_file_that_is_named_finds_its_base_beside_it() {
 #[test]
 fn a_start_takes_the_bases_as_they_are_now() {
     let project = tower(1);
-    let definitions = Definitions::new(Places {
-        home: None,
-        flag_workflows: None,
-        flag_agents: None,
-        registry: None,
-        by_project: midex_domain::NamedByProject::default(),
-        project: project.path(""),
-        user: None,
-    });
+    let definitions = Definitions::new(places_of(&project.path("")));
     let first = || {
         let definition = definitions.definition("w1").unwrap();
         format!("{:?}", definition.workflow.steps[0])

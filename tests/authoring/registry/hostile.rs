@@ -12,7 +12,7 @@ use std::{
 };
 
 use midex_domain::{finding::Rule, limits};
-use midex_registry::{Definitions, Places, validate};
+use midex_registry::{Definitions, validate};
 
 use super::*;
 use midex_test::long::rounds;
@@ -22,13 +22,8 @@ const TOKEN: &str = "oauth_token: ghs_0123456789";
 
 fn places(project: &Project) -> Places {
     Places {
-        home: None,
-        flag_workflows: None,
-        flag_agents: None,
-        registry: None,
-        by_project: midex_domain::NamedByProject::default(),
-        project: project.path(""),
         user: Some(project.path("user")),
+        ..places_of(project.0.path())
     }
 }
 

@@ -118,10 +118,7 @@ fn a_broken_persona_is_a_finding_of_the_step_that_names_it() {
             "5:1 empty_persona ",
         ],
     );
-    holds(
-        &registry.workflow("w").unwrap().findings,
-        &["6:12 invalid_persona phases[0].agent"],
-    );
+    finds(&registry, "w", &["6:12 invalid_persona phases[0].agent"]);
 }
 
 #[test]
@@ -164,14 +161,8 @@ fn a_file_that_cannot_be_read_is_an_entry() {
         path: project.path("nowhere"),
     });
     let registry = Registry::load(&sources);
-    holds(
-        &registry.workflow("latin").unwrap().findings,
-        &["2:10 not_utf8 "],
-    );
-    holds(
-        &registry.workflow("nowhere").unwrap().findings,
-        &["1:1 unreadable "],
-    );
+    finds(&registry, "latin", &["2:10 not_utf8 "]);
+    finds(&registry, "nowhere", &["1:1 unreadable "]);
 }
 
 #[cfg(unix)]

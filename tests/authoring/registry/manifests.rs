@@ -12,6 +12,7 @@ use midex_registry::check_text;
 use serde_json::json;
 
 use super::*;
+use midex_test::list_of;
 
 mod beside;
 mod edges;
@@ -135,20 +136,14 @@ steps:
 fn every_kind_and_field_is_read() {
     let workflow = sound(WHOLE);
     assert_eq!(workflow.memory["tries"], 0);
-    assert_eq!(
-        (workflow.max_steps, workflow.max_visits),
-        (Some(50), Some(7))
-    );
+    assert_eq!(workflow.max_steps, Some(50));
+    assert_eq!(workflow.max_visits, Some(7));
     assert_eq!(workflow.timeout.unwrap().to_string(), "2h");
     assert_eq!(
         workflow.final_output.as_ref().unwrap()["done"],
         "${{ steps.call.id }}"
     );
-    let kinds: Vec<_> = workflow
-        .steps
-        .iter()
-        .map(|step| step.kind.as_str())
-        .collect();
+    let kinds = list_of(&workflow.steps, |step| step.kind.as_str());
     assert_eq!(
         kinds,
         [
@@ -171,10 +166,9 @@ fn every_kind_and_field_is_read() {
     else {
         panic!()
     };
-    assert_eq!(
-        (catalog.as_str(), operation.as_str(), *idempotent),
-        ("render", "services list", Some(true))
-    );
+    assert_eq!(catalog.as_str(), "render");
+    assert_eq!(operation.as_str(), "services list");
+    assert_eq!(*idempotent, Some(true));
     assert_eq!(
         body.as_ref().unwrap(),
         &json!({ "x": "${{ memory.tries }}" })
@@ -189,10 +183,8 @@ fn every_kind_and_field_is_read() {
     let StepKind::Foreach { alias, body, .. } = &step(&workflow, "each").kind else {
         panic!()
     };
-    assert_eq!(
-        (alias.as_str(), &body.on_error),
-        ("part", &OnError::Continue)
-    );
+    assert_eq!(alias.as_str(), "part");
+    assert_eq!(body.on_error, OnError::Continue);
     assert_eq!(body.agent().unwrap().as_str(), "reviewer");
     assert_eq!(
         step(&workflow, "rest").kind,
@@ -200,10 +192,8 @@ fn every_kind_and_field_is_read() {
     );
     // Said nowhere, and named in the limits.
     let (retry, repeat) = (call.retry.as_ref().unwrap(), call.repeat.as_ref().unwrap());
-    assert_eq!(
-        (retry.max_attempts, retry.jitter),
-        (limits::RETRY_ATTEMPTS_DEFAULT, true)
-    );
+    assert_eq!(retry.max_attempts, limits::RETRY_ATTEMPTS_DEFAULT);
+    assert!(retry.jitter);
     assert_eq!(
         retry.max_backoff.to_string(),
         "1m30s",
@@ -223,10 +213,9 @@ fn every_kind_and_field_is_read() {
     else {
         panic!()
     };
-    assert_eq!(
-        (ask.as_str(), alias.as_str(), *parallel),
-        ("Go?", "item", limits::FOREACH_PARALLEL_DEFAULT)
-    );
+    assert_eq!(ask.as_str(), "Go?");
+    assert_eq!(alias.as_str(), "item");
+    assert_eq!(*parallel, limits::FOREACH_PARALLEL_DEFAULT);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Inputs whose choices a provider lists: what it is, what it is given, and which of its fields count.
 
 use super::{calls::found, *};
+use midex_test::{list_of, rows};
 
 /// What is found in a workflow with these inputs, all of which its only step reads.
 fn told(inputs: &[(&str, &str)]) -> (Vec<String>, String) {
@@ -22,11 +23,8 @@ fn told(inputs: &[(&str, &str)]) -> (Vec<String>, String) {
 fn a(said: &str, expected: &[&str], hint: &str) {
     let other = "provider: shop customers:list, provider_args: {}";
     let (found, suggestion) = told(&[("owner", "type: string"), ("other", other), ("a", said)]);
-    assert_eq!(
-        (found, suggestion.as_str()),
-        (expected.iter().map(ToString::to_string).collect(), hint),
-        "{said}"
-    );
+    assert_eq!(found, expected, "{said}");
+    assert_eq!(suggestion.as_str(), hint, "{said}");
 }
 
 const ADDRESSES: &str = "provider: shop customers:addresses:list";
@@ -108,46 +106,18 @@ fn a_provider_is_given_what_it_takes() {
 #[test]
 fn what_a_provider_is_given_comes_from_inputs() {
     let given = |written: &str| format!("{ADDRESSES}, provider_args: {{ customer: {written} }}");
-    for (written, rule, below, hint) in [
-        (
-            "'${{ inputs.ownre }}'",
-            "unknown_reference",
-            "",
-            "did you mean `owner`?",
-        ),
-        (
-            "{ from_input: ownre }",
-            "unknown_reference",
-            ".from_input",
-            "did you mean `owner`?",
-        ),
-        ("'${{ steps.a.summary }}'", "reference_too_early", "", ""),
-        ("'${{ memory.x }}'", "reference_too_early", "", ""),
-        (
-            "{ from_step: a, from_input: owner }",
-            "not_supported_yet",
-            ".from_step",
-            "write `from_input`: inputs are chosen before any step is done",
-        ),
-        (
-            "{ from_input: owner, path: 'a b' }",
-            "ill_formed_expression",
-            ".path",
-            "",
-        ),
-        (
-            "{ from_input: owner, on_missing: ask }",
-            "unknown_value",
-            ".on_missing",
-            "",
-        ),
-        (
-            "{ from_input: owner, paths: id }",
-            "unknown_key",
-            ".paths",
-            "did you mean `path`?",
-        ),
-    ] {
+    for [written, rule, below, hint] in rows(
+        r#"
+        "'${{ inputs.ownre }}'", "unknown_reference", "", "did you mean `owner`?"
+        "{ from_input: ownre }", "unknown_reference", ".from_input", "did you mean `owner`?"
+        "'${{ steps.a.summary }}'", "reference_too_early", "", ""
+        "'${{ memory.x }}'", "reference_too_early", "", ""
+        "{ from_step: a, from_input: owner }", "not_supported_yet", ".from_step", "write `from_input`: inputs are chosen before any step is done"
+        "{ from_input: owner, path: 'a b' }", "ill_formed_expression", ".path", ""
+        "{ from_input: owner, on_missing: ask }", "unknown_value", ".on_missing", ""
+        "{ from_input: owner, paths: id }", "unknown_key", ".paths", "did you mean `path`?"
+        "#,
+    ) {
         let place = format!("{rule} inputs.a.provider_args.customer{below}");
         a(&given(written), &[&place], hint);
     }
@@ -192,10 +162,7 @@ fn inputs_do_not_wait_for_each_other_s_choices() {
     };
     let rings = |names: &[(&str, &str)]| {
         let inputs: Vec<_> = names.iter().map(|(name, on)| (*name, by(on))).collect();
-        let inputs: Vec<_> = inputs
-            .iter()
-            .map(|(name, said)| (*name, said.as_str()))
-            .collect();
+        let inputs = list_of(&inputs, |(name, said)| (*name, said.as_str()));
         told(&inputs).0
     };
     assert_eq!(rings(&[("a", "a")]), ["cyclic_dependency inputs.a"]);
@@ -236,21 +203,14 @@ fn the_fields_that_are_selected_are_those_of_what_is_listed() {
         )
         .replace("orders:list, provider_args: { customer: c }", "orders:list")
     };
-    for (operation, fields) in [
-        (
-            "customers:list",
-            "value_field: id, display_field: name, id_field: id",
-        ),
-        (
-            "customers:addresses:list",
-            "value_field: address.id, display_field: label",
-        ),
-        (
-            "orders:list",
-            "value_field: customer.id, display_field: notes.anything",
-        ),
-        ("orders:list", "display_field: lines, id_field: id"),
-    ] {
+    for [operation, fields] in rows(
+        r#"
+        "customers:list", "value_field: id, display_field: name, id_field: id"
+        "customers:addresses:list", "value_field: address.id, display_field: label"
+        "orders:list", "value_field: customer.id, display_field: notes.anything"
+        "orders:list", "display_field: lines, id_field: id"
+        "#,
+    ) {
         a(&select(operation, fields), &[], "");
     }
     let missing = "provider_select_value_field_missing";

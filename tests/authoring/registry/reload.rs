@@ -66,10 +66,7 @@ fn a_broken_file_keeps_its_last_good_version_until_it_is_mended() {
     project.write("workflows/w.md", "# nothing\n");
     let third = second.reload(&project.sources());
     assert_eq!(own(&third), ["w stale one"]);
-    holds(
-        &third.workflow("w").unwrap().findings,
-        &["1:1 missing_front_matter "],
-    );
+    finds(&third, "w", &["1:1 missing_front_matter "]);
 
     project.write("workflows/w.md", &workflow("w", "two"));
     let fourth = third.reload(&project.sources());
@@ -171,10 +168,7 @@ fn of_one_name_the_file_that_can_be_used_comes_first() {
     project.write("workflows/a.md", "---\nname: w\n---\n");
     let taken = good.reload(&project.sources());
     assert_eq!(own(&taken), ["w stale one", "w broken "]);
-    holds(
-        &taken.workflow("w").unwrap().findings,
-        &["2:7 duplicate_name name"],
-    );
+    finds(&taken, "w", &["2:7 duplicate_name name"]);
     // Once it is good, it is what its place says: the one that has the name.
     project.write("workflows/a.md", &workflow("w", "other"));
     let mended = taken.reload(&project.sources());

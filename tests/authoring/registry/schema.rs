@@ -9,6 +9,7 @@ use midex_registry::{
 use serde_json::{Value, json};
 
 use super::*;
+use midex_test::rows;
 
 /// Findings that a schema must make too. Those of limits only where bytes are characters.
 const STRUCTURAL: &[Rule] = &[
@@ -519,37 +520,19 @@ fn two_spellings_of_one_key_are_refused_by_both() {
 /// What the documentation of the schemas says that they cannot say.
 #[test]
 fn what_a_schema_cannot_say_it_does_not_refuse() {
-    let step = "  - id: a\n    agent: reviewer\n";
-    for (text, rule) in [
-        (
-            steps(&format!("{step}    depends_on: [b]\n")),
-            Rule::UnknownDependency,
-        ),
-        (
-            steps(&format!("{step}    depends_on: a\n")),
-            Rule::SelfDependency,
-        ),
-        (
-            steps(&format!(
-                "{step}    depends_on: b\n  - id: b\n    agent: reviewer\n"
-            )),
-            Rule::CyclicDependency,
-        ),
-        (steps(&format!("{step}{step}")), Rule::DuplicateStep),
-        (
-            steps("  - id: a\n    agent: nobody\n"),
-            Rule::MissingPersona,
-        ),
-        (
-            steps("  - id: a\n    activity: nothing\n"),
-            Rule::UnknownActivity,
-        ),
-        (
-            steps(&format!("{step}    result: {{type: strin}}\n")),
-            Rule::InvalidSchema,
-        ),
-    ] {
-        assert_eq!(findings_of("w.yaml", &text)[0].rule, rule);
+    for [rest, rule] in rows(
+        r#"
+        "agent: reviewer\n    depends_on: [b]\n", "unknown_dependency"
+        "agent: reviewer\n    depends_on: a\n", "self_dependency"
+        "agent: reviewer\n    depends_on: b\n  - id: b\n    agent: reviewer\n", "cyclic_dependency"
+        "agent: reviewer\n  - id: a\n    agent: reviewer\n", "duplicate_step"
+        "agent: nobody\n", "missing_persona"
+        "activity: nothing\n", "unknown_activity"
+        "agent: reviewer\n    result: {type: strin}\n", "invalid_schema"
+        "#,
+    ) {
+        let text = steps(&format!("  - id: a\n    {rest}"));
+        assert_eq!(findings_of("w.yaml", &text)[0].rule.as_str(), rule);
         let value: Value = serde_saphyr::from_str(&text).unwrap();
         assert_eq!(SCHEMAS[0][0].violations(&value), [], "{rule}");
     }

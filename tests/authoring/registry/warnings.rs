@@ -11,6 +11,7 @@ use midex_domain::{
 use midex_registry::check_text;
 
 use super::*;
+use midex_test::{assert_has, has_fields, rows};
 
 /// A workflow without a description.
 const SILENT: &str = "workflow: w\nsteps:\n  - {id: a, agent: reviewer}\n";
@@ -65,15 +66,10 @@ fn validate_tells_warnings_and_is_content_unless_it_is_strict() {
     let (json, code) = validated(&project, "workflows", true, false);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(code, 1, "of the other file");
-    assert_eq!(
-        (&json["findings"], &json["warnings"]),
-        (&3.into(), &2.into())
-    );
+    has_fields(&json, serde_json::json!({ "findings": 3, "warnings": 2 }));
     let files: Vec<_> = json["files"].as_array().unwrap().iter().collect();
-    assert_eq!(
-        (&files[0]["valid"], &files[1]["valid"]),
-        (&true.into(), &false.into())
-    );
+    assert_eq!(files[0]["valid"], true);
+    assert_eq!(files[1]["valid"], false);
     let severities: Vec<_> = files[1]["findings"].as_array().unwrap().iter().collect();
     let severities = severities.iter().map(|finding| &finding["severity"]);
     assert_eq!(severities.collect::<Vec<_>>(), ["warning", "error"]);
@@ -115,33 +111,20 @@ fn rules(lines: &str) -> Vec<String> {
 fn an_input_that_nothing_reads_is_told() {
     const INPUTS: &str =
         "inputs: { a: { type: string }, b: { type: string, optional: true } }\nsteps:\n";
-    for (steps, found) in [
-        (
-            "  - { id: s, guidance: \"${{ inputs.a }}\" }\n",
-            Some("unused_input inputs.b"),
-        ),
-        (
-            "  - { id: s, guidance: Do it., if: inputs.b }\n",
-            Some("unused_input inputs.a"),
-        ),
-        (
-            "  - { id: s, set: { x: \"${{ inputs.a }}\" } }\n",
-            Some("unused_input inputs.b"),
-        ),
-        // Whoever works on the step is shown all inputs.
-        ("  - { id: s, guidance: Do it. }\n", None),
-        ("  - { id: s, set: { x: \"${{ inputs }}\" } }\n", None),
-        (
-            "  - { id: s, guidance: \"${{ inputs.a }}\" }\n  - { id: t, input: { properties: [b] } }\n",
-            None,
-        ),
-        (
-            "  - { id: s, guidance: \"${{ inputs.a }} ${{ memory.__workflow_input__ }}\" }\n",
-            None,
-        ),
-    ] {
-        let found: Vec<_> = found.into_iter().collect();
-        assert_eq!(rules(&format!("{INPUTS}{steps}")), found, "{steps}");
+    // Whoever works on a step that only says what to do is shown all inputs.
+    for [steps, found] in rows(
+        r#"
+        "  - { id: s, guidance: \"${{ inputs.a }}\" }\n", "unused_input inputs.b"
+        "  - { id: s, guidance: Do it., if: inputs.b }\n", "unused_input inputs.a"
+        "  - { id: s, set: { x: \"${{ inputs.a }}\" } }\n", "unused_input inputs.b"
+        "  - { id: s, guidance: Do it. }\n", ""
+        "  - { id: s, set: { x: \"${{ inputs }}\" } }\n", ""
+        "  - { id: s, guidance: \"${{ inputs.a }}\" }\n  - { id: t, input: { properties: [b] } }\n", ""
+        "  - { id: s, guidance: \"${{ inputs.a }} ${{ memory.__workflow_input__ }}\" }\n", ""
+        "#,
+    ) {
+        let told = rules(&format!("{INPUTS}{steps}")).join("; ");
+        assert_eq!(told, found, "{steps}");
     }
 }
 
@@ -152,65 +135,43 @@ inputs: { a: { type: boolean } }
 steps:
   - { id: maybe, if: inputs.a, guidance: Do it. }
 ";
-    for (step, is_found) in [
-        ("guidance: \"${{ steps.maybe.summary }}\"", true),
-        ("set: { x: \"${{ steps.maybe.summary }}\" }", true),
-        (
-            "branch: [{ if: steps.maybe.summary, next: $end }, { next: $end }]",
-            true,
-        ),
-        (
-            "guidance: \"${{ steps.maybe.summary | default('') }}\"",
-            false,
-        ),
-        (
-            "guidance: \"${{ steps.maybe.summary }}\", if: inputs.a",
-            false,
-        ),
-        ("guidance: Do it., depends_on: [maybe]", false),
-    ] {
-        let found = rules(&format!("{MAYBE}  - {{ id: then, {step} }}\n"));
+    for [step, found] in rows(
+        r#"
+        "guidance: \"${{ steps.maybe.summary }}\"", "told"
+        "set: { x: \"${{ steps.maybe.summary }}\" }", "told"
+        "branch: [{ if: steps.maybe.summary, next: $end }, { next: $end }]", "told"
+        "guidance: \"${{ steps.maybe.summary | default('') }}\"", ""
+        "guidance: \"${{ steps.maybe.summary }}\", if: inputs.a", ""
+        "guidance: Do it., depends_on: [maybe]", ""
+        "#,
+    ) {
+        let told = rules(&format!("{MAYBE}  - {{ id: then, {step} }}\n"));
+        let is_told = |one: &String| one.starts_with("depends_on_conditional steps[1]");
         assert_eq!(
-            found
-                .iter()
-                .any(|one| one.starts_with("depends_on_conditional steps[1]")),
-            is_found,
-            "{step}: {found:?}"
+            told.iter().any(is_told),
+            found == "told",
+            "{step}: {told:?}"
         );
-        assert!(found.len() <= 1, "{found:?}");
+        assert!(told.len() <= 1, "{told:?}");
     }
 }
 
 #[test]
 fn a_loop_that_may_hardly_go_round_is_told() {
-    for (limits, of_step, of_other, found) in [
-        (
-            "",
-            ", max_visits: 2",
-            "",
-            Some("loop_near_bound steps[0].max_visits"),
-        ),
-        (
-            "",
-            ", max_visits: 1",
-            "",
-            Some("loop_near_bound steps[0].max_visits"),
-        ),
-        (
-            "limits: { max_visits: 2 }\n",
-            "",
-            "",
-            Some("loop_near_bound limits.max_visits"),
-        ),
-        ("", ", max_visits: 3", "", None),
-        ("limits: { max_visits: 2 }\n", ", max_visits: 9", "", None),
-        ("", "", ", max_visits: 1", None),
-    ] {
+    for [limits, of_step, of_other, found] in rows(
+        r#"
+        "", ", max_visits: 2", "", "loop_near_bound steps[0].max_visits"
+        "", ", max_visits: 1", "", "loop_near_bound steps[0].max_visits"
+        "limits: { max_visits: 2 }\n", "", "", "loop_near_bound limits.max_visits"
+        "", ", max_visits: 3", "", ""
+        "limits: { max_visits: 2 }\n", ", max_visits: 9", "", ""
+        "", "", ", max_visits: 1", ""
+        "#,
+    ) {
         let lines = format!(
             "{limits}steps:\n  - {{ id: write, guidance: Write.{of_step} }}\n  - {{ id: look, guidance: Look. }}\n  - {{ id: again, branch: [{{ if: steps.look.summary, next: write }}, {{ next: done }}] }}\n  - {{ id: done, guidance: Done.{of_other} }}\n"
         );
-        let found: Vec<_> = found.into_iter().collect();
-        assert_eq!(rules(&lines), found, "{lines}");
+        assert_eq!(rules(&lines).join("; "), found, "{lines}");
     }
 }
 
@@ -226,15 +187,10 @@ fn a_workflow_that_a_nearer_one_hides_is_told_so() {
         panic!("{hidden:?}")
     };
     let finding = &hidden.findings[0];
-    assert_eq!(
-        (hidden.name.as_str(), finding.rule, finding.is_warning()),
-        ("bug-fix", Rule::ShadowedName, true)
-    );
-    assert!(
-        finding.message.contains("workflows/bug-fix.yaml"),
-        "{}",
-        finding.message
-    );
+    assert_eq!(hidden.name.as_str(), "bug-fix");
+    assert_eq!(finding.rule, Rule::ShadowedName);
+    assert!(finding.is_warning());
+    assert_has(&finding.message, &["workflows/bug-fix.yaml"]);
     assert!(
         registry
             .workflow("bug-fix")

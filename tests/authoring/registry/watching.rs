@@ -1,8 +1,6 @@
 //! Following the disk: every change arrives by itself, whatever way it is made.
 
-use std::path::Path;
-
-use midex_registry::{Definitions, Places};
+use midex_registry::Definitions;
 use tokio::{sync::watch, time::timeout};
 
 use super::*;
@@ -25,15 +23,7 @@ impl Followed {
 
     /// The project is reached by this path.
     async fn at(project: Project, path: &Path) -> Self {
-        let definitions = Definitions::new(Places {
-            home: None,
-            flag_workflows: None,
-            flag_agents: None,
-            registry: None,
-            by_project: midex_domain::NamedByProject::default(),
-            project: path.to_owned(),
-            user: None,
-        });
+        let definitions = Definitions::new(places_of(path));
         let changes = definitions.changes();
         definitions.watch();
         let mut followed = Self {
@@ -60,6 +50,10 @@ impl Followed {
 
     fn path(&self, path: &str) -> PathBuf {
         self.project.path(path)
+    }
+
+    fn rename(&self, from: &str, to: &str) {
+        fs::rename(self.path(from), self.path(to)).unwrap();
     }
 
     fn write(&self, path: &str, text: &str) {
@@ -118,11 +112,7 @@ async fn a_file_is_followed_from_its_making_to_its_end() {
     );
     followed.write("workflows/w.md", &w("mended"));
     followed.until_w_is("mended").await;
-    fs::rename(
-        followed.path("workflows/w.md"),
-        followed.path("workflows/x.md"),
-    )
-    .unwrap();
+    followed.rename("workflows/w.md", "workflows/x.md");
     let moved = |registry: &Registry| {
         let path = registry.workflow("w").and_then(|entry| entry.path.clone());
         path.is_some_and(|path| path.ends_with("x.md"))
@@ -142,29 +132,17 @@ async fn a_file_may_be_replaced_by_a_rename() {
     let mut followed = Followed::new(project).await;
     for description in ["one", "two", "three"] {
         followed.write("workflows/.w.md.tmp", &w(description));
-        fs::rename(
-            followed.path("workflows/.w.md.tmp"),
-            followed.path("workflows/w.md"),
-        )
-        .unwrap();
+        followed.rename("workflows/.w.md.tmp", "workflows/w.md");
         followed.until_w_is(description).await;
     }
     for description in ["four", "five"] {
-        fs::rename(
-            followed.path("workflows/w.md"),
-            followed.path("workflows/w.md~"),
-        )
-        .unwrap();
+        followed.rename("workflows/w.md", "workflows/w.md~");
         followed.write("workflows/w.md", &w(description));
         followed.until_w_is(description).await;
     }
     // From outside the directory, where nobody looks.
     followed.write("elsewhere/w.md", &w("six"));
-    fs::rename(
-        followed.path("elsewhere/w.md"),
-        followed.path("workflows/w.md"),
-    )
-    .unwrap();
+    followed.rename("elsewhere/w.md", "workflows/w.md");
     followed.until_w_is("six").await;
 }
 
@@ -211,7 +189,7 @@ async fn a_directory_may_go_and_come_back() {
 async fn a_directory_may_be_renamed() {
     let project = Project::new(&[("workflows/a/w.md", &w("old"))]);
     let mut followed = Followed::new(project).await;
-    fs::rename(followed.path("workflows/a"), followed.path("workflows/b")).unwrap();
+    followed.rename("workflows/a", "workflows/b");
     let moved = |registry: &Registry| {
         let path = registry.workflow("w").and_then(|entry| entry.path.clone());
         path.is_some_and(|path| path.ends_with("b/w.md"))
@@ -219,11 +197,11 @@ async fn a_directory_may_be_renamed() {
     followed.until("it lies in the other", moved).await;
     followed.write("workflows/b/w.md", &w("in b"));
     followed.until_w_is("in b").await;
-    fs::rename(followed.path("workflows"), followed.path("kept")).unwrap();
+    followed.rename("workflows", "kept");
     followed.until_w_is_gone().await;
     followed.settle().await;
     followed.write("kept/b/w.md", &w("kept"));
-    fs::rename(followed.path("kept"), followed.path("workflows")).unwrap();
+    followed.rename("kept", "workflows");
     followed.until_w_is("kept").await;
     followed.write("workflows/b/w.md", &w("back"));
     followed.until_w_is("back").await;
@@ -258,7 +236,7 @@ async fn a_directory_may_be_a_link() {
     followed.until_w_is("one changed").await;
     // The link leads elsewhere, from one moment to the next.
     symlink("two", followed.path("next")).unwrap();
-    fs::rename(followed.path("next"), followed.path("workflows")).unwrap();
+    followed.rename("next", "workflows");
     followed.until_w_is("two").await;
     followed.write("two/w.md", &w("two changed"));
     followed.until_w_is("two changed").await;
@@ -285,7 +263,7 @@ async fn the_way_to_a_directory_may_hold_a_link() {
     followed.until_w_is("one").await;
     followed.settle().await;
     symlink("two", followed.path("next")).unwrap();
-    fs::rename(followed.path("next"), followed.path("current")).unwrap();
+    followed.rename("next", "current");
     followed.until_w_is("two").await;
     followed.write("two/workflows/w.md", &w("two changed"));
     followed.until_w_is("two changed").await;

@@ -105,10 +105,8 @@ fn the_workflow_has_hooks_and_says_when_effects_are_taken_back() {
         "final_output: {x: 1}\nhooks:\n  on_success: {set: {y: '${{ run.output.x }}'}}\n  on_complete: {set: {z: '${{ run.outcome }}'}}\ncompensate_when: [failed, abandoned]\n",
     );
     let workflow = sound(&text);
-    assert_eq!(
-        (workflow.bodies.len(), workflow.compensate_when.len()),
-        (2, 2)
-    );
+    assert_eq!(workflow.bodies.len(), 2);
+    assert_eq!(workflow.compensate_when.len(), 2);
     wrong(
         &after_a("hooks: {on_success: {agent: x}}\n"),
         &[

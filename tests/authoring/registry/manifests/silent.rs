@@ -4,6 +4,7 @@
 use midex_registry::check_text;
 
 use super::*;
+use midex_test::rows;
 
 /// All findings, also those that the other fixtures of manifests leave out.
 fn checked(name: &str, text: &str) -> (Option<Workflow>, Vec<Finding>) {
@@ -155,10 +156,8 @@ fn a_comment_that_cuts_a_text_is_told_with_the_text_in_quotes() {
             ["cut_by_comment"],
             "{line}\n{findings:#?}"
         );
-        assert_eq!(
-            (findings[0].line, findings[0].path.as_str()),
-            (6, "steps[0].guidance")
-        );
+        assert_eq!(findings[0].line, 6);
+        assert_eq!(findings[0].path.as_str(), "steps[0].guidance");
         says(&findings[0], whole);
     }
     let text = of("guidance: Read issue #${{ inputs.issue }}");
@@ -337,58 +336,27 @@ fn how_to_write_the_signs_themselves_is_said_and_works() {
 
 #[test]
 fn a_document_of_another_system_is_one_finding() {
-    for (name, what) in [
-        (
-            "arazzo: 1.0.1\ninfo: { title: Buy, version: 1.0.0 }\nsourceDescriptions: []\nworkflows: []\n",
-            "Arazzo",
-        ),
-        (
-            "document: { dsl: 1.0.0, namespace: x, name: y, version: 0.1.0 }\ndo: []\n",
-            "Serverless Workflow",
-        ),
-        (
-            "id: x\nspecVersion: '0.8'\nstates: [{ name: a, type: operation }]\nstart: a\n",
-            "Serverless Workflow",
-        ),
-        (
-            "apiVersion: argoproj.io/v1alpha1\nkind: Workflow\nspec: { entrypoint: x }\n",
-            "Argo",
-        ),
-        (
-            "apiVersion: tekton.dev/v1\nkind: Pipeline\nspec: {}\n",
-            "Tekton",
-        ),
-        ("apiVersion: v1\nkind: Pod\nspec: {}\n", "Kubernetes"),
-        (
-            "StartAt: A\nStates: { A: { Type: Succeed } }\n",
-            "Step Functions",
-        ),
-        ("name: x\nnodes: []\nconnections: {}\n", "n8n"),
-        ("id: x\nnamespace: company.team\ntasks: []\n", "Kestra"),
-        (
-            "openapi: 3.0.3\ninfo: { title: A, version: '1' }\npaths: {}\n",
-            "OpenAPI",
-        ),
-        (
-            "swagger: '2.0'\ninfo: { title: A, version: '1' }\npaths: {}\n",
-            "OpenAPI",
-        ),
-        (
-            "asyncapi: 3.0.0\ninfo: { title: A, version: '1' }\n",
-            "AsyncAPI",
-        ),
-        (
-            "on: push\njobs:\n  a: { runs-on: ubuntu-latest, steps: [{ run: make }] }\n",
-            "GitHub Actions",
-        ),
-        (
-            "version: '2.1'\norbs: {}\njobs: {}\nworkflows: {}\n",
-            "CircleCI",
-        ),
-        ("crew: x\nagents: []\ntasks: []\n", "CrewAI"),
-        ("version: '3'\nservices: { web: { image: x } }\n", "Compose"),
-        ("- hosts: all\n  tasks: []\n", "Ansible"),
-    ] {
+    for [name, what] in rows(
+        r#"
+        "arazzo: 1.0.1\ninfo: { title: Buy, version: 1.0.0 }\nsourceDescriptions: []\nworkflows: []\n", "Arazzo"
+        "document: { dsl: 1.0.0, namespace: x, name: y, version: 0.1.0 }\ndo: []\n", "Serverless Workflow"
+        "id: x\nspecVersion: '0.8'\nstates: [{ name: a, type: operation }]\nstart: a\n", "Serverless Workflow"
+        "apiVersion: argoproj.io/v1alpha1\nkind: Workflow\nspec: { entrypoint: x }\n", "Argo"
+        "apiVersion: tekton.dev/v1\nkind: Pipeline\nspec: {}\n", "Tekton"
+        "apiVersion: v1\nkind: Pod\nspec: {}\n", "Kubernetes"
+        "StartAt: A\nStates: { A: { Type: Succeed } }\n", "Step Functions"
+        "name: x\nnodes: []\nconnections: {}\n", "n8n"
+        "id: x\nnamespace: company.team\ntasks: []\n", "Kestra"
+        "openapi: 3.0.3\ninfo: { title: A, version: '1' }\npaths: {}\n", "OpenAPI"
+        "swagger: '2.0'\ninfo: { title: A, version: '1' }\npaths: {}\n", "OpenAPI"
+        "asyncapi: 3.0.0\ninfo: { title: A, version: '1' }\n", "AsyncAPI"
+        "on: push\njobs:\n  a: { runs-on: ubuntu-latest, steps: [{ run: make }] }\n", "GitHub Actions"
+        "version: '2.1'\norbs: {}\njobs: {}\nworkflows: {}\n", "CircleCI"
+        "crew: x\nagents: []\ntasks: []\n", "CrewAI"
+        "version: '3'\nservices: { web: { image: x } }\n", "Compose"
+        "- hosts: all\n  tasks: []\n", "Ansible"
+        "#,
+    ) {
         let finding = only(name);
         assert_eq!(
             finding.rule.as_str(),
