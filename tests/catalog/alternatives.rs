@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::api::{Api, json_body};
-use midex_test::{Client as _, says, service::json as answer_json};
+use midex_test::{says, service::json as answer_json};
 
 fn animal(of_its_own: &str) -> Value {
     json!({ "type": "object", "required": ["kind", "name"], "properties": {
@@ -44,14 +44,14 @@ async fn a_body_that_several_schemas_hold_for_is_sent() {
         ("numbers:create", json!({ "n": 1.5 }), false),
     ] {
         let call = json!({ "id": format!("api {operation}"), "body": body });
-        let ran = api.server.done("command.run", call);
+        let ran = api.done("command.run", call);
         let sent: Value = serde_json::from_str(&api.service.seen().pop().unwrap().text()).unwrap();
         assert_eq!(sent, body);
         let notes = ran["notes"].to_string();
         assert_eq!(notes.contains("oneOf"), is_told, "{operation}: {ran}");
     }
     // None of them is still refused.
-    let refused = api.server.refused(
+    let refused = api.refused(
         "command.run",
         json!({ "id": "api plain:create", "body": { "kind": 1 } }),
     );
@@ -63,7 +63,7 @@ async fn a_discriminator_chooses_whose_violations_are_told_and_its_values_are_sh
     let mut api = pets().await;
     let refused = |api: &mut Api, operation: &str, body: Value| {
         let call = json!({ "id": format!("api {operation}"), "body": body });
-        api.server.refused("command.run", call)["violations"].clone()
+        api.refused("command.run", call)["violations"].clone()
     };
     let told = refused(
         &mut api,

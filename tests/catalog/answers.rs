@@ -4,17 +4,13 @@ use midex_catalog::call::Payload;
 use midex_domain::limits;
 
 use super::*;
+use midex_test::assert_has;
 use midex_test::service::{answer, json as answer_json};
 
 async fn answered(reply: midex_test::service::Reply) -> Result<Answer, OperationFailure> {
     let service = Service::new(move |_| reply.clone()).await;
-    call(
-        operation("GET", "/x", json!({})),
-        &target(&service),
-        json!({}),
-        None,
-    )
-    .await
+    let operation = operation("GET", "/x", json!({}));
+    call_with(&service, operation, &Options::default()).await
 }
 
 #[tokio::test]
@@ -77,21 +73,14 @@ async fn f14_a_failure_has_its_status_and_what_the_service_said() {
             status => answer_json(status, &said),
         };
         let failure = answered(reply).await.unwrap_err();
-        assert_eq!(
-            (failure.class.as_str(), failure.retryable),
-            (class, is_retried),
-            "{status}"
-        );
+        assert_eq!(failure.class.as_str(), class, "{status}");
+        assert_eq!(failure.retryable, is_retried, "{status}");
         assert_eq!(failure.code, Some(format!("HTTP_{status}")));
         let response = failure.response.unwrap();
         assert_eq!(response.status, status);
         if status != 304 {
             assert_eq!(response.payload.unwrap().value(), said);
-            assert!(
-                failure.message.contains(&format!("/x` answered {status}")),
-                "{}",
-                failure.message
-            );
+            assert_has(&failure.message, &[&format!("/x` answered {status}")]);
             assert!(
                 failure.message.ends_with(": the name is taken; name"),
                 "{}",
@@ -136,14 +125,7 @@ async fn a_service_that_asks_to_be_left_alone_is_heard() {
 async fn an_operation_that_cannot_be_called_says_why() {
     let service = Service::new(|_| answer(204, &[], b"")).await;
     let why = json!({ "uncallable": "its body is `multipart/x-mixed-replace`" });
-    let failure = call(
-        operation("POST", "/", why),
-        &target(&service),
-        json!({}),
-        None,
-    )
-    .await
-    .unwrap_err();
+    let failure = fails_at(&service, operation("POST", "/", why)).await;
     assert_eq!(failure.code.as_deref(), Some("OPERATION_UNCALLABLE"));
     assert!(failure.message.contains("x-mixed-replace"));
     let broken = Target {
@@ -169,16 +151,9 @@ async fn an_operation_that_cannot_be_called_says_why() {
     )
     .await
     .unwrap_err();
-    assert_eq!(
-        (failure.class.as_str(), failure.code.as_deref()),
-        ("arguments_invalid", Some("ARGUMENTS_INVALID"))
-    );
-    assert!(
-        failure.message.contains("/with/limti")
-            && failure.message.contains("did you mean `limit`?"),
-        "{}",
-        failure.message
-    );
+    assert_eq!(failure.class.as_str(), "arguments_invalid");
+    assert_eq!(failure.code.as_deref(), Some("ARGUMENTS_INVALID"));
+    assert_has(&failure.message, &["/with/limti", "did you mean `limit`?"]);
     assert!(service.seen().is_empty());
 }
 
@@ -213,16 +188,7 @@ async fn a_call_that_changes_something_is_tried_again_only_where_nothing_was_don
                 is_idempotent,
                 ..Options::default()
             };
-            let failure = caller()
-                .call(
-                    &prepared(operation),
-                    &target(&service),
-                    &json!({}),
-                    None,
-                    &options,
-                )
-                .await
-                .unwrap_err();
+            let failure = call_with(&service, operation, &options).await.unwrap_err();
             assert_eq!(
                 failure.retryable, expected,
                 "{method} {status} {is_idempotent:?}"

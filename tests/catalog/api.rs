@@ -17,6 +17,14 @@ pub(super) struct Api {
 }
 
 impl Api {
+    pub(super) fn done(&mut self, tool: &str, arguments: Value) -> Value {
+        self.server.done(tool, arguments)
+    }
+
+    pub(super) fn refused(&mut self, tool: &str, arguments: Value) -> Value {
+        self.server.refused(tool, arguments)
+    }
+
     /// One with these paths.
     pub(super) async fn open(
         paths: Value,

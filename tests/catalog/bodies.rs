@@ -24,38 +24,19 @@ async fn the_caller_chooses_one_of_several_media_types() {
             "body": { "is_required": false, "description": "", "contents": contents }
         }),
     );
-    for (with, body, media_type, text) in [
-        (
-            json!({ "a": 1 }),
-            None,
-            Some("application/json"),
-            r#"{"a":1}"#,
-        ),
-        (
-            json!({ "Content-Type": "application/json", "a": 1 }),
-            None,
-            Some("application/json"),
-            r#"{"a":1}"#,
-        ),
-        (
-            json!({ "Content-Type": "application/x-www-form-urlencoded" }),
-            Some(json!({ "b": 1 })),
-            Some("application/x-www-form-urlencoded"),
-            "b=1",
-        ),
-        (
-            json!({ "Content-Type": "text/plain" }),
-            Some(json!("x")),
-            Some("text/plain; charset=utf-8"),
-            "x",
-        ),
-        (json!({ "Content-Type": "text/plain" }), None, None, ""),
-    ] {
+    let cases = json!([
+        [{ "a": 1 }, null, "application/json", "{\"a\":1}"],
+        [{ "Content-Type": "application/json", "a": 1 }, null, "application/json", "{\"a\":1}"],
+        [{ "Content-Type": "application/x-www-form-urlencoded" }, { "b": 1 }, "application/x-www-form-urlencoded", "b=1"],
+        [{ "Content-Type": "text/plain" }, "x", "text/plain; charset=utf-8", "x"],
+        [{ "Content-Type": "text/plain" }, null, null, ""],
+    ]);
+    type Case = (Value, Option<Value>, Option<String>, String);
+    let cases: Vec<Case> = serde_json::from_value(cases).unwrap();
+    for (with, body, media_type, text) in cases {
         let seen = reaches(put.clone(), with, body).await;
-        assert_eq!(
-            (seen.header("content-type"), &*seen.text()),
-            (media_type, text)
-        );
+        assert_eq!(seen.header("content-type"), media_type.as_deref());
+        assert_eq!(seen.text(), text);
     }
     let chosen = |media_type: &str| json!({ "Content-Type": media_type });
     let form = "application/x-www-form-urlencoded";

@@ -7,6 +7,7 @@ use midex_catalog::{
     operation::{Location, Method, Operation, Pagination, SecurityScheme, Style, ValueStyle},
 };
 use midex_domain::{limits, schema::Schema};
+use midex_test::{list_of, rows};
 use serde_json::{Value, json};
 
 /// A document of 3.1 with these paths and what else is said at its top.
@@ -52,78 +53,26 @@ fn refused(text: &str) -> (Inspection, String) {
 
 #[test]
 fn what_cannot_be_imported_is_named_with_its_rule() {
-    for (text, kind, rule, says) in [
-        ("", DocumentKind::Unknown, "document_empty", "empty"),
-        (
-            "<!doctype html><html></html>",
-            DocumentKind::Unknown,
-            "document_kind",
-            "HTML",
-        ),
-        ("[]", DocumentKind::Unknown, "document_type", "a list"),
-        (
-            "a: b",
-            DocumentKind::Unknown,
-            "openapi_version",
-            "no key `openapi`",
-        ),
-        (
-            "openapi: 4.0.0",
-            DocumentKind::Unknown,
-            "openapi_version",
-            "4.0.0",
-        ),
-        (
-            "openapi: {}",
-            DocumentKind::Unknown,
-            "openapi_version",
-            "{}",
-        ),
-        (
-            "swagger: '2.0'\npaths: {/a: {get: {}}}",
-            DocumentKind::OpenApi2,
-            "openapi_generation",
-            "npx swagger2openapi",
-        ),
-        (
-            "openapi: 3.0.0",
-            DocumentKind::OpenApi3,
-            "paths_required",
-            "paths",
-        ),
-        (
-            "openapi: 3.0.0\npaths: []",
-            DocumentKind::OpenApi3,
-            "paths_type",
-            "a list",
-        ),
-        (
-            "openapi: 3.1.0\npaths: {}",
-            DocumentKind::OpenApi3,
-            "operations_presence",
-            "nothing to call",
-        ),
-        (
-            "openapi: 3.1.0\npaths: {/a: {parameters: []}}",
-            DocumentKind::OpenApi3,
-            "operations_presence",
-            "nothing to call",
-        ),
-        (
-            "{\"openapi\": \"3.0.0\",\n \"paths\": {,}}",
-            DocumentKind::Unknown,
-            "syntax",
-            "JSON",
-        ),
-        (
-            "openapi: 3.0.0\npaths: {",
-            DocumentKind::Unknown,
-            "syntax",
-            "YAML",
-        ),
-    ] {
+    for [text, kind, rule, says] in rows(
+        r#"
+        "", "Unknown", "document_empty", "empty"
+        "<!doctype html><html></html>", "Unknown", "document_kind", "HTML"
+        "[]", "Unknown", "document_type", "a list"
+        "a: b", "Unknown", "openapi_version", "no key `openapi`"
+        "openapi: 4.0.0", "Unknown", "openapi_version", "4.0.0"
+        "openapi: {}", "Unknown", "openapi_version", "{}"
+        "swagger: '2.0'\npaths: {/a: {get: {}}}", "OpenApi2", "openapi_generation", "npx swagger2openapi"
+        "openapi: 3.0.0", "OpenApi3", "paths_required", "paths"
+        "openapi: 3.0.0\npaths: []", "OpenApi3", "paths_type", "a list"
+        "openapi: 3.1.0\npaths: {}", "OpenApi3", "operations_presence", "nothing to call"
+        "openapi: 3.1.0\npaths: {/a: {parameters: []}}", "OpenApi3", "operations_presence", "nothing to call"
+        "{\"openapi\": \"3.0.0\",\n \"paths\": {,}}", "Unknown", "syntax", "JSON"
+        "openapi: 3.0.0\npaths: {", "Unknown", "syntax", "YAML"
+        "#,
+    ) {
         let (inspection, found) = refused(text);
-        assert_eq!((inspection.kind, found.as_str()), (kind, rule), "{text}");
+        assert_eq!(format!("{:?}", inspection.kind), kind, "{text}");
+        assert_eq!(found, rule, "{text}");
         let message = &inspection.violations[0].message;
         assert!(message.contains(says), "{text}: {message}");
         assert_eq!(compile(text.as_bytes()).unwrap_err(), inspection);
@@ -144,25 +93,15 @@ fn what_cannot_be_imported_is_named_with_its_rule() {
 fn json_and_yaml_say_the_same() {
     let yaml = "openapi: 3.1\ninfo: {title: Shop, version: 1.0}\npaths:\n  /a: &a\n    get:\n      operationId: one\n      responses: {200: {description: ok, content: {application/json: {schema: {type: array}}}}}\n  /b: *a\n";
     let compiled = compile(yaml.as_bytes()).unwrap();
-    let names: Vec<_> = compiled
-        .operations
-        .iter()
-        .map(|operation| operation.name.as_str())
-        .collect();
+    let names = list_of(&compiled.operations, |operation| operation.name.as_str());
     assert_eq!(names, ["a:list", "b:list"]);
     assert_eq!(
         compiled.operations[1].output,
         Some(json!({ "type": "array" }))
     );
-    assert_eq!(
-        (compiled.title.as_str(), compiled.version.as_str()),
-        ("Shop", "1.0")
-    );
-    let rules: Vec<_> = compiled
-        .warnings
-        .iter()
-        .map(|warning| warning.rule.as_str())
-        .collect();
+    assert_eq!(compiled.title.as_str(), "Shop");
+    assert_eq!(compiled.version.as_str(), "1.0");
+    let rules = list_of(&compiled.warnings, |warning| warning.rule.as_str());
     assert_eq!(rules, ["duplicate_operation_id"; 2]);
     assert_eq!(compiled.operations[0].aliases, [""; 0]);
 }
@@ -256,10 +195,8 @@ fn references_are_followed_everywhere_and_those_outside_refuse_one_operation() {
         let why = get(name).uncallable.expect(name);
         assert!(why.contains("leads out of the document"), "{why}");
     }
-    assert_eq!(
-        (get("far:delete").uncallable, get("far:delete").output),
-        (None, None)
-    );
+    assert_eq!(get("far:delete").uncallable, None);
+    assert_eq!(get("far:delete").output, None);
     assert!(
         compiled
             .warnings
@@ -394,11 +331,7 @@ fn parameters_are_inherited_overridden_and_kept_apart() {
         explode,
         allow_reserved: false,
     };
-    let written: Vec<_> = operation
-        .parameters
-        .iter()
-        .map(|one| one.written.clone())
-        .collect();
+    let written = list_of(&operation.parameters, |one| one.written.clone());
     assert_eq!(written[0], styled(Style::Simple, false));
     assert_eq!(written[2], styled(Style::Form, true));
     assert_eq!(written[3], styled(Style::SpaceDelimited, false));
@@ -465,11 +398,7 @@ fn bodies_are_in_the_order_in_which_they_are_easiest_to_send() {
     );
     let operation = only(&document);
     let body = operation.body.as_ref().unwrap();
-    let types: Vec<_> = body
-        .contents
-        .iter()
-        .map(|content| content.media_type.as_str())
-        .collect();
+    let types = list_of(&body.contents, |content| content.media_type.as_str());
     assert_eq!(
         types,
         [
@@ -494,10 +423,8 @@ fn bodies_are_in_the_order_in_which_they_are_easiest_to_send() {
     assert!(body.is_required);
     // The caller chooses.
     let choice = &operation.parameters[0];
-    assert_eq!(
-        (choice.argument.as_str(), choice.is_required),
-        ("Content-Type", false)
-    );
+    assert_eq!(choice.argument.as_str(), "Content-Type");
+    assert!(!choice.is_required);
     assert_eq!(choice.schema["enum"], json!(types));
 }
 
@@ -649,10 +576,8 @@ fn words_extensions_and_odd_paths_are_kept_within_bounds() {
         "x-small": { "a": 1 }, "x-large": large, "tags": [] }),
         json!({}),
     );
-    assert_eq!(
-        (operation.summary.as_str(), operation.description.as_str()),
-        ("First line.", "First  line.\nSecond.")
-    );
+    assert_eq!(operation.summary.as_str(), "First line.");
+    assert_eq!(operation.description.as_str(), "First  line.\nSecond.");
     assert_eq!(
         json!(operation.extensions),
         json!({ "x-small": { "a": 1 } })
@@ -664,10 +589,8 @@ fn words_extensions_and_odd_paths_are_kept_within_bounds() {
         assert!(operation.uncallable.is_some(), "{path}");
     }
     let operation = only(&document(json!({ "/a#add": { "get": {} } }), json!({})));
-    assert_eq!(
-        (operation.name.as_str(), operation.path.as_str()),
-        ("a-add:list", "/a")
-    );
+    assert_eq!(operation.name.as_str(), "a-add:list");
+    assert_eq!(operation.path.as_str(), "/a");
 }
 
 #[test]
@@ -714,14 +637,9 @@ fn a_compiled_form_that_is_cut_foreign_or_damaged_is_not_opened() {
     let bytes = compiled.encode();
     let book = Book::of(bytes.clone()).unwrap();
     assert_eq!(book.digest(), compiled.digest);
-    assert_eq!(
-        (
-            book.head().title.as_str(),
-            book.find("things:list"),
-            book.find("x")
-        ),
-        ("Shop", Some(0), None)
-    );
+    assert_eq!(book.head().title.as_str(), "Shop");
+    assert_eq!(book.find("things:list"), Some(0));
+    assert_eq!(book.find("x"), None);
     assert_eq!(book.operation(0).unwrap(), compiled.operations[0]);
     assert!(book.operation(1).is_err());
     for length in 0..bytes.len() {
@@ -960,10 +878,9 @@ fn a_small_document_that_comes_to_a_large_one_is_refused() {
         )
     };
     let (inspection, rule) = refused(&made(200).to_string());
-    assert_eq!(
-        (inspection.kind, inspection.operation_count, rule.as_str()),
-        (DocumentKind::OpenApi3, 200, "document_expansion")
-    );
+    assert_eq!(inspection.kind, DocumentKind::OpenApi3);
+    assert_eq!(inspection.operation_count, 200);
+    assert_eq!(rule.as_str(), "document_expansion");
     assert_eq!(compiled(&made(20)).operations.len(), 20);
     let url = "{a}".repeat(600);
     let servers = json!([{ "url": url, "variables": { "a": { "default": "y".repeat(limits::SERVER_URL_BYTES_MAX) } } }, { "url": text }, { "url": "/ok" }]);

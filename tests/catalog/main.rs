@@ -91,6 +91,24 @@ fn caller() -> Caller {
     Caller::new(Sources::default())
 }
 
+/// What a call without arguments that these options are for comes to.
+async fn call_with(
+    service: &Service,
+    operation: Operation,
+    options: &Options,
+) -> Result<Answer, OperationFailure> {
+    let (prepared, target) = (prepared(operation), target(service));
+    caller()
+        .call(&prepared, &target, &json!({}), None, options)
+        .await
+}
+
+/// The failure of a call without arguments.
+async fn fails_at(service: &Service, operation: Operation) -> OperationFailure {
+    let answer = call_with(service, operation, &Options::default()).await;
+    answer.unwrap_err()
+}
+
 async fn call(
     operation: Operation,
     target: &Target,

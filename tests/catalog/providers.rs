@@ -126,11 +126,9 @@ fn arguments_of_providers_are_resolved_asked_for_left_out_or_errors() {
         } else {
             "automatic"
         };
-        assert_eq!(
-            (&one["input"], &one["argument"], &one["source"]),
-            (&json!("address"), &json!("customer"), &json!(source)),
-            "{written}"
-        );
+        assert_eq!(one["input"], "address", "{written}");
+        assert_eq!(one["argument"], "customer", "{written}");
+        assert_eq!(one["source"], json!(source), "{written}");
         assert_eq!(resolved["ready"], is_ready, "{written}: {resolved}");
     }
 }

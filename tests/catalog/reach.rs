@@ -11,6 +11,7 @@ use midex_catalog::call::Resolver;
 use midex_domain::{error::Code, operation::BoxFuture};
 
 use super::*;
+use midex_test::assert_has;
 use midex_test::service::{Reply, answer, json as answer_json};
 
 /// Answers with these addresses, one list after the other, the last again and again; and keeps what it was asked.
@@ -143,19 +144,11 @@ async fn a_connection_that_one_catalog_may_use_is_no_other_one_s() {
     let failure = get(&caller, &elsewhere(&allowed.base_url))
         .await
         .unwrap_err();
-    assert!(
-        failure.message.contains("rule `plain_http`"),
-        "{}",
-        failure.message
-    );
+    assert_has(&failure.message, &["rule `plain_http`"]);
     let failure = get(&caller, &elsewhere(&format!("https://{host}")))
         .await
         .unwrap_err();
-    assert!(
-        failure.message.contains("rule `loopback`"),
-        "{}",
-        failure.message
-    );
+    assert_has(&failure.message, &["rule `loopback`"]);
     assert_eq!(service.seen().len(), 1);
 }
 
@@ -180,14 +173,7 @@ async fn a_redirect_of_any_status_is_held_to_the_same_rules() {
         ] {
             let to = to.to_owned();
             let service = Service::new(move |_| redirect(status, &to)).await;
-            let failure = call(
-                operation("GET", "/", json!({})),
-                &target(&service),
-                json!({}),
-                None,
-            )
-            .await
-            .unwrap_err();
+            let failure = fails_at(&service, operation("GET", "/", json!({}))).await;
             assert!(
                 failure.message.contains(&format!("rule `{rule}`")),
                 "{status}: {}",
@@ -295,13 +281,7 @@ async fn a_document_is_fetched_from_where_may_be_called_and_nowhere_else() {
     assert_eq!(fetch("/from").await.unwrap(), b"openapi: 3.1.0");
     let refused = fetch("/inner").await.unwrap_err();
     assert_eq!(refused.code(), Code::AddressRefused);
-    assert!(
-        refused
-            .suggested_action()
-            .contains("`--import-from 127.0.0.1:1`"),
-        "{}",
-        refused.suggested_action()
-    );
+    assert_has(refused.suggested_action(), &["`--import-from 127.0.0.1:1`"]);
     let failed = fetch("/none").await.unwrap_err();
     assert_eq!(failed.code(), Code::FetchFailed);
     assert!(failed.message().contains("404"), "{failed}");

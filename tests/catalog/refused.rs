@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::api::{Api, json_body};
-use midex_test::{Client as _, has_fields, says, service::json as answer_json};
+use midex_test::{has_fields, list_of, rows, says, service::json as answer_json};
 
 fn form(media_type: &str, properties: Value) -> Value {
     json!({ "required": true, "content": { media_type: { "schema": {
@@ -64,16 +64,13 @@ async fn what_breaks_its_operation_is_refused_with_every_violation_and_leaves_no
             &["/with/id"],
         ),
     ] {
-        let refused = api.server.refused(tool, arguments.clone());
+        let refused = api.refused(tool, arguments.clone());
         has_fields(
             &refused,
             json!({ "error_code": "ARGUMENTS_INVALID", "category": "validation", "failure_stage": "parse", "retryable": false }),
         );
         let violations = refused["violations"].as_array().unwrap();
-        let found: Vec<_> = violations
-            .iter()
-            .map(|one| one["path"].as_str().unwrap())
-            .collect();
+        let found = list_of(&violations, |one| one["path"].as_str().unwrap());
         let mut expected = places.to_vec();
         expected.sort_unstable();
         let mut sorted = found.clone();
@@ -93,29 +90,21 @@ async fn what_breaks_its_operation_is_refused_with_every_violation_and_leaves_no
 async fn an_address_that_nobody_allowed_is_refused_before_the_call_is_kept() {
     let paths = json!({ "/a": { "get": { "responses": {} } } });
     let mut api = Api::open(paths, |_| answer_json(200, &json!({}))).await;
-    for (url, code, words) in [
-        (
-            "http://127.0.0.1:1/x",
-            "ADDRESS_REFUSED",
-            "midex catalog allow api 127.0.0.1:1",
-        ),
-        (
-            "http://10.0.0.1/x",
-            "ADDRESS_REFUSED",
-            "midex catalog allow api 10.0.0.1:80",
-        ),
-    ] {
-        api.server.done(
+    for [url, code, words] in rows(
+        r#"
+        "http://127.0.0.1:1/x", "ADDRESS_REFUSED", "midex catalog allow api 127.0.0.1:1"
+        "http://10.0.0.1/x", "ADDRESS_REFUSED", "midex catalog allow api 10.0.0.1:80"
+        "#,
+    ) {
+        api.done(
             "catalog.set_base_url",
             json!({ "catalog_id": "api", "base_url": url }),
         );
-        let refused = api
-            .server
-            .refused("command.run_safe", json!({ "id": "api a:list" }));
+        let refused = api.refused("command.run_safe", json!({ "id": "api a:list" }));
         assert_eq!(refused["error_code"], code, "{refused}");
         says(&refused["suggested_action"], words);
     }
-    let refused = api.server.refused(
+    let refused = api.refused(
         "catalog.set_base_url",
         json!({ "catalog_id": "api", "base_url": "https://me:secret@api.example/v1" }),
     );
@@ -138,13 +127,11 @@ async fn a_document_without_a_host_is_told_at_its_import_and_at_its_calls() {
         let keys = json!({ "servers": servers, "paths": { "/a": { "get": { "responses": {} } } } });
         let mut api = Api::with(keys, |_| answer_json(200, &json!({}))).await;
         let again = json!({ "source": "api.json", "catalog_title": "Api", "overwrite": true });
-        let imported = api.server.done("catalog.import_openapi", again);
+        let imported = api.done("catalog.import_openapi", again);
         let warning = &imported["warnings"][0];
         assert_eq!(warning["rule"], "base_url", "{imported}");
         says(&warning["message"], "catalog.set_base_url");
-        let refused = api
-            .server
-            .refused("command.run_safe", json!({ "id": "api a:list" }));
+        let refused = api.refused("command.run_safe", json!({ "id": "api a:list" }));
         assert_eq!(refused["error_code"], "ADDRESS_REFUSED", "{refused}");
         says(&refused["message"], shown);
         assert!(
@@ -156,12 +143,11 @@ async fn a_document_without_a_host_is_told_at_its_import_and_at_its_calls() {
             "catalog.set_base_url with catalog_id 'api' and base_url 'https://",
         );
         let url = format!("{}/v3", api.service.url());
-        api.server.done(
+        api.done(
             "catalog.set_base_url",
             json!({ "catalog_id": "api", "base_url": url }),
         );
-        api.server
-            .done("command.run_safe", json!({ "id": "api a:list" }));
+        api.done("command.run_safe", json!({ "id": "api a:list" }));
         assert_eq!(api.targets(), ["/v3/a"]);
     }
 }
@@ -175,13 +161,13 @@ async fn the_fields_of_a_form_stand_among_the_arguments() {
         "/parts": post(form("multipart/form-data", file))
     });
     let mut api = Api::open(paths, |_| answer_json(200, &json!({}))).await;
-    api.server.done(
+    api.done(
         "command.run",
         json!({ "id": "api form:create", "with": { "name": "x y", "age": 3 } }),
     );
     let parts =
         json!({ "name": "x", "file": { "content": "bytes" }, "data": { "content": "kept" } });
-    api.server.done(
+    api.done(
         "command.run",
         json!({ "id": "api parts:create", "with": parts }),
     );
@@ -197,7 +183,7 @@ async fn the_fields_of_a_form_stand_among_the_arguments() {
         text.contains("name=\"data\"\r\n") && text.contains(r#"{"content":"kept"}"#),
         "{text}"
     );
-    let refused = api.server.refused(
+    let refused = api.refused(
         "command.run",
         json!({ "id": "api form:create", "with": { "nmae": "x" } }),
     );
@@ -265,9 +251,7 @@ async fn every_example_of_a_document_can_be_called() {
     );
     let count = paths.len() + 1;
     let mut api = Api::open(Value::Object(paths), |_| answer_json(200, &json!({}))).await;
-    let listed = api
-        .server
-        .done("command.list", json!({ "catalog": "api", "limit": 50 }));
+    let listed = api.done("command.list", json!({ "catalog": "api", "limit": 50 }));
     let listed = listed["commands"].as_array().unwrap().clone();
     assert_eq!(listed.len(), count);
     for one in listed {
@@ -278,7 +262,7 @@ async fn every_example_of_a_document_can_be_called() {
         if tool == "command.run_destructive" {
             arguments["confirm"] = json!(true);
         }
-        let ran = api.server.done(tool, arguments.clone());
+        let ran = api.done(tool, arguments.clone());
         assert_eq!(ran["status_code"], 200, "{id} {arguments}");
         // What the example gives is what the schema of the arguments takes.
         let schema = jsonschema::validator_for(&command["input_schema"]).unwrap();

@@ -8,6 +8,7 @@ use midex_catalog::{
 
 use super::*;
 use midex_test::service::{Seen, answer};
+use midex_test::{list_of, rows};
 
 /// What reaches the service of a call.
 pub(super) async fn reaches(operation: Operation, with: Value, body: Option<Value>) -> Seen {
@@ -22,113 +23,40 @@ fn written(style: &str, explode: bool, allow_reserved: bool) -> Value {
 }
 
 /// Style, explode and location, with what is sent of a text, a list and an object.
-const STYLES: &[(&str, &str, bool, [&str; 3])] = &[
-    (
-        "path",
-        "simple",
-        false,
-        ["/v1/a%20b%2Fc", "/v1/1,2", "/v1/R,1,G,x%26y"],
-    ),
-    (
-        "path",
-        "simple",
-        true,
-        ["/v1/a%20b%2Fc", "/v1/1,2", "/v1/R=1,G=x%26y"],
-    ),
-    (
-        "path",
-        "label",
-        false,
-        ["/v1/.a%20b%2Fc", "/v1/.1,2", "/v1/.R,1,G,x%26y"],
-    ),
-    (
-        "path",
-        "label",
-        true,
-        ["/v1/.a%20b%2Fc", "/v1/.1.2", "/v1/.R=1.G=x%26y"],
-    ),
-    (
-        "path",
-        "matrix",
-        false,
-        ["/v1/;p=a%20b%2Fc", "/v1/;p=1,2", "/v1/;p=R,1,G,x%26y"],
-    ),
-    (
-        "path",
-        "matrix",
-        true,
-        ["/v1/;p=a%20b%2Fc", "/v1/;p=1;p=2", "/v1/;R=1;G=x%26y"],
-    ),
-    (
-        "query",
-        "form",
-        false,
-        ["/v1?p=a%20b%2Fc", "/v1?p=1,2", "/v1?p=R,1,G,x%26y"],
-    ),
-    (
-        "query",
-        "form",
-        true,
-        ["/v1?p=a%20b%2Fc", "/v1?p=1&p=2", "/v1?R=1&G=x%26y"],
-    ),
-    (
-        "query",
-        "spaceDelimited",
-        false,
-        ["/v1?p=a%20b%2Fc", "/v1?p=1%202", "/v1?p=R%201%20G%20x%26y"],
-    ),
-    (
-        "query",
-        "pipeDelimited",
-        false,
-        ["/v1?p=a%20b%2Fc", "/v1?p=1%7C2", "/v1?p=R%7C1%7CG%7Cx%26y"],
-    ),
-    (
-        "query",
-        "deepObject",
-        true,
-        [
-            "/v1?p=a%20b%2Fc",
-            "/v1?p%5B0%5D=1&p%5B1%5D=2",
-            "/v1?p%5BR%5D=1&p%5BG%5D=x%26y",
-        ],
-    ),
-    ("header", "simple", false, ["a b/c", "1,2", "R,1,G,x&y"]),
-    ("header", "simple", true, ["a b/c", "1,2", "R=1,G=x&y"]),
-    (
-        "cookie",
-        "form",
-        false,
-        ["p=a%20b%2Fc", "p=1,2", "p=R,1,G,x%26y"],
-    ),
-    (
-        "cookie",
-        "form",
-        true,
-        ["p=a%20b%2Fc", "p=1; p=2", "R=1; G=x%26y"],
-    ),
-];
+const STYLES: &str = r#"
+"path", "simple", "", "/v1/a%20b%2Fc", "/v1/1,2", "/v1/R,1,G,x%26y"
+"path", "simple", "explode", "/v1/a%20b%2Fc", "/v1/1,2", "/v1/R=1,G=x%26y"
+"path", "label", "", "/v1/.a%20b%2Fc", "/v1/.1,2", "/v1/.R,1,G,x%26y"
+"path", "label", "explode", "/v1/.a%20b%2Fc", "/v1/.1.2", "/v1/.R=1.G=x%26y"
+"path", "matrix", "", "/v1/;p=a%20b%2Fc", "/v1/;p=1,2", "/v1/;p=R,1,G,x%26y"
+"path", "matrix", "explode", "/v1/;p=a%20b%2Fc", "/v1/;p=1;p=2", "/v1/;R=1;G=x%26y"
+"query", "form", "", "/v1?p=a%20b%2Fc", "/v1?p=1,2", "/v1?p=R,1,G,x%26y"
+"query", "form", "explode", "/v1?p=a%20b%2Fc", "/v1?p=1&p=2", "/v1?R=1&G=x%26y"
+"query", "spaceDelimited", "", "/v1?p=a%20b%2Fc", "/v1?p=1%202", "/v1?p=R%201%20G%20x%26y"
+"query", "pipeDelimited", "", "/v1?p=a%20b%2Fc", "/v1?p=1%7C2", "/v1?p=R%7C1%7CG%7Cx%26y"
+"query", "deepObject", "explode", "/v1?p=a%20b%2Fc", "/v1?p%5B0%5D=1&p%5B1%5D=2", "/v1?p%5BR%5D=1&p%5BG%5D=x%26y"
+"header", "simple", "", "a b/c", "1,2", "R,1,G,x&y"
+"header", "simple", "explode", "a b/c", "1,2", "R=1,G=x&y"
+"cookie", "form", "", "p=a%20b%2Fc", "p=1,2", "p=R,1,G,x%26y"
+"cookie", "form", "explode", "p=a%20b%2Fc", "p=1; p=2", "R=1; G=x%26y"
+"#;
 
 #[tokio::test]
 async fn every_style_reaches_the_service_from_every_place_as_the_document_says() {
     let values = [json!("a b/c"), json!([1, 2]), json!({ "R": 1, "G": "x&y" })];
-    for (location, style, explode, expected) in STYLES {
+    for [location, style, explode, expected @ ..] in rows::<6>(STYLES) {
         for (value, expected) in values.iter().zip(expected) {
             let mut one = parameter("p", location, true, json!({}));
-            one["written"] = written(style, *explode, false);
-            let path = if *location == "path" {
-                "/v1/{p}"
-            } else {
-                "/v1"
-            };
+            one["written"] = written(style, explode == "explode", false);
+            let path = if location == "path" { "/v1/{p}" } else { "/v1" };
             let operation = operation("GET", path, json!({ "parameters": [one] }));
             let seen = reaches(operation, json!({ "p": value }), None).await;
-            let sent = match *location {
+            let sent = match location {
                 "header" => seen.header("p").unwrap(),
                 "cookie" => seen.header("cookie").unwrap(),
                 _ => seen.target(),
             };
-            assert_eq!(sent, *expected, "{location} {style} {explode} {value}");
+            assert_eq!(sent, expected, "{location} {style} {explode} {value}");
         }
     }
 }
@@ -427,10 +355,7 @@ fn every_argument_that_is_missing_unknown_or_of_another_kind_is_named() {
         )
     );
     let found = broken(list.clone(), json!({ "limit": 101, "X-Key": 1 }), None);
-    let rules: Vec<_> = found
-        .iter()
-        .map(|(path, rule, _)| (path.as_str(), rule.as_str()))
-        .collect();
+    let rules = list_of(&found, |(path, rule, _)| (path.as_str(), rule.as_str()));
     assert_eq!(rules, [("/with/limit", "maximum"), ("/with/X-Key", "type")]);
     assert_eq!(
         broken(list.clone(), json!([]), None),
@@ -562,10 +487,8 @@ async fn the_key_of_a_repeated_call_is_sent_with_what_changes_something_and_beli
         ]
     );
     let post = operation("POST", "/", json!({}));
-    assert_eq!(
-        (post.method, post.method.class()),
-        (Method::Post, Class::Standard)
-    );
+    assert_eq!(post.method, Method::Post);
+    assert_eq!(post.method.class(), Class::Standard);
     assert!(!target.is_repeatable(&post));
     target.knows_idempotency_keys = true;
     assert!(target.is_repeatable(&post));

@@ -74,6 +74,14 @@ struct Shop {
 }
 
 impl Shop {
+    fn done(&mut self, tool: &str, arguments: Value) -> Value {
+        self.server.done(tool, arguments)
+    }
+
+    fn refused(&mut self, tool: &str, arguments: Value) -> Value {
+        self.server.refused(tool, arguments)
+    }
+
     async fn open() -> Self {
         Self::with(&[], Project::serve).await
     }
@@ -124,14 +132,14 @@ impl Shop {
 async fn a_document_becomes_commands_that_are_found_and_called_by_the_tool_of_their_class() {
     let mut shop = Shop::open().await;
     let source = json!({ "source": "shop.json" });
-    let valid = shop.server.done("catalog.validate_openapi", source);
+    let valid = shop.done("catalog.validate_openapi", source);
     has_fields(
         &valid,
         json!({ "valid": true, "document_kind": "openapi_3", "operation_count": 4 }),
     );
     let preview =
         json!({ "source": "shop.json", "catalog_title": "Shop", "include_command_preview": true });
-    let planned = shop.server.done("catalog.preview_import", preview);
+    let planned = shop.done("catalog.preview_import", preview);
     has_fields(
         &planned,
         json!({ "projected_command_count": 4, "command_preview_truncated": false }),
@@ -144,25 +152,21 @@ async fn a_document_becomes_commands_that_are_found_and_called_by_the_tool_of_th
         &imported,
         json!({ "catalog_id": "shop", "command_count": 4, "enabled": true }),
     );
-    let catalogs = shop.server.done("catalog.list", json!({}));
+    let catalogs = shop.done("catalog.list", json!({}));
     has_fields(
         &catalogs["catalogs"][0],
         json!({ "catalog_id": "shop", "vendor": "shop", "operations": 4 }),
     );
     let again = json!({ "source": "shop.json", "catalog_title": "shop" });
-    let refused = shop.server.refused("catalog.import_openapi", again);
+    let refused = shop.refused("catalog.import_openapi", again);
     assert_eq!(refused["error_code"], "CATALOG_CONFLICT");
 
-    let found = shop
-        .server
-        .done("command.list", json!({ "query": "delete an order" }));
+    let found = shop.done("command.list", json!({ "query": "delete an order" }));
     has_fields(
         &found["commands"][0],
         json!({ "id": "shop orders:delete", "class": "destructive", "http_method": "DELETE" }),
     );
-    let one = shop
-        .server
-        .done("command.list", json!({ "id": "shop orders:list" }));
+    let one = shop.done("command.list", json!({ "id": "shop orders:list" }));
     has_fields(
         &one["command"],
         json!({ "class": "safe", "path": "/orders", "aliases": ["listOrders"] }),
@@ -171,13 +175,11 @@ async fn a_document_becomes_commands_that_are_found_and_called_by_the_tool_of_th
         one["command"]["input_schema"]["properties"]["limit"]["type"],
         "integer"
     );
-    let unknown = shop
-        .server
-        .refused("command.list", json!({ "id": "shop order:list" }));
+    let unknown = shop.refused("command.list", json!({ "id": "shop order:list" }));
     assert_eq!(unknown["error_code"], "COMMAND_NOT_FOUND");
     says(&unknown["suggested_action"], "shop orders:list");
 
-    let ran = shop.server.done(
+    let ran = shop.done(
         "command.run_safe",
         json!({ "id": "shop orders:list", "with": { "limit": 2 } }),
     );
@@ -185,11 +187,9 @@ async fn a_document_becomes_commands_that_are_found_and_called_by_the_tool_of_th
         &ran,
         json!({ "status_code": 200, "attempts": 1, "payload": [{ "id": "o-1" }, { "id": "o-2" }] }),
     );
-    let by_alias = shop
-        .server
-        .done("command.run_safe", json!({ "id": "shop listOrders" }));
+    let by_alias = shop.done("command.run_safe", json!({ "id": "shop listOrders" }));
     assert_eq!(by_alias["status_code"], 200);
-    let made = shop.server.done(
+    let made = shop.done(
         "command.run",
         json!({ "id": "shop orders:create", "with": { "item": "tea" } }),
     );
@@ -203,13 +203,13 @@ async fn a_document_becomes_commands_that_are_found_and_called_by_the_tool_of_th
         ("command.run", "COMMAND_CLASS_REFUSED"),
         ("command.run_destructive", "CONFIRMATION_REQUIRED"),
     ] {
-        let refused = shop.server.refused(tool, unconfirmed.clone());
+        let refused = shop.refused(tool, unconfirmed.clone());
         assert_eq!(refused["error_code"], code, "{tool}");
     }
     let confirmed =
         json!({ "id": "shop orders:delete", "with": { "order": "o-1" }, "confirm": true });
     assert_eq!(
-        shop.server.done("command.run_destructive", confirmed)["status_code"],
+        shop.done("command.run_destructive", confirmed)["status_code"],
         204
     );
     assert_eq!(
@@ -227,9 +227,9 @@ async fn a_document_becomes_commands_that_are_found_and_called_by_the_tool_of_th
 async fn what_goes_wrong_is_told_with_the_words_of_the_service_and_nothing_is_sent_that_may_not() {
     let mut shop = Shop::open().await;
     let import = json!({ "source": "shop.json", "catalog_title": "Shop" });
-    shop.server.done("catalog.import_openapi", import);
+    shop.done("catalog.import_openapi", import);
     let call = json!({ "id": "shop orders:info", "with": { "order": "none" } });
-    let refused = shop.server.refused("command.run_safe", call.clone());
+    let refused = shop.refused("command.run_safe", call.clone());
     assert_eq!(refused["error_code"], "ADDRESS_REFUSED");
     says(
         &refused["message"],
@@ -238,7 +238,7 @@ async fn what_goes_wrong_is_told_with_the_words_of_the_service_and_nothing_is_se
     assert!(shop.lines().is_empty(), "only the user allows an address");
 
     shop.say(&format!("allow = [\"{}\"]\n", shop.service.host));
-    let failed = shop.server.refused("command.run_safe", call);
+    let failed = shop.refused("command.run_safe", call);
     assert_eq!(failed["error_code"], "COMMAND_FAILED");
     says(&failed["message"], "404");
     says(&failed["message"], "no such order");
@@ -260,7 +260,7 @@ async fn what_goes_wrong_is_told_with_the_words_of_the_service_and_nothing_is_se
             "limit",
         ),
     ] {
-        let refused = shop.server.refused("command.run_safe", arguments.clone());
+        let refused = shop.refused("command.run_safe", arguments.clone());
         says(&refused["message"], word);
         assert_eq!(shop.lines().len(), 1, "{arguments}");
     }
@@ -282,7 +282,7 @@ async fn a_failure_says_whether_the_same_call_may_succeed_later() {
         ("cut", true),
     ] {
         let call = json!({ "id": "shop orders:info", "with": { "order": order } });
-        let failed = shop.server.refused("command.run_safe", call);
+        let failed = shop.refused("command.run_safe", call);
         assert_eq!(failed["error_code"], "COMMAND_FAILED", "{failed}");
         assert_eq!(failed["retryable"], is_retryable, "{failed}");
         let next = failed["suggested_action"].as_str().unwrap();
@@ -294,7 +294,7 @@ async fn a_failure_says_whether_the_same_call_may_succeed_later() {
     }
     // It may have been done, and doing it twice is not doing it once.
     let call = json!({ "id": "shop orders:create", "with": { "item": "cut" } });
-    let failed = shop.server.refused("command.run", call);
+    let failed = shop.refused("command.run", call);
     assert_eq!(failed["retryable"], false, "{failed}");
 }
 
@@ -304,7 +304,7 @@ async fn what_a_caller_gives_is_data_and_no_expression() {
     shop.import();
     let item = "${{ inputs.with }} {{ 7 * 7 }}";
     let made = json!({ "id": "shop orders:create", "with": { "item": item } });
-    shop.server.done("command.run", made);
+    shop.done("command.run", made);
     let sent: Value = serde_json::from_str(&shop.service.seen()[0].text()).unwrap();
     assert_eq!(sent, json!({ "item": item }));
 }
@@ -328,15 +328,13 @@ final_output: '${{ steps.sent.state }}'
 async fn steps_of_a_workflow_call_operations_and_wait_for_their_catalog() {
     let mut shop = Shop::with(&[("workflows/order.yaml", WORKFLOW)], Project::serve).await;
     let run = json!({ "workflow_id": "order", "inputs": { "item": "tea" } });
-    let missing = shop.server.refused("workflow.run", run.clone());
+    let missing = shop.refused("workflow.run", run.clone());
     assert_eq!(missing["error_code"], "CATALOG_MISSING");
     says(
         &missing["suggested_action"],
         "catalog.import_openapi with source 'shop.json'",
     );
-    let listed = shop
-        .server
-        .done("workflow.list", json!({ "query": "order" }));
+    let listed = shop.done("workflow.list", json!({ "query": "order" }));
     assert_eq!(
         listed["workflows"][0]["needs"],
         json!(["catalog:shop"]),
@@ -344,11 +342,9 @@ async fn steps_of_a_workflow_call_operations_and_wait_for_their_catalog() {
     );
 
     shop.import();
-    let listed = shop
-        .server
-        .done("workflow.list", json!({ "query": "order" }));
+    let listed = shop.done("workflow.list", json!({ "query": "order" }));
     assert_eq!(listed["workflows"][0]["needs"], Value::Null, "{listed}");
-    let ran = shop.server.done("workflow.run", run.clone());
+    let ran = shop.done("workflow.run", run.clone());
     has_fields(
         &ran,
         json!({ "state": "completed", "final_output": "sent" }),
@@ -359,23 +355,19 @@ async fn steps_of_a_workflow_call_operations_and_wait_for_their_catalog() {
     );
 
     let disabled = json!({ "catalog_id": "shop", "enabled": false });
-    let disabled = shop.server.done("catalog.set_enabled", disabled);
+    let disabled = shop.done("catalog.set_enabled", disabled);
     assert_eq!(disabled["command_count_after_toggle"], 0);
-    let refused = shop.server.refused("workflow.run", run);
+    let refused = shop.refused("workflow.run", run);
     assert_eq!(refused["error_code"], "CATALOG_MISSING");
     let enable = "Call catalog.set_enabled with catalog_id 'shop' and enabled 'true'";
     says(&refused["suggested_action"], enable);
-    let checked = shop
-        .server
-        .done("workflow.validate", json!({ "manifest": WORKFLOW }));
+    let checked = shop.done("workflow.validate", json!({ "manifest": WORKFLOW }));
     assert!(!checked.to_string().contains("import_openapi"), "{checked}");
     let lent = WORKFLOW.replace(
         "requires: { catalogs: [{ vendor: shop, source: shop.json }] }\n",
         "",
     );
-    let checked = shop
-        .server
-        .done("workflow.validate", json!({ "manifest": lent }));
+    let checked = shop.done("workflow.validate", json!({ "manifest": lent }));
     assert_eq!(
         checked["violations"][0]["rule"], "unknown_catalog",
         "{checked}"
@@ -395,17 +387,17 @@ steps:
 ";
     let mut shop = Shop::with(&[("workflows/later.yaml", workflow)], Project::serve).await;
     shop.import();
-    let started = shop.server.done(
+    let started = shop.done(
         "workflow.start",
         json!({ "workflow_name": "later", "execution_id": "e" }),
     );
-    shop.server.done(
+    shop.done(
         "catalog.set_enabled",
         json!({ "catalog_id": "shop", "enabled": false }),
     );
     let token = started["new_token"].clone();
     let next = json!({ "token": token, "output": { "summary": "yes" } });
-    shop.server.done("workflow.next_step", next);
+    shop.done("workflow.next_step", next);
     let status = shop.server.read("midex://workflow/workflow_status/e");
     has_fields(
         &status,
@@ -418,12 +410,12 @@ steps:
     assert!(shop.lines().is_empty());
 
     let enabled = json!({ "catalog_id": "shop", "enabled": true });
-    shop.server.done("catalog.set_enabled", enabled);
+    shop.done("catalog.set_enabled", enabled);
     let wait = json!({ "execution_id": "e", "since_revision": status["revision"] });
-    let mut status = shop.server.done("execution.wait", wait);
+    let mut status = shop.done("execution.wait", wait);
     while status["state"] != "completed" {
         let wait = json!({ "execution_id": "e", "since_revision": status["revision"] });
-        status = shop.server.done("execution.wait", wait);
+        status = shop.done("execution.wait", wait);
     }
     assert_eq!(shop.lines(), ["GET /api/orders HTTP/1.1"]);
 }
@@ -441,7 +433,7 @@ async fn secrets_go_where_the_user_sent_them_and_are_seen_nowhere() {
     .await;
     shop.import();
     let headers = json!({ "catalog_id": "shop", "headers": { "X-Key": "${env:SHOP_KEY}" } });
-    let refused = shop.server.refused("catalog.set_headers", headers);
+    let refused = shop.refused("catalog.set_headers", headers);
     assert_eq!(refused["error_code"], "SECRET_NOT_ALLOWED");
     says(&refused["message"], &shop.service.host);
 
@@ -451,11 +443,11 @@ async fn secrets_go_where_the_user_sent_them_and_are_seen_nowhere() {
         format!("origins = [\"{origin}\"]\n{text}\n[headers]\nX-Key = \"Key ${{env:SHOP_KEY}}\"\n");
     fs::write(shop.settings(), more).unwrap();
     let call = json!({ "id": "shop orders:list" });
-    let ran = shop.server.done("command.run_safe", call.clone());
+    let ran = shop.done("command.run_safe", call.clone());
     assert_eq!(ran["status_code"], 200, "{ran}");
     let seen = shop.service.seen();
     assert_eq!(seen[0].header("x-key"), Some(&*format!("Key {CANARY}")));
-    let listed = shop.server.done("catalog.list", json!({}));
+    let listed = shop.done("catalog.list", json!({}));
     has_fields(
         &listed["catalogs"][0]["headers"][0],
         json!({ "name": "X-Key", "source": "env:SHOP_KEY", "set": true }),
@@ -466,10 +458,10 @@ async fn secrets_go_where_the_user_sent_them_and_are_seen_nowhere() {
     let other = Service::new(reply).await;
     let url = format!("http://{}/api", other.host);
     let moved = json!({ "catalog_id": "shop", "base_url": url });
-    let moved = shop.server.done("catalog.set_base_url", moved);
+    let moved = shop.done("catalog.set_base_url", moved);
     assert_eq!(moved["secrets_go_there"], false);
     let literal = json!({ "catalog_id": "shop", "headers": { "X-Other": "1" } });
-    let set = shop.server.done("catalog.set_headers", literal);
+    let set = shop.done("catalog.set_headers", literal);
     assert_eq!(set["origins"], json!([origin]), "{set}");
     fs::write(
         shop.settings(),
@@ -512,11 +504,11 @@ async fn a_tool_makes_a_class_stricter_and_never_looser() {
     shop.import();
     let class =
         |class: &str| json!({ "catalog_id": "shop", "id": "orders:create", "class": class });
-    let refused = shop.server.refused("catalog.set_class", class("safe"));
+    let refused = shop.refused("catalog.set_class", class("safe"));
     assert_eq!(refused["error_code"], "COMMAND_CLASS_REFUSED");
-    shop.server.done("catalog.set_class", class("destructive"));
+    shop.done("catalog.set_class", class("destructive"));
     let call = json!({ "id": "shop orders:create", "with": { "item": "tea" } });
-    let refused = shop.server.refused("command.run", call);
+    let refused = shop.refused("command.run", call);
     says(&refused["suggested_action"], "command.run_destructive");
 }
 
@@ -525,7 +517,7 @@ async fn a_refresh_shows_the_difference_first_and_keeps_what_was_set() {
     let mut shop = Shop::with(&[("workflows/order.yaml", WORKFLOW)], Project::serve).await;
     shop.import();
     let class = json!({ "catalog_id": "shop", "id": "orders:list", "class": "standard" });
-    shop.server.done("catalog.set_class", class);
+    shop.done("catalog.set_class", class);
     let mut next: Value = serde_json::from_str(&document(&shop.service.host)).unwrap();
     next["paths"]["/orders"]
         .as_object_mut()
@@ -535,29 +527,21 @@ async fn a_refresh_shows_the_difference_first_and_keeps_what_was_set() {
     shop.project.write("shop.json", &next.to_string());
     let difference =
         json!({ "added": ["returns:list"], "removed": ["orders:create"], "applied": false });
-    let shown = shop
-        .server
-        .done("catalog.refresh", json!({ "catalog_id": "shop" }));
+    let shown = shop.done("catalog.refresh", json!({ "catalog_id": "shop" }));
     has_fields(&shown, difference);
     has_fields(
         &shown["breaks"][0],
         json!({ "workflow_id": "order", "step_id": "make" }),
     );
-    let still = shop
-        .server
-        .done("command.list", json!({ "catalog": "shop" }));
+    let still = shop.done("command.list", json!({ "catalog": "shop" }));
     assert_eq!(list(&still["commands"]).len(), 4);
-    shop.server.done(
+    shop.done(
         "catalog.refresh",
         json!({ "catalog_id": "shop", "apply": true }),
     );
-    let after = shop
-        .server
-        .done("command.list", json!({ "id": "shop orders:list" }));
+    let after = shop.done("command.list", json!({ "id": "shop orders:list" }));
     assert_eq!(after["command"]["class"], "standard", "what was set stays");
-    let after = shop
-        .server
-        .done("command.list", json!({ "catalog": "shop" }));
+    let after = shop.done("command.list", json!({ "catalog": "shop" }));
     assert_eq!(list(&after["commands"]).len(), 4);
 }
 
@@ -567,23 +551,17 @@ async fn documents_lie_where_tools_may_read() {
     let elsewhere = tempfile::tempdir().unwrap();
     let path = elsewhere.path().join("shop.json");
     fs::write(&path, document(&shop.service.host)).unwrap();
-    let refused = shop
-        .server
-        .refused("catalog.validate_openapi", json!({ "source": path }));
+    let refused = shop.refused("catalog.validate_openapi", json!({ "source": path }));
     assert_eq!(refused["error_code"], "SOURCE_REFUSED");
     let link = shop.project.path("link.json");
     std::os::unix::fs::symlink(&path, link).unwrap();
-    let refused = shop
-        .server
-        .refused("catalog.validate_openapi", json!({ "source": "link.json" }));
+    let refused = shop.refused("catalog.validate_openapi", json!({ "source": "link.json" }));
     assert_eq!(
         refused["error_code"], "SOURCE_REFUSED",
         "a link leads there too"
     );
     let url = format!("http://{}/shop.json", shop.service.host);
-    let refused = shop
-        .server
-        .refused("catalog.validate_openapi", json!({ "source": url }));
+    let refused = shop.refused("catalog.validate_openapi", json!({ "source": url }));
     assert_eq!(refused["error_code"], "ADDRESS_REFUSED");
     assert!(shop.lines().is_empty());
     for (text, kind) in [
@@ -598,12 +576,10 @@ async fn documents_lie_where_tools_may_read() {
         ),
     ] {
         shop.project.write("odd.yaml", text);
-        let odd = shop
-            .server
-            .done("catalog.validate_openapi", json!({ "source": "odd.yaml" }));
+        let odd = shop.done("catalog.validate_openapi", json!({ "source": "odd.yaml" }));
         has_fields(&odd, json!({ "valid": false, "document_kind": kind }));
         let import = json!({ "source": "odd.yaml", "catalog_title": "Odd" });
-        let refused = shop.server.refused("catalog.import_openapi", import);
+        let refused = shop.refused("catalog.import_openapi", import);
         assert_eq!(refused["error_code"], "OPENAPI_INVALID");
         assert_eq!(refused["violations"], odd["violations"]);
     }
@@ -614,6 +590,6 @@ async fn documents_lie_where_tools_may_read() {
             .exists()
     );
     let none = json!({ "catalog_id": "odd", "enabled": true });
-    let none = shop.server.refused("catalog.set_enabled", none);
+    let none = shop.refused("catalog.set_enabled", none);
     assert_eq!(none["error_code"], "CATALOG_NOT_FOUND");
 }
