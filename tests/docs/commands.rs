@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use clap::{Arg, Command};
 use midex_cli::command_line;
+use midex_test::list_of;
 
 const HEAD: &str = "\
 # Commands
@@ -47,11 +48,7 @@ fn told(arg: &Arg) -> String {
     if !arg.get_action().takes_values() {
         return line + "\n";
     }
-    let defaults: Vec<_> = arg
-        .get_default_values()
-        .iter()
-        .map(|value| value.to_string_lossy())
-        .collect();
+    let defaults = list_of(arg.get_default_values(), |value| value.to_string_lossy());
     if !defaults.is_empty() && !arg.is_hide_default_value_set() {
         let _ = write!(line, " (default: `{}`)", defaults.join(","));
     }

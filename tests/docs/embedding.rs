@@ -19,7 +19,7 @@ use midex_server::{
     app::{App, Options},
     config::{Config, Trust},
 };
-use midex_test::{assert_has, play::Calls};
+use midex_test::{assert_has, list_of, play::Calls};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -128,10 +128,7 @@ async fn the_workflow_of_the_example_goes_from_its_file_to_its_end() {
         ("health", 3),
     ];
     let begun = begun.lock().unwrap().clone();
-    let begun: Vec<_> = begun
-        .iter()
-        .map(|(step, at)| (step.as_str(), *at))
-        .collect();
+    let begun = list_of(&begun, |(step, at)| (step.as_str(), *at));
     assert_eq!(begun, expected);
     app.stop().await.unwrap();
 }

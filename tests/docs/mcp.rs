@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use midex_test::{
-    Client,
+    Client, list_of,
     project::{Project, each, list, text},
 };
 
@@ -42,10 +42,7 @@ fn cell(text: &str) -> String {
 /// What a value of a schema may be.
 fn kind(schema: &Value) -> String {
     if let Some(values) = schema["enum"].as_array() {
-        let values: Vec<_> = values
-            .iter()
-            .map(|value| format!("`{}`", text(value)))
-            .collect();
+        let values = list_of(&values, |value| format!("`{}`", text(value)));
         return values.join(", ");
     }
     match &schema["type"] {

@@ -42,11 +42,8 @@ fn refuses(mut server: Server, code: &str, path: &Path) {
         ),
     ] {
         let refused = server.refused(tool, arguments);
-        assert_eq!(
-            (&refused["error_code"], &refused["retryable"]),
-            (&json!(code), &json!(false)),
-            "{tool}: {refused}"
-        );
+        assert_eq!(refused["error_code"], json!(code), "{tool}: {refused}");
+        assert_eq!(refused["retryable"], false, "{tool}: {refused}");
         let action = refused["suggested_action"].as_str().unwrap();
         assert!(action.contains(&path), "{tool} names {path}: {refused}");
     }

@@ -132,11 +132,7 @@ async fn learn(tale: &mut Tale, store: &RedbStore, acknowledged: usize) {
         history.len()
     );
     assert_eq!(history[..acknowledged], tale.rows[..acknowledged]);
-    tale.rows = history;
-    tale.position = stored
-        .as_ref()
-        .map_or_else(Default::default, |stored| stored.position);
-    tale.execution = stored.map(|stored| stored.execution);
+    tale.take(history, stored);
 }
 
 /// Plays the script with one fault; how many operations it has.

@@ -241,11 +241,7 @@ fn become_as_stored(
     let known = tale.rows.len();
     assert!(history.len() == known || history.len() == known + 1);
     assert_eq!(history[..known], tale.rows, "acknowledged rows are lost");
-    tale.rows = history;
-    tale.position = stored
-        .as_ref()
-        .map_or_else(Default::default, |stored| stored.position);
-    tale.execution = stored.map(|stored| stored.execution);
+    tale.take(history, stored);
 }
 
 /// Works until the power is cut; how many syncs failed.

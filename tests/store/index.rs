@@ -86,10 +86,8 @@ async fn an_answer_looks_at_so_many_rows_and_no_more() {
     let mut query = up_to(5);
     query.before = first.next;
     let second = page(&store, &query).await;
-    assert_eq!(
-        (second.executions.len(), second.next),
-        (0, Some(Sequence(33)))
-    );
+    assert_eq!(second.executions.len(), 0);
+    assert_eq!(second.next, Some(Sequence(33)));
     let (listed, pages) = to_the_end(&store, up_to(5)).await;
     assert_eq!(names(&listed), ["noise", "tale 1", "tale 0"]);
     assert_eq!(pages, 6);

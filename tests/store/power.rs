@@ -295,11 +295,7 @@ async fn learn(
         .load(&tale.id)
         .await
         .map_err(|error| format!("{error:?}"))?;
-    tale.rows = history;
-    tale.position = stored
-        .as_ref()
-        .map_or_else(Default::default, |stored| stored.position);
-    tale.execution = stored.map(|stored| stored.execution);
+    tale.take(history, stored);
     Ok(())
 }
 

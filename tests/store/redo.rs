@@ -82,11 +82,7 @@ async fn learn(tale: &mut Tale, store: &RedbStore) {
     assert!((known..=known + 1).contains(&history.len()), "{known}");
     assert_eq!(history[..known], tale.rows);
     let stored = store.load(&tale.id).await.unwrap();
-    tale.rows = history;
-    tale.position = stored
-        .as_ref()
-        .map_or_else(Default::default, |stored| stored.position);
-    tale.execution = stored.map(|stored| stored.execution);
+    tale.take(history, stored);
 }
 
 /// The store opens, has everything, goes on, and leaves a data file that needs no log.

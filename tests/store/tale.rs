@@ -9,7 +9,7 @@ use midex_domain::{
     error::Result,
     execution::{Command, Report, Start},
 };
-use midex_engine::store::{Commit, Position, Refusal, Store};
+use midex_engine::store::{Commit, Position, Refusal, Store, Stored};
 use serde_json::{Value, json};
 
 /// An execution on its way, and the store's word on where it stands.
@@ -63,6 +63,14 @@ pub(crate) fn refusal(number: usize, id: Option<&ExecutionId>) -> Refusal {
 }
 
 impl Tale {
+    /// Goes on from what a store has, after a process that was cut off.
+    pub(crate) fn take(&mut self, history: Vec<Row>, stored: Option<Stored>) {
+        self.rows = history;
+        let position = stored.as_ref().map(|stored| stored.position);
+        self.position = position.unwrap_or_default();
+        self.execution = stored.map(|stored| stored.execution);
+    }
+
     pub(crate) fn new(name: &str, steps: usize) -> Self {
         Self::with(name, definition(steps))
     }
