@@ -5,6 +5,9 @@ use super::{
     *,
 };
 
+/// The arguments and the body of a call, the media type that reaches the service, and what of it.
+type Case = (Value, Option<Value>, Option<String>, String);
+
 #[tokio::test]
 async fn the_caller_chooses_one_of_several_media_types() {
     let choice =
@@ -31,7 +34,6 @@ async fn the_caller_chooses_one_of_several_media_types() {
         [{ "Content-Type": "text/plain" }, "x", "text/plain; charset=utf-8", "x"],
         [{ "Content-Type": "text/plain" }, null, null, ""],
     ]);
-    type Case = (Value, Option<Value>, Option<String>, String);
     let cases: Vec<Case> = serde_json::from_value(cases).unwrap();
     for (with, body, media_type, text) in cases {
         let seen = reaches(put.clone(), with, body).await;

@@ -70,7 +70,7 @@ async fn what_breaks_its_operation_is_refused_with_every_violation_and_leaves_no
             json!({ "error_code": "ARGUMENTS_INVALID", "category": "validation", "failure_stage": "parse", "retryable": false }),
         );
         let violations = refused["violations"].as_array().unwrap();
-        let found = list_of(&violations, |one| one["path"].as_str().unwrap());
+        let found = list_of(violations, |one| one["path"].as_str().unwrap());
         let mut expected = places.to_vec();
         expected.sort_unstable();
         let mut sorted = found.clone();
