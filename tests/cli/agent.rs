@@ -3,28 +3,27 @@
 use rustix::process::{Pid, Signal};
 use serde_json::json;
 
-use super::{Place, Running};
-use midex_test::{assert_has, door::until, has_fields};
+use super::{Place, Running, Words};
+use midex_test::{Fields, Shows, door::until};
 
 /// A project with a workflow of two steps and a script that does them.
 fn place(script: &str) -> Place {
     let place = Place::new();
-    place.file(
-        "workflows/w.yaml",
-        "workflow: w
+    place.manifest("workflow: w
 description: Two steps
 steps:
   - { id: count, guidance: Count the words, result: { type: object, properties: { words: { type: integer } }, required: [words] } }
   - { id: tell, guidance: 'Tell of ${{ steps.count.words }}' }
-",
-    );
+");
     place.file("agent.sh", script);
     place
 }
 
-fn run(place: &Place, more: &[&str]) -> super::Ran {
-    let args = ["run", "w", "--id", "x", "--agent", "sh ./agent.sh"];
-    place.with_stdin(&[&args[..], more].concat(), "")
+/// The script does the steps of the execution `x`.
+const RUN: &str = "run w --id x --agent 'sh ./agent.sh'";
+
+fn run(place: &Place, more: impl Words) -> super::Ran {
+    place.with_stdin(RUN.and(more), "")
 }
 
 #[test]
@@ -36,10 +35,10 @@ case \"$MIDEX_STEP\" in
   tell) echo \"$task\" | grep -q 'count: {\"words\":3}' && echo '{\"summary\": \"three words\"}' ;;
 esac",
     );
-    let ran = run(&place, &[]).ends(0);
-    assert_has(&ran.err, &["working on count", "working on tell"]);
-    assert_has(&ran.out, &["[1/2] count", "[2/2] tell", "completed"]);
-    let shown = place.json(&["show", "x"]);
+    let ran = run(&place, "").ends(0);
+    ran.err.shows("working on count…working on tell");
+    ran.out.shows("[1/2] count…[2/2] tell…completed");
+    let shown = place.json("show x");
     assert_eq!(shown["history"][0]["output"], json!({ "words": 3 }));
     assert_eq!(shown["history"][1]["output"]["summary"], "three words");
 }
@@ -47,8 +46,7 @@ esac",
 #[test]
 fn the_task_has_what_the_execution_works_on_and_what_was_decided_before() {
     let place = place("cat > task-$MIDEX_STEP.txt; echo '{\"words\": 3, \"summary\": \"s\"}'");
-    place.file(
-        "workflows/w.yaml",
+    place.manifest(
         "workflow: w
 description: Three steps, of which none names another
 inputs: { topic: { type: string } }
@@ -58,42 +56,31 @@ steps:
   - { id: end, guidance: End }
 ",
     );
-    run(&place, &["--input", "topic=tea"]).ends(0);
+    run(&place, "--input topic=tea").ends(0);
     let task = std::fs::read_to_string(place.project().join("task-end.txt")).unwrap();
-    assert_has(
-        &task,
-        &[
-            "# Inputs of the workflow",
-            "\"topic\": \"tea\"",
-            "# Decided before",
-            "count: {",
-            "tell: {",
-        ],
-    );
+    task.shows("# Inputs of the workflow…\"topic\": \"tea\"…# Decided before…count: {…tell: {");
 }
 
 #[test]
 fn a_command_that_cannot_be_run_leaves_its_step_open() {
     let place = place("");
-    let args = ["run", "w", "--id", "x", "--agent"];
     for (command, code) in [("no-such-command", 127), ("./agent.sh", 126)] {
         let ran = place
-            .with_stdin(&[&args[..], &[command]].concat(), "")
+            .with_stdin("run w --id x --agent".and(command), "")
             .ends(2);
         let ended = format!("ended with exit status: {code}");
-        assert_has(&ran.err, &[&ended, "the step is still open"]);
-        assert_eq!(place.json(&["show", "x"])["status"]["state"], "running");
+        ran.err.shows(&[&ended, "the step is still open"]);
+        assert_eq!(place.state("x"), "running");
     }
 }
 
 #[test]
 fn the_task_may_be_json_and_holds_no_token() {
     let place = place("cat > task-$MIDEX_STEP.json; echo '{\"words\": 1, \"summary\": \"s\"}'");
-    run(&place, &["--agent-format", "json"]);
+    run(&place, "--agent-format json");
     let task = std::fs::read_to_string(place.project().join("task-count.json")).unwrap();
     let task: serde_json::Value = serde_json::from_str(&task).unwrap();
-    has_fields(
-        &task,
+    task.has_fields(
         json!({ "step_name": "count", "instructions": "Count the words", "refused": null }),
     );
     assert_eq!(task["output_schema"]["required"], json!(["words"]));
@@ -106,9 +93,9 @@ fn an_answer_that_cannot_be_handed_in_is_asked_again_with_the_reason_and_then_no
         "echo run >> runs; if grep -q 'is not of type \\|could not be taken'; then echo '{\"words\": 2}'; else echo '{\"words\": \"two\"}'; fi",
     );
     // The second step never gets a summary: it is tried as often as that is allowed.
-    let ran = run(&place, &[]).ends(1);
-    assert_has(&ran.out, &["To go on: midex run w --id x"]);
-    let shown = place.json(&["show", "x"]);
+    let ran = run(&place, "").ends(1);
+    ran.out.shows("To go on: midex run w --id x");
+    let shown = place.json("show x");
     assert_eq!(shown["history"][0]["output"], json!({ "words": 2 }));
     let runs = std::fs::read_to_string(place.project().join("runs")).unwrap();
     assert_eq!(runs.lines().count(), 2 + 3, "{ran:?}");
@@ -117,33 +104,33 @@ fn an_answer_that_cannot_be_handed_in_is_asked_again_with_the_reason_and_then_no
 #[test]
 fn junk_is_not_handed_in() {
     let place = place("echo run >> runs; echo nothing of use");
-    let ran = run(&place, &[]).ends(1);
-    assert_has(&ran.err, &["printed no JSON value"]);
+    let ran = run(&place, "").ends(1);
+    ran.err.shows("printed no JSON value");
     let runs = std::fs::read_to_string(place.project().join("runs")).unwrap();
     assert_eq!(runs.lines().count(), 3);
-    assert_eq!(place.json(&["show", "x"])["status"]["state"], "running");
+    assert_eq!(place.state("x"), "running");
 }
 
 #[test]
 fn a_command_that_fails_is_the_failure_of_the_step() {
     let place = place("echo 'no credit left' >&2; exit 1");
-    run(&place, &[]).ends(1);
-    let status = place.json(&["show", "x"])["status"].take();
+    run(&place, "").ends(1);
+    let status = place.json("show x")["status"].take();
     assert_eq!(status["state"], "failed");
-    assert_has(
-        status["error"]["message"].as_str().unwrap(),
-        &["exit status: 1: no credit left"],
-    );
+    status["error"]["message"]
+        .as_str()
+        .unwrap()
+        .shows("exit status: 1: no credit left");
 }
 
 #[test]
 fn a_command_that_hangs_is_killed_with_all_it_started_and_nothing_is_lost() {
     let place = place("trap '' TERM; sleep 1000 & echo $! > child; wait; wait; sleep 1000");
-    let ran = run(&place, &["--agent-timeout", "1s"]).ends(1);
-    assert_has(&ran.err, &["did not end in 1.0 s", "--agent-timeout"]);
-    assert_has(&ran.out, &["To go on: midex run w --id x"]);
+    let ran = run(&place, "--agent-timeout 1s").ends(1);
+    ran.err.shows("did not end in 1.0 s…--agent-timeout");
+    ran.out.shows("To go on: midex run w --id x");
     is_gone(&place, "child");
-    assert_eq!(place.json(&["show", "x"])["status"]["state"], "running");
+    assert_eq!(place.state("x"), "running");
 }
 
 /// Waits until the process that a file of the project names is gone.
@@ -160,8 +147,7 @@ fn is_gone(place: &Place, file: &str) {
 
 /// A run whose command wrote its number to `pid` and works on.
 fn working(place: &Place) -> Running {
-    let args = ["run", "w", "--id", "x", "--agent", "sh ./agent.sh"];
-    let running = Running::start_piped(place.command(&args));
+    let running = Running::start_piped(place.command(RUN));
     let pid = place.project().join("pid");
     until("it works", || {
         let pid = std::fs::read_to_string(&pid).unwrap_or_default();
@@ -191,7 +177,7 @@ fn a_killed_run_leaves_no_command_behind_whatever_that_does_with_signals() {
         is_gone(&place, "below");
         let records = std::fs::read_dir(place.data.join("agents")).unwrap();
         assert_eq!(records.count(), 0);
-        assert_eq!(place.json(&["show", "x"])["status"]["state"], "running");
+        assert_eq!(place.state("x"), "running");
     }
 }
 
@@ -210,7 +196,7 @@ fn a_step_whose_command_still_runs_is_not_begun_again_until_somebody_says_so() {
         ]);
     };
     // Beside a run that is still there, and once both that run and what ends its command were killed.
-    says(&run(&place, &[]).ends(75));
+    says(&run(&place, "").ends(75));
     running.signal(Signal::KILL);
     rustix::process::kill_process(leader, Signal::KILL).unwrap();
     running.end();
@@ -219,10 +205,10 @@ fn a_step_whose_command_still_runs_is_not_begun_again_until_somebody_says_so() {
             .is_err()
             .then_some(())
     });
-    says(&run(&place, &[]).ends(75));
-    assert_eq!(place.json(&["show", "x"])["status"]["state"], "running");
+    says(&run(&place, "").ends(75));
+    assert_eq!(place.state("x"), "running");
     place.file("agent.sh", "echo '{\"words\": 1, \"summary\": \"s\"}'");
-    run(&place, &["--agent-again"]).ends(0);
+    run(&place, "--agent-again").ends(0);
     rustix::process::kill_process_group(leader, Signal::KILL).unwrap();
     is_gone(&place, "pid");
 }
@@ -231,17 +217,12 @@ fn a_step_whose_command_still_runs_is_not_begun_again_until_somebody_says_so() {
 fn its_flags_go_together() {
     let place = place("");
     for (flags, said) in [
-        (&["--agent-format", "json"][..], "--agent"),
-        (&["--agent", "x", "--editor"], "cannot be used with"),
-        (&["--agent", "x", "--agent-timeout", "0s"], "from 1s to 24h"),
-        (
-            &["--agent", "x", "--agent-timeout", "25h"],
-            "from 1s to 24h",
-        ),
+        ("--agent-format json", "--agent"),
+        ("--agent x --editor", "cannot be used with"),
+        ("--agent x --agent-timeout 0s", "from 1s to 24h"),
+        ("--agent x --agent-timeout 25h", "from 1s to 24h"),
     ] {
-        let ran = place
-            .with_stdin(&[&["run", "w"], flags].concat(), "")
-            .ends(2);
-        assert_has(&ran.err, &[said]);
+        let ran = place.with_stdin("run w".and(flags), "").ends(2);
+        ran.err.shows(&[said]);
     }
 }

@@ -1,51 +1,20 @@
 //! The command line, as a person or a script sees it.
 
-use std::process::{Command, Output};
+use serde_json::{Value, json};
 
-use serde_json::Value;
-
-use midex_test::Client;
-
-fn midex(args: &[&str]) -> Output {
-    let mut command = Command::new(midex_test::binary());
-    command
-        .args(args)
-        .env_remove("MIDEX_DATA_DIR")
-        .env_remove("RUST_LOG")
-        .env("NO_COLOR", "1");
-    command.output().expect("the binary runs")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).expect("UTF-8")
-}
+use super::{Place, Running};
+use midex_test::{Client, Fields, Shows, project::each};
 
 #[test]
 fn the_demo_takes_a_workflow_through_a_crash_to_its_end() {
-    let dir = tempfile::tempdir().unwrap();
-    let data = dir.path().join("data");
-    let output = midex(&["demo", "--data-dir", data.to_str().unwrap()]);
-    let shown = text(&output.stdout);
-    assert!(output.status.success(), "{shown}{}", text(&output.stderr));
-    for expected in [
-        "`design` as architect",
-        "`implement` as implementer",
-        "`review` as reviewer",
-        "SIGKILL",
-        "Resumed at `implement`",
-        "Workflow completed successfully",
-        "workflow_completed",
-        "3 of 3 steps completed",
-        "midex install --client claude-code",
-        "midex run bug-fix",
-        "docs/",
-        data.join("executions.redb").to_str().unwrap(),
-    ] {
-        assert!(
-            shown.contains(expected),
-            "{expected} is missing in\n{shown}"
-        );
-    }
+    let place = Place::new();
+    let data = place.dir.path().join("demo");
+    let ran = place.ends(0, &["demo", "--data-dir", data.to_str().unwrap()]);
+    let shown = &ran.out;
+    ran.shows("`design` as architect…`implement` as implementer…`review` as reviewer…SIGKILL");
+    ran.shows("Resumed at `implement`…Workflow completed successfully…workflow_completed");
+    ran.shows("3 of 3 steps completed…midex install --client claude-code…midex run bug-fix…docs/");
+    ran.shows(data.join("executions.redb").to_str().unwrap());
     assert!(data.join("executions.redb").is_file());
     // The kill stands where it happened: after the first step, before the end of the second.
     let (_, timeline) = shown.split_once("Timeline\n").unwrap();
@@ -77,106 +46,70 @@ fn the_demo_takes_a_workflow_through_a_crash_to_its_end() {
 
 #[test]
 fn the_demo_leaves_nothing_behind() {
-    let temporary = tempfile::tempdir().unwrap();
-    let ran = Command::new(midex_test::binary())
-        .arg("demo")
-        .env("TMPDIR", temporary.path())
-        .env("NO_COLOR", "1")
-        .output()
-        .unwrap();
-    let shown = text(&ran.stdout);
-    assert!(ran.status.success(), "{shown}{}", text(&ran.stderr));
-    assert!(shown.contains("which is removed now"), "{shown}");
+    let (place, temporary) = (Place::new(), tempfile::tempdir().unwrap());
+    let mut command = place.command("demo");
+    command.env("TMPDIR", temporary.path());
+    let ran = Running::start(command).end().ends(0);
+    ran.shows("which is removed now");
     assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0);
 }
 
 #[test]
 fn the_demo_gives_json_when_asked() {
-    let dir = tempfile::tempdir().unwrap();
-    let output = midex(&[
-        "demo",
-        "--json",
-        "--data-dir",
-        dir.path().join("data").to_str().unwrap(),
-    ]);
-    let shown: Value = serde_json::from_slice(&output.stdout).expect("JSON alone on stdout");
-    assert_eq!(shown["status"]["state"], "completed");
+    let place = Place::new();
+    let shown = place.json("demo --data-dir demo");
+    shown.has_fields(json!({ "/status/state": "completed", "data_dir_kept": true }));
     assert_eq!(shown["history"].as_array().unwrap().len(), 3);
     let killed = &shown["killed"];
-    assert_eq!(
-        (&killed["signal"], &killed["during"]),
-        (&"SIGKILL".into(), &"implement".into())
-    );
+    killed.has_fields(json!({ "signal": "SIGKILL", "during": "implement" }));
     assert!(killed["at"].as_str() < killed["started_at"].as_str());
-    assert_eq!(shown["data_dir_kept"], true);
 }
 
 #[test]
 fn validate_says_where_and_exits_1() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("broken.yaml");
-    std::fs::write(
-        &file,
-        "workflow: broken\ndescription: x\nsteps:\n  - id: a\n    agent: architekt\n",
-    )
-    .unwrap();
-    let path = file.to_str().unwrap();
-    let output = midex(&["validate", path]);
-    assert_eq!(output.status.code(), Some(1));
-    let shown = text(&output.stdout) + &text(&output.stderr);
-    assert!(shown.contains("broken.yaml:5:12"), "{shown}");
-    assert!(shown.contains("architect"), "did you mean: {shown}");
-    let output = midex(&["validate", "--json", path]);
-    let shown: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(
-        (&shown["findings"], output.status.code()),
-        (&Value::from(1), Some(1))
-    );
-    std::fs::write(
-        &file,
-        "workflow: sound\ndescription: x\nsteps:\n  - id: a\n    agent: architect\n",
-    )
-    .unwrap();
-    assert_eq!(midex(&["validate", path]).status.code(), Some(0));
+    let place = Place::new();
+    let file = |name: &str, agent: &str| {
+        let text =
+            format!("workflow: {name}\ndescription: x\nsteps:\n  - id: a\n    agent: {agent}\n");
+        place.file("broken.yaml", &text);
+    };
+    file("broken", "architekt");
+    let ran = place.ends(1, "validate broken.yaml");
+    (ran.out + &ran.err).shows("broken.yaml:5:12…architect");
+    let ran = place.ends(1, "validate --json broken.yaml");
+    let shown: Value = serde_json::from_str(&ran.out).expect("JSON");
+    assert_eq!(shown["findings"], 1);
+    file("sound", "architect");
+    place.done("validate broken.yaml");
 }
 
 #[test]
 fn list_shows_shipped_workflows_and_those_of_a_directory() {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::write(
-        dir.path().join("mine.yaml"),
+    let place = Place::new();
+    place.file(
+        "flows/mine.yaml",
         "workflow: mine\ndescription: My own\nsteps:\n  - id: a\n    agent: architect\n",
-    )
-    .unwrap();
-    let output = midex(&[
-        "list",
-        "--json",
-        "--workflows",
-        dir.path().to_str().unwrap(),
-    ]);
-    let shown = super::lines(&text(&output.stdout));
-    let names: Vec<_> = shown
-        .iter()
-        .map(|entry| entry["name"].as_str().unwrap())
-        .collect();
+    );
+    let shown = place.rows("list --workflows flows");
+    let names = each(shown.as_array().unwrap(), "name");
     for name in ["mine", "bug-fix", "feature-development"] {
-        assert!(names.contains(&name), "{names:?}");
+        assert!(names.contains(&name.to_owned()), "{names:?}");
     }
-    assert!(text(&midex(&["list"]).stdout).contains("feature-development"));
+    place.done("list").shows("feature-development");
 }
 
 #[test]
 fn a_wrong_command_line_exits_2_and_says_so() {
+    let place = Place::new();
     for args in [
-        &["nonsense"][..],
-        &["serve", "--token-ttl", "soon"],
-        &["serve", "--snapshot-every", "0"],
+        "nonsense",
+        "serve --token-ttl soon",
+        "serve --snapshot-every 0",
     ] {
-        let output = midex(args);
-        assert_eq!(output.status.code(), Some(2), "{args:?}");
-        assert!(output.stdout.is_empty() && !output.stderr.is_empty());
+        let ran = place.ends(2, args);
+        assert!(ran.out.is_empty() && !ran.err.is_empty(), "{ran:?}");
     }
-    assert!(midex(&["--help"]).status.success());
+    place.done("--help");
 }
 
 #[test]
@@ -185,14 +118,8 @@ fn a_damaged_database_is_refused_and_left_as_it_is() {
     let file = dir.path().join("executions.redb");
     std::fs::write(&file, b"this is no database").unwrap();
     let mut server = midex_test::Server::start(dir.path());
-    let refused = server.refused(
-        "workflow.start",
-        serde_json::json!({ "workflow_name": "bug-fix" }),
-    );
-    assert_eq!(
-        (&refused["error_code"], &refused["retryable"]),
-        (&"STORE_CORRUPT".into(), &false.into())
-    );
+    let refused = server.refused("workflow.start", json!({ "workflow_name": "bug-fix" }));
+    refused.has_fields(json!({ "error_code": "STORE_CORRUPT", "retryable": false }));
     drop(server);
     assert_eq!(std::fs::read(&file).unwrap(), b"this is no database");
 }
@@ -210,31 +137,12 @@ fn page(language: &str) -> Vec<String> {
 
 #[test]
 fn the_page_of_workflows_shows_what_is_so() {
-    let dir = tempfile::tempdir().unwrap();
-    let workflows = dir.path().join("workflows");
-    std::fs::create_dir(&workflows).unwrap();
-    std::fs::write(workflows.join("cut-release.md"), &page("markdown")[0]).unwrap();
-    std::fs::write(workflows.join("audit.yaml"), &page("yaml")[0]).unwrap();
-    let validate = || {
-        let mut command = Command::new(midex_test::binary());
-        command
-            .args(["validate", "workflows"])
-            .current_dir(dir.path())
-            .env("NO_COLOR", "1")
-            .output()
-            .unwrap()
-    };
-    let sound = validate();
-    assert!(sound.status.success(), "{}", text(&sound.stdout));
-    std::fs::write(
-        workflows.join("audit.yaml"),
-        page("yaml")[0].replace("agent: architect", "agent: architekt"),
-    )
-    .unwrap();
-    let shown = text(&validate().stdout);
-    assert!(
-        shown.contains(page("text")[0].trim_end()),
-        "the page shows\n{}\nbut it is\n{shown}",
-        page("text")[0]
-    );
+    let place = Place::new();
+    place.file("workflows/cut-release.md", &page("markdown")[0]);
+    place.file("workflows/audit.yaml", &page("yaml")[0]);
+    place.done("validate workflows");
+    let wrong = page("yaml")[0].replace("agent: architect", "agent: architekt");
+    place.file("workflows/audit.yaml", &wrong);
+    let shown = place.midex("validate workflows").out;
+    shown.shows(page("text")[0].trim_end());
 }

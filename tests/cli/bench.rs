@@ -5,10 +5,11 @@ use std::{fs, path::Path, process::Command};
 
 use serde_json::Value;
 
-use super::{Place, Ran, Running, assert_has, until};
+use super::{Place, Ran, Running, Words, until};
+use midex_test::Shows;
 
 /// So short that only few in flight are measured.
-const QUICK: [&str; 4] = ["bench", "--seconds", "0.05", "--only"];
+const QUICK: &str = "bench --seconds 0.05 --only";
 
 /// What lies beside the data directory.
 fn beside(place: &Place) -> Vec<String> {
@@ -57,7 +58,7 @@ fn end(mut command: Command) -> Ran {
 #[test]
 fn transitions_are_measured_beside_a_sync_and_nothing_is_left_behind() {
     let place = Place::new();
-    let said = place.json(&[&QUICK[..], &["engine"]].concat());
+    let said = place.json(QUICK.and("engine"));
     for name in [
         "fdatasync",
         "midex",
@@ -85,34 +86,19 @@ fn transitions_are_measured_beside_a_sync_and_nothing_is_left_behind() {
         assert!(median(figures(&said, name)[0], "writes") >= 1.0, "{said}");
     }
     assert!(said["machine"]["cores"].as_u64() > Some(0), "{said}");
-    assert_has(
-        &said["notes"].to_string(),
-        &["too short for 256 in flight", "too short for 4096"],
-    );
+    said["notes"]
+        .to_string()
+        .shows("too short for 256 in flight…too short for 4096");
     assert_eq!(beside(&place), ["project"]);
 }
 
 #[test]
 fn starts_wakes_and_reads_are_measured_alone_or_together_as_a_table() {
     let place = Place::new();
-    let shown = place.done(&[&QUICK[..], &["start,wake"]].concat());
-    assert_has(
-        &shown,
-        &[
-            "cores",
-            "calls",
-            "in flight",
-            "rate 1/s",
-            "start ",
-            "wake ",
-            "fdatasync",
-        ],
-    );
-    assert!(
-        !shown.contains("transitions") && !shown.contains("current_step"),
-        "{shown}"
-    );
-    let said = place.json(&[&QUICK[..], &["current_step"]].concat());
+    let shown = place.done(QUICK.and("start,wake"));
+    shown.shows("cores…calls…in flight…rate 1/s…start …wake …fdatasync");
+    shown.lacks("transitions…current_step");
+    let said = place.json(QUICK.and("current_step"));
     let found = figures(&said, "current_step");
     assert!(median(found[0], "rate") > 0.0, "{said}");
     assert!(figures(&said, "wake").is_empty(), "{said}");
@@ -121,7 +107,7 @@ fn starts_wakes_and_reads_are_measured_alone_or_together_as_a_table() {
 #[test]
 fn servers_are_measured_over_every_transport_with_their_own_processor_time() {
     let place = Place::new();
-    let said = place.json(&[&QUICK[..], &["next_step"]].concat());
+    let said = place.json(QUICK.and("next_step"));
     for name in [
         "stdio",
         "stdio, through a relay",
@@ -141,8 +127,7 @@ fn servers_are_measured_over_every_transport_with_their_own_processor_time() {
 #[test]
 fn servers_are_measured_as_a_whole_and_a_file_with_many_stored_beside_a_new_one() {
     let place = Place::new();
-    let only = [&QUICK[..], &["cold_start,memory,stored", "--stored", "300"]].concat();
-    let said = place.json(&only);
+    let said = place.json(QUICK.and("cold_start,memory,stored --stored 300"));
     for name in ["cold start", "start after a kill"] {
         assert!(median(figures(&said, name)[0], "p50") > 0.0, "{said}");
     }
@@ -159,32 +144,26 @@ fn servers_are_measured_as_a_whole_and_a_file_with_many_stored_beside_a_new_one(
 #[test]
 fn a_slow_disk_is_as_slow_for_all() {
     let place = Place::new();
-    let said = place.json(
-        &[
-            &QUICK[..],
-            &["engine,next_step,memory", "--slow-disk", "5ms"],
-        ]
-        .concat(),
-    );
+    let said = place.json(QUICK.and("engine,next_step,memory --slow-disk 5ms"));
     for name in ["fdatasync", "midex", "redb, a commit each"] {
         let alone = figures(&said, name)[0];
         assert!(median(alone, "p50") >= 5000.0, "{alone}");
     }
     assert_eq!(said["slow_disk_ms"], 5.0);
     assert!(figures(&said, "stdio").is_empty() && figures(&said, "memory").is_empty());
-    assert_has(&said["notes"].to_string(), &["servers are not measured"]);
+    said["notes"].to_string().shows("servers are not measured");
 }
 
 #[test]
 fn a_run_in_which_something_failed_prints_no_figure() {
     let place = Place::new();
-    let command = place.command(&[&QUICK[..], &["engine"]].concat());
+    let command = place.command(QUICK.and("engine"));
     // Too small for the page of the probe, and for a new database.
     for blocks in [4, 100, 1100] {
         let ran = end(with_small_files(&command, blocks));
         assert_ne!(ran.code, Some(0), "{blocks}: {ran:?}");
         assert_eq!(ran.out, "");
-        ran.says(&["no figure is shown", "help: ", "--data-dir"]);
+        ran.says("no figure is shown…help: …--data-dir");
         assert_eq!(beside(&place), ["project"]);
     }
 }
@@ -192,9 +171,9 @@ fn a_run_in_which_something_failed_prints_no_figure() {
 #[test]
 fn where_nothing_can_be_written_it_says_so() {
     let place = Place::new();
-    let ran = place.midex(&["bench", "--data-dir", "/proc/none/data"]);
+    let ran = place.midex("bench --data-dir /proc/none/data");
     assert_eq!(ran.out, "");
-    ran.says(&["error[FILE_UNUSABLE]: `/proc` cannot be measured on"]);
+    ran.says("error[FILE_UNUSABLE]: `/proc` cannot be measured on");
 }
 
 #[test]
@@ -202,7 +181,7 @@ fn an_interrupted_run_prints_no_figure_and_leaves_nothing_behind() {
     use rustix::process::Signal;
     for signal in [Signal::INT, Signal::TERM] {
         let place = Place::new();
-        let running = Running::start(place.command(&["bench", "--seconds", "600"]));
+        let running = Running::start(place.command("bench --seconds 600"));
         let has_store = |directory: &Path| {
             let stores = fs::read_dir(directory).into_iter().flatten().flatten();
             stores
@@ -219,7 +198,7 @@ fn an_interrupted_run_prints_no_figure_and_leaves_nothing_behind() {
         running.signal(signal);
         let ran = running.end().ends(130);
         assert_eq!(ran.out, "");
-        ran.says(&["interrupted"]);
+        ran.says("interrupted");
         assert!(!ran.err.contains("was removed or moved"), "{}", ran.err);
         assert_eq!(beside(&place), ["project"]);
     }
@@ -231,6 +210,6 @@ fn a_length_or_a_number_that_means_nothing_is_refused() {
     for seconds in ["0", "-1", "x", "NaN", "inf", "3600.1"] {
         let ran = place.midex(&["bench", &format!("--seconds={seconds}")]);
         ran.ends(2)
-            .says(&["expected seconds, more than 0 and at most 3600"]);
+            .says("expected seconds, more than 0 and at most 3600");
     }
 }

@@ -4,11 +4,10 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{Place, Ran, Running};
+use super::{Place, Ran, Running, Words};
 use midex_test::{
-    Client as _, Server,
+    Client as _, Fields, Server,
     service::{self, Reply, Seen, Service},
-    terminal::Terminal,
 };
 
 /// A service of jars on a shelf, as its document has it.
@@ -118,12 +117,12 @@ impl Shop {
     }
 
     #[track_caller]
-    pub(super) fn ends(&self, code: i32, args: &[&str]) -> Ran {
+    pub(super) fn ends(&self, code: i32, args: impl Words) -> Ran {
         self.place.ends(code, args)
     }
 
     pub(super) fn show(&self) -> Value {
-        self.place.json(&["catalog", "show", "pantry"])["catalog"].take()
+        self.place.json("catalog show pantry")["catalog"].take()
     }
 
     fn settings(&self) -> String {
@@ -139,58 +138,29 @@ impl Shop {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_document_is_looked_at_imported_and_listed() {
     let shop = Shop::new().await;
-    let preview = shop.ends(
-        0,
-        &["catalog", "preview", "pantry.yaml", "--title", "Pantry"],
-    );
-    preview.shows(&[
-        "pantry jars:list",
-        "List the jars",
-        "destructive",
-        "Nothing was written",
-    ]);
-    shop.ends(0, &["catalog", "list"])
-        .shows(&["no catalogs", "midex catalog add"]);
-    let added = shop.ends(0, &["catalog", "add", "pantry.yaml", "--title", "Pantry"]);
+    let preview = shop.ends(0, "catalog preview pantry.yaml --title Pantry");
+    preview.shows("pantry jars:list…List the jars…destructive…Nothing was written");
+    shop.ends(0, "catalog list")
+        .shows("no catalogs…midex catalog add");
+    let added = shop.ends(0, "catalog add pantry.yaml --title Pantry");
     added.shows(&[
         "`pantry` has 4 commands",
         &shop.service.url(),
         "midex catalog show pantry",
     ]);
-    shop.ends(0, &["catalog", "list"])
-        .shows(&["pantry", "refused", "4", "Pantry"]);
-    let listed = shop.place.rows(&["catalog", "list"]);
+    shop.ends(0, "catalog list")
+        .shows("pantry…refused…4…Pantry");
+    let listed = shop.place.rows("catalog list");
     assert_eq!(listed[0]["operations"], 4, "{listed}");
-    let shown = shop.ends(0, &["catalog", "show", "Pantry", "--limit", "1"]);
-    shown.shows(&[
-        "refused",
-        "pantry.yaml",
-        "pantry jars:create",
-        "3 more: --limit 4 shows all",
-    ]);
-    let one = shop.ends(0, &["catalog", "show", "pantry", "jars:create"]);
-    one.shows(&[
-        "POST /jars",
-        "label",
-        "required",
-        "integer",
-        "midex call 'pantry jars:create'",
-    ]);
-    let again = shop.ends(1, &["catalog", "add", "pantry.yaml", "--title", "pantry"]);
-    again.says(&["CATALOG_CONFLICT", "--overwrite"]);
-    shop.ends(
-        0,
-        &[
-            "catalog",
-            "add",
-            "pantry.yaml",
-            "--title",
-            "pantry",
-            "--overwrite",
-        ],
-    );
-    shop.ends(1, &["catalog", "show", "pantri"])
-        .says(&["did you mean `pantry`?", "midex catalog list"]);
+    let shown = shop.ends(0, "catalog show Pantry --limit 1");
+    shown.shows("refused…pantry.yaml…pantry jars:create…3 more: --limit 4 shows all");
+    let one = shop.ends(0, "catalog show pantry jars:create");
+    one.shows("POST /jars…label…required…integer…midex call 'pantry jars:create'");
+    let again = shop.ends(1, "catalog add pantry.yaml --title pantry");
+    again.says("CATALOG_CONFLICT…--overwrite");
+    shop.ends(0, "catalog add pantry.yaml --title pantry --overwrite");
+    shop.ends(1, "catalog show pantri")
+        .says("did you mean `pantry`?…midex catalog list");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -220,9 +190,9 @@ async fn a_document_that_cannot_be_imported_is_drawn_where_it_breaks() {
         let said: Value = serde_json::from_str(&ran.err).expect("JSON");
         assert_eq!(said["error_code"], "OPENAPI_INVALID");
     }
-    assert_eq!(shop.place.rows(&["catalog", "list"]), json!([]));
-    shop.ends(2, &["catalog", "add", "absent.yaml", "--title", "T"])
-        .says(&["there is no file", "Name a file that is there"]);
+    assert_eq!(shop.place.rows("catalog list"), json!([]));
+    shop.ends(2, "catalog add absent.yaml --title T")
+        .says("there is no file…Name a file that is there");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -231,13 +201,7 @@ async fn a_secret_goes_to_the_service_and_stands_in_no_file() {
     let shop = Shop::open().await;
     let set = shop.ends(
         0,
-        &[
-            "catalog",
-            "headers",
-            "pantry",
-            "Authorization=Bearer ${env:SHELF_KEY}",
-            "X-Room=7",
-        ],
+        "catalog headers pantry 'Authorization=Bearer ${env:SHELF_KEY}' X-Room=7",
     );
     set.shows(&[
         "Authorization",
@@ -245,12 +209,10 @@ async fn a_secret_goes_to_the_service_and_stands_in_no_file() {
         &format!("They go to {}", shop.service.url()),
         "--secret-env SHELF_KEY",
     ]);
-    let call = ["call", "pantry jars:list"];
-    shop.ends(1, &call)
-        .says(&["SHELF_KEY", "--secret-env", "midex catalog headers pantry"]);
-    let mut command = shop
-        .place
-        .command(&[&call[..], &["--secret-env", "SHELF_KEY"]].concat());
+    let call = "call 'pantry jars:list'";
+    shop.ends(1, call)
+        .says("SHELF_KEY…--secret-env…midex catalog headers pantry");
+    let mut command = shop.place.command(call.and("--secret-env SHELF_KEY"));
     command.env("SHELF_KEY", SECRET);
     let ran = Running::start(command).end().ends(0);
     let seen = shop.service.only();
@@ -265,50 +227,39 @@ async fn a_secret_goes_to_the_service_and_stands_in_no_file() {
         "{settings}"
     );
     assert!(!format!("{ran:?}").contains(SECRET));
-    shop.ends(0, &["doctor"])
-        .shows(&["1 usable", "env:SHELF_KEY", "not there"]);
-    let left = shop
-        .place
-        .json(&["catalog", "headers", "pantry", "Authorization="]);
+    shop.ends(0, "doctor")
+        .shows("1 usable…env:SHELF_KEY…not there");
+    let left = shop.place.json("catalog headers pantry Authorization=");
     assert_eq!(left["headers"].as_array().map(Vec::len), Some(1), "{left}");
-    shop.ends(0, &["catalog", "headers", "pantry", "X-Api-Key=plain"])
-        .says(&["warning", "${env:NAME}"]);
-    shop.ends(0, &["catalog", "headers", "pantry"])
-        .shows(&["X-Api-Key", "as it stands"]);
-    shop.ends(0, &["catalog", "headers", "pantry", "--replace"])
-        .shows(&["no headers"]);
-    shop.ends(2, &["catalog", "headers", "pantry", "Authorization"])
-        .says(&["NAME=VALUE"]);
+    shop.ends(0, "catalog headers pantry X-Api-Key=plain")
+        .says("warning…${env:NAME}");
+    shop.ends(0, "catalog headers pantry")
+        .shows("X-Api-Key…as it stands");
+    shop.ends(0, "catalog headers pantry --replace")
+        .shows("no headers");
+    shop.ends(2, "catalog headers pantry Authorization")
+        .says("NAME=VALUE");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_settings_of_a_catalog_are_changed() {
     let shop = Shop::open().await;
-    shop.ends(0, &["catalog", "disable", "pantry"])
-        .shows(&["disabled"]);
-    shop.ends(0, &["catalog", "list"]).shows(&["disabled"]);
-    shop.ends(1, &["call", "pantry jars:list"])
-        .says(&["disabled"]);
-    shop.ends(0, &["doctor"]).shows(&["catalogs", "1 disabled"]);
-    shop.ends(0, &["catalog", "enable", "PANTRY"])
-        .shows(&["4 commands"]);
-    shop.ends(0, &["catalog", "class", "pantry", "jars:delete", "safe"])
-        .shows(&["`jars:delete`", "safe"]);
-    shop.ends(0, &["call", "pantry jars:delete", "--with", "jar=1"]);
-    shop.ends(1, &["catalog", "class", "pantry", "jars:nothing", "safe"])
-        .says(&["jars:nothing"]);
-    shop.ends(
-        2,
-        &["catalog", "class", "pantry", "jars:delete", "harmless"],
-    );
-    shop.ends(0, &["catalog", "allow", "pantry", "10.0.0.1:80"])
-        .shows(&["10.0.0.1:80"]);
-    shop.ends(1, &["catalog", "allow", "pantry", "10.0.0.1"]);
-    shop.ends(
-        0,
-        &["catalog", "base-url", "pantry", "https://pantry.example/v2"],
-    )
-    .shows(&["its headers go there"]);
+    shop.ends(0, "catalog disable pantry").shows("disabled");
+    shop.ends(0, "catalog list").shows("disabled");
+    shop.ends(1, "call 'pantry jars:list'").says("disabled");
+    shop.ends(0, "doctor").shows("catalogs…1 disabled");
+    shop.ends(0, "catalog enable PANTRY").shows("4 commands");
+    shop.ends(0, "catalog class pantry jars:delete safe")
+        .shows("`jars:delete`…safe");
+    shop.ends(0, "call 'pantry jars:delete' --with jar=1");
+    shop.ends(1, "catalog class pantry jars:nothing safe")
+        .says("jars:nothing");
+    shop.ends(2, "catalog class pantry jars:delete harmless");
+    shop.ends(0, "catalog allow pantry 10.0.0.1:80")
+        .shows("10.0.0.1:80");
+    shop.ends(1, "catalog allow pantry 10.0.0.1");
+    shop.ends(0, "catalog base-url pantry https://pantry.example/v2")
+        .shows("its headers go there");
     let shown = shop.show();
     assert_eq!(shown["base_url"], "https://pantry.example/v2");
     assert!(
@@ -322,27 +273,15 @@ async fn a_refresh_shows_the_difference_before_it_takes_the_document() {
     let shop = Shop::open().await;
     let other = document(&shop.service.url()).replace("delete:", "put:");
     shop.place.file("pantry.yaml", &other);
-    let ran = shop.ends(0, &["catalog", "refresh", "pantry"]);
-    ran.shows(&[
-        "+ jars:update",
-        "- jars:delete",
-        "Nothing was changed",
-        "--apply",
-    ]);
-    shop.ends(0, &["catalog", "show", "pantry"])
-        .shows(&["jars:delete"]);
-    let mut terminal = Terminal::open(shop.place.command(&["catalog", "refresh", "pantry"]));
+    let ran = shop.ends(0, "catalog refresh pantry");
+    ran.shows("+ jars:update…- jars:delete…Nothing was changed…--apply");
+    shop.ends(0, "catalog show pantry").shows("jars:delete");
+    let mut terminal = shop.place.terminal("catalog refresh pantry");
     terminal.answer("does nothing: ", "n");
     terminal.ends(0);
-    let answer = shop
-        .place
-        .json(&["catalog", "refresh", "pantry", "--apply"]);
-    assert_eq!(
-        (&answer["applied"], &answer["removed"]),
-        (&json!(true), &json!(["jars:delete"]))
-    );
-    shop.ends(0, &["catalog", "show", "pantry"])
-        .shows(&["jars:update"]);
+    let answer = shop.place.json("catalog refresh pantry --apply");
+    answer.has_fields(json!({ "applied": true, "removed": ["jars:delete"] }));
+    shop.ends(0, "catalog show pantry").shows("jars:update");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -352,19 +291,16 @@ async fn agents_import_from_where_the_user_says() {
     let path = elsewhere.path().join("pantry.yaml");
     fs::write(&path, document(&shop.service.url())).unwrap();
     let import = json!({ "source": path, "catalog_title": "Pantry" });
-    let from = |flags: &[&str]| {
-        let mut command = shop.place.command(&[&["serve"], flags].concat());
+    let from = |flags: &str| {
+        let mut command = shop.place.command("serve".and(flags));
         command.stdin(std::process::Stdio::piped());
         let mut server = Server::run(command);
         server.shake_hands();
         server.call("catalog.import_openapi", import.clone())
     };
-    let refused = from(&[]);
-    assert_eq!(
-        refused["structuredContent"]["error_code"], "SOURCE_REFUSED",
-        "{refused}"
-    );
-    let done = from(&["--import-from", elsewhere.path().to_str().unwrap()]);
+    let refused = from("");
+    refused.has_fields(json!({ "/structuredContent/error_code": "SOURCE_REFUSED" }));
+    let done = from(&format!("--import-from {}", elsewhere.path().display()));
     assert_eq!(done["structuredContent"]["command_count"], 4, "{done}");
     // A person may name any file.
     shop.ends(
@@ -376,33 +312,27 @@ async fn agents_import_from_where_the_user_says() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_waits_for_a_catalog_is_told() {
     let shop = Shop::open().await;
-    shop.place.file(
-        "workflows/look.yaml",
-        "workflow: look\ndescription: Looks\nsteps:\n  - id: wait\n    wait: {signal: go}\n  - id: read\n    run: pantry jars:list\n    depends_on: [wait]\n",
-    );
-    let mut command = shop.place.command(&["serve"]);
+    shop.place.manifest("workflow: look\ndescription: Looks\nsteps:\n  - id: wait\n    wait: {signal: go}\n  - id: read\n    run: pantry jars:list\n    depends_on: [wait]\n");
+    let mut command = shop.place.command("serve");
     command.stdin(std::process::Stdio::piped());
     let mut server = Server::run(command);
     server.shake_hands();
-    server.done(
-        "workflow.start",
-        json!({ "workflow_name": "look", "execution_id": "look-1" }),
-    );
-    shop.ends(0, &["catalog", "disable", "pantry"]);
-    shop.ends(0, &["signal", "look-1", "go"]);
+    server.begin_with(json!({ "workflow_name": "look", "execution_id": "look-1" }));
+    shop.ends(0, "catalog disable pantry");
+    shop.ends(0, "signal look-1 go");
     super::until(
         || {
             shop.place
-                .done(&["show", "look-1"])
+                .done("show look-1")
                 .contains("waits for the catalog `pantry`")
         },
         "it waits",
     );
-    shop.ends(0, &["doctor"])
-        .shows(&["1 execution wait", "look-1", "midex catalog enable pantry"]);
-    shop.ends(0, &["catalog", "enable", "pantry"]);
+    shop.ends(0, "doctor")
+        .shows("1 execution wait…look-1…midex catalog enable pantry");
+    shop.ends(0, "catalog enable pantry");
     super::until(
-        || shop.place.done(&["show", "look-1"]).contains("completed"),
+        || shop.place.done("show look-1").contains("completed"),
         "it goes on",
     );
 }

@@ -5,10 +5,11 @@ use std::{fs, net::TcpListener, os::unix::fs::PermissionsExt, process::Output};
 use midex_domain::limits;
 use serde_json::{Value, json};
 
-use super::assert_has;
+use super::Words;
 use midex_test::{
-    Client, Server,
+    Client, Fields, Server, Shows,
     project::{Project, each, eventually, list},
+    table,
 };
 
 /// Where the user's file lies in a test.
@@ -16,7 +17,7 @@ const USERS: &str = "home/.config/midex/midex.toml";
 /// Where the project's file lies.
 const PROJECTS: &str = "midex.toml";
 
-fn midex(project: &Project, env: &[(&str, &str)], arguments: &[&str]) -> Output {
+fn midex(project: &Project, env: &[(&str, &str)], arguments: impl Words) -> Output {
     let mut command = project.command(arguments);
     for name in ["MIDEX_ALLOW_ENV", "MIDEX_SECRET_ENV", "RUST_LOG"] {
         command.env_remove(name);
@@ -26,7 +27,7 @@ fn midex(project: &Project, env: &[(&str, &str)], arguments: &[&str]) -> Output 
 }
 
 /// The exit code of a command, and what it wrote to both streams.
-fn said(project: &Project, arguments: &[&str]) -> (i32, String, String) {
+fn said(project: &Project, arguments: impl Words) -> (i32, String, String) {
     let output = midex(project, &[], arguments);
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
     (
@@ -37,8 +38,8 @@ fn said(project: &Project, arguments: &[&str]) -> (i32, String, String) {
 }
 
 /// What `midex config` says of everything.
-pub(crate) fn config(project: &Project, env: &[(&str, &str)], flags: &[&str]) -> Value {
-    let output = midex(project, env, &[&["config", "--json"], flags].concat());
+pub(crate) fn config(project: &Project, env: &[(&str, &str)], flags: impl Words) -> Value {
+    let output = midex(project, env, "config --json".and(flags));
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
 }
 
@@ -76,41 +77,41 @@ pub(crate) fn findings(config: &Value) -> Vec<Value> {
 fn flags_come_before_the_environment_the_project_the_user_and_the_default() {
     let project = Project::new(&[]);
     let held =
-        |env: &[(&str, &str)], flags: &[&str], name| setting(&config(&project, env, flags), name);
+        |env: &[(&str, &str)], flags: &str, name| setting(&config(&project, env, flags), name);
     let is = |value: Value, from: &str| (value, from.to_owned());
     let usual = project.path("home/.local/share/midex");
-    assert_eq!(held(&[], &[], "data-dir"), is(json!(usual), "default"));
-    assert_eq!(held(&[], &[], "token-ttl"), is(json!("24h"), "default"));
+    assert_eq!(held(&[], "", "data-dir"), is(json!(usual), "default"));
+    assert_eq!(held(&[], "", "token-ttl"), is(json!("24h"), "default"));
     project.write(
         USERS,
         "# mine\ntoken-ttl = \"2h\"\ndata-dir = \"/d\"\nallow-env = [\"A\", \"B\"]\n",
     );
-    assert_eq!(held(&[], &[], "token-ttl"), is(json!("2h"), "user 2"));
-    assert_eq!(held(&[], &[], "data-dir"), is(json!("/d"), "user 3"));
-    assert_eq!(held(&[], &[], "allow-env"), is(json!(["A", "B"]), "user 4"));
+    assert_eq!(held(&[], "", "token-ttl"), is(json!("2h"), "user 2"));
+    assert_eq!(held(&[], "", "data-dir"), is(json!("/d"), "user 3"));
+    assert_eq!(held(&[], "", "allow-env"), is(json!(["A", "B"]), "user 4"));
     project.write(PROJECTS, "token-ttl = \"3h\"\n");
-    assert_eq!(held(&[], &[], "token-ttl"), is(json!("3h"), "project 1"));
+    assert_eq!(held(&[], "", "token-ttl"), is(json!("3h"), "project 1"));
     let env = [
         ("MIDEX_DATA_DIR", "/e"),
         ("MIDEX_ALLOW_ENV", "C, D"),
         ("MIDEX_SECRET_ENV", ""),
     ];
     assert_eq!(
-        held(&env, &[], "data-dir"),
+        held(&env, "", "data-dir"),
         is(json!("/e"), "environment MIDEX_DATA_DIR")
     );
     assert_eq!(
-        held(&env, &[], "allow-env"),
+        held(&env, "", "allow-env"),
         is(json!(["C", "D"]), "environment MIDEX_ALLOW_ENV")
     );
-    assert_eq!(held(&env, &[], "secret-env"), is(json!([]), "default"));
-    let flags = ["--data-dir", "/f", "--token-ttl", "4h", "--allow-env", "E"];
+    assert_eq!(held(&env, "", "secret-env"), is(json!([]), "default"));
+    let flags = "--data-dir /f --token-ttl 4h --allow-env E";
     for (name, value) in [
         ("data-dir", json!("/f")),
         ("token-ttl", json!("4h")),
         ("allow-env", json!(["E"])),
     ] {
-        assert_eq!(held(&env, &flags, name), is(value, "flag"));
+        assert_eq!(held(&env, flags, name), is(value, "flag"));
     }
 }
 
@@ -120,17 +121,17 @@ fn the_hosts_of_a_secret_are_a_table_of_the_users_file() {
     let text =
         "[secrets.KEY]\nhosts = [\"a.example\", \"b.example:8443\"]\n[secrets.PIN]\nhosts = []\n";
     project.write(USERS, text);
-    let (value, from) = setting(&config(&project, &[], &[]), "secret-host");
+    let (value, from) = setting(&config(&project, &[], ""), "secret-host");
     assert_eq!(value, json!(["KEY=a.example", "KEY=b.example:8443"]));
     assert_eq!(from, "user 1");
     project.remove(USERS);
     project.write(PROJECTS, text);
-    let said = config(&project, &[], &[]);
+    let said = config(&project, &[], "");
     assert_eq!(setting(&said, "secret-host").1, "default");
-    assert_has(
-        findings(&said)[0]["message"].as_str().unwrap(),
-        &["only the user's file may set `secret-host`"],
-    );
+    findings(&said)[0]["message"]
+        .as_str()
+        .unwrap()
+        .shows("only the user's file may set `secret-host`");
 }
 
 /// The flags of `midex serve`, which this command takes too.
@@ -140,7 +141,7 @@ fn a_setting_of_the_server_is_shown_with_its_type() {
         USERS,
         "snapshot-every = 5\nstdio = true\nhttp = \"localhost:0\"\nhttp-host = [\"h\"]\ntoolsets = [\"run\", \"operate\"]\nsecret-env = \"K,L\"\n",
     )]);
-    let said = config(&project, &[], &["--tool-names", "dotted"]);
+    let said = config(&project, &[], "--tool-names dotted");
     for (name, value, from) in [
         ("snapshot-every", json!(5), "user 1"),
         ("stdio", json!(true), "user 2"),
@@ -159,7 +160,7 @@ fn a_setting_of_the_server_is_shown_with_its_type() {
 #[test]
 fn the_text_names_values_origins_files_and_draws_findings() {
     let project = Project::new(&[(PROJECTS, "\ntokn-ttl = \"2h\"\ntool-names = \"dotted\"\n")]);
-    let output = midex(&project, &[("MIDEX_DATA_DIR", "/data")], &["config"]);
+    let output = midex(&project, &[("MIDEX_DATA_DIR", "/data")], "config");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let out = String::from_utf8(output.stdout).expect("UTF-8");
     let out = out.replace(
@@ -198,74 +199,65 @@ fn the_text_names_values_origins_files_and_draws_findings() {
     "#);
 }
 
+/// A file, what stands in it, what is said of that, and what is suggested.
+const IGNORED: &str = r#"
+    USERS | token-tll = "2h" | no key `token-tll` | did you mean `token-ttl`?
+    USERS | data_dir = "x" | no key `data_dir` | did you mean `data-dir`?
+    USERS | json = true | no key `json` |
+    USERS | [serve]\nhttp = "x" | no key `serve` | without a table
+    PROJECTS | data-dir = "x" | only the user's file may set `data-dir` | home/.config/midex/midex.toml
+    PROJECTS | http = 7 | only the user's file may set `http` | move it to 
+    PROJECTS | import-from = ["x"] | only the user's file may set `import-from` | move it to 
+"#;
+
 #[test]
 fn what_a_file_may_not_say_is_left_out_and_warned_of() {
     let project = Project::new(&[]);
-    for (file, text, message, suggestion) in [
-        (
-            USERS,
-            "token-tll = \"2h\"",
-            "no key `token-tll`",
-            "did you mean `token-ttl`?",
-        ),
-        (
-            USERS,
-            "data_dir = \"x\"",
-            "no key `data_dir`",
-            "did you mean `data-dir`?",
-        ),
-        (USERS, "json = true", "no key `json`", ""),
-        (
-            USERS,
-            "[serve]\nhttp = \"x\"",
-            "no key `serve`",
-            "without a table",
-        ),
-        (
-            PROJECTS,
-            "data-dir = \"x\"",
-            "only the user's file may set `data-dir`",
-            "home/.config/midex/midex.toml",
-        ),
-        (
-            PROJECTS,
-            "http = 7",
-            "only the user's file may set `http`",
-            "move it to ",
-        ),
-        (
-            PROJECTS,
-            "import-from = [\"x\"]",
-            "only the user's file may set `import-from`",
-            "move it to ",
-        ),
-    ] {
+    for [file, text, message, suggestion] in table(IGNORED) {
+        let file = if file == "USERS" { USERS } else { PROJECTS };
         project.write(file, &format!("# first\nsnapshot-every = 2\n{text}\n"));
-        let said = config(&project, &[], &[]);
+        let said = config(&project, &[], "");
         let all = findings(&said);
         let [finding] = &all[..] else {
             panic!("{text}: {all:?}")
         };
-        assert_eq!(
-            (&finding["line"], &finding["severity"]),
-            (&json!(3), &json!("warning"))
-        );
-        assert_has(finding["message"].as_str().unwrap(), &[message]);
-        assert_has(&finding["suggestion"]["text"].to_string(), &[suggestion]);
+        finding.has_fields(json!({ "line": 3, "severity": "warning" }));
+        finding["message"].as_str().unwrap().shows(&message);
+        finding["suggestion"]["text"].to_string().shows(&suggestion);
         assert_eq!(
             setting(&said, "snapshot-every").0,
             2,
             "the rest holds: {text}"
         );
-        let (code, out, err) = self::said(&project, &["list", "--json"]);
+        let (code, out, err) = self::said(&project, "list --json");
         assert_eq!(code, 0, "{out}{err}");
-        assert_has(
-            &err,
-            &["warning: ", &format!("{file}:3:"), message, suggestion],
-        );
+        err.shows(&["warning: ", &format!("{file}:3:"), &message, &suggestion]);
         project.remove(file);
     }
 }
+
+/// What stands in the file, where its fault is, and what is said of it.
+const BAD_VALUES: &str = r#"
+    \n token-ttl = "2x" | 2:14 | `2x` is not a duration
+    token-ttl = 24 | 1:13 | `token-ttl` must be a text, this is a whole number
+    snapshot-every = "3" | 1:18 | must be a whole number, this is a text
+    snapshot-every = 0 | 1:18 | 0 is not in 1..
+    [secrets.KEY]\nhost = ["a"] | 1:1 | `[secrets.KEY]` has `hosts` alone
+    [secrets.KEY]\nhosts = ["a/b"] | 1:1 | it is NAME=HOST
+    tool-names = "doted" | 1:14 | a similar value exists: 'dotted'
+    toolsets = ["run", "walk"] | 1:12 | there is no toolset `walk`
+    http = "here" | 1:8 | expected an address and a port
+    stdio = "yes" | 1:9 | must be true or false, this is a text
+    allow-env = [1] | 1:13 | must be a list of texts, this is a list of other things
+    data-dir = "" | 1:12 | a value is required for '--data-dir <DIR>'
+    http-host = ["a b"] | 1:13 | '--http-host <NAME>'
+    allow-env = ["A B"] | 1:13 | `A B` is no name of an environment variable
+    tool-names = ["auto"] | 1:14 | must be a text, this is a list of texts
+    token-ttl = "8785h" | 1:13 | from 1s to 8784h
+    token-ttl = \n | 1:13 | this is not TOML
+    token-ttl = "1h"\ntoken-ttl = "2h" | 2:1 | duplicate key
+    LARGE | 1:1 | larger than 65536 bytes
+"#;
 
 /// A value that is not what its flag takes, and a file that is none, end a command before it works on the wrong things.
 #[test]
@@ -275,89 +267,20 @@ fn a_file_that_cannot_be_used_ends_every_command_and_names_its_place() {
         "token-ttl = \"2h\" #{}",
         "x".repeat(usize::try_from(limits::CONFIG_BYTES_MAX).unwrap())
     );
-    for (text, place, words) in [
-        ("\n token-ttl = \"2x\"", (2, 14), "`2x` is not a duration"),
-        (
-            "token-ttl = 24",
-            (1, 13),
-            "`token-ttl` must be a text, this is a whole number",
-        ),
-        (
-            "snapshot-every = \"3\"",
-            (1, 18),
-            "must be a whole number, this is a text",
-        ),
-        ("snapshot-every = 0", (1, 18), "0 is not in 1.."),
-        (
-            "[secrets.KEY]\nhost = [\"a\"]",
-            (1, 1),
-            "`[secrets.KEY]` has `hosts` alone",
-        ),
-        (
-            "[secrets.KEY]\nhosts = [\"a/b\"]",
-            (1, 1),
-            "it is NAME=HOST",
-        ),
-        (
-            "tool-names = \"doted\"",
-            (1, 14),
-            "a similar value exists: 'dotted'",
-        ),
-        (
-            "toolsets = [\"run\", \"walk\"]",
-            (1, 12),
-            "there is no toolset `walk`",
-        ),
-        ("http = \"here\"", (1, 8), "expected an address and a port"),
-        (
-            "stdio = \"yes\"",
-            (1, 9),
-            "must be true or false, this is a text",
-        ),
-        (
-            "allow-env = [1]",
-            (1, 13),
-            "must be a list of texts, this is a list of other things",
-        ),
-        (
-            "data-dir = \"\"",
-            (1, 12),
-            "a value is required for '--data-dir <DIR>'",
-        ),
-        ("http-host = [\"a b\"]", (1, 13), "'--http-host <NAME>'"),
-        (
-            "allow-env = [\"A B\"]",
-            (1, 13),
-            "`A B` is no name of an environment variable",
-        ),
-        (
-            "tool-names = [\"auto\"]",
-            (1, 14),
-            "must be a text, this is a list of texts",
-        ),
-        ("token-ttl = \"8785h\"", (1, 13), "from 1s to 8784h"),
-        ("token-ttl = ", (1, 13), "this is not TOML"),
-        (
-            "token-ttl = \"1h\"\ntoken-ttl = \"2h\"",
-            (2, 1),
-            "duplicate key",
-        ),
-        (&large, (1, 1), "larger than 65536 bytes"),
-    ] {
-        project.write(USERS, text);
-        let (code, out, err) = said(&project, &["list"]);
+    for [text, place, words] in table(BAD_VALUES) {
+        let text = text.replace("LARGE", &large);
+        let (line, column) = place.split_once(':').unwrap();
+        project.write(USERS, &text);
+        let (code, out, err) = said(&project, "list");
         assert_eq!((code, &*out), (2, ""), "{text}: {err}");
-        let place = format!("line {}, column {}: ", place.0, place.1);
-        assert_has(
-            &err,
-            &[
-                "error[USAGE_INVALID]",
-                &format!("{USERS}` cannot be used"),
-                &place,
-                words,
-                "`midex config` shows",
-            ],
-        );
+        let place = format!("line {line}, column {column}: ");
+        err.shows(&[
+            "error[USAGE_INVALID]",
+            &format!("{USERS}` cannot be used"),
+            &place,
+            &words,
+            "`midex config` shows",
+        ]);
     }
 }
 
@@ -371,7 +294,7 @@ fn the_limit_of_a_file_is_its_last_byte() {
             PROJECTS,
             &(head.to_owned() + &"x".repeat(bytes - head.len())),
         );
-        assert_eq!(said(&project, &["config"]).0, code, "{bytes}");
+        assert_eq!(said(&project, "config").0, code, "{bytes}");
     }
 }
 
@@ -380,16 +303,13 @@ fn what_is_no_file_of_text_is_named() {
     let project = Project::new(&[]);
     let path = project.path(PROJECTS);
     let refused = |what: &str, column: usize, words: &str| {
-        let (code, _, err) = said(&project, &["list"]);
+        let (code, _, err) = said(&project, "list");
         assert_eq!(code, 2, "{what}: {err}");
-        assert_has(
-            &err,
-            &[
-                "midex.toml` cannot be used",
-                &format!("line 1, column {column}: "),
-                words,
-            ],
-        );
+        err.shows(&[
+            "midex.toml` cannot be used",
+            &format!("line 1, column {column}: "),
+            words,
+        ]);
     };
     fs::create_dir(&path).unwrap();
     refused("a directory", 1, "this is not a file");
@@ -411,43 +331,39 @@ fn what_is_no_file_of_text_is_named() {
 #[test]
 fn with_a_broken_file_some_commands_work_all_the_same() {
     let project = Project::new(&[]);
-    let completions = said(&project, &["completions", "bash"]);
+    let completions = said(&project, "completions bash");
     project.write(
         USERS,
         "token-ttl = \"2h\"\nsnapshot-every = 7\ntool-names = 7\n",
     );
-    assert_eq!(said(&project, &["completions", "bash"]), completions);
-    for arguments in [&["--version"][..], &["--help"], &["serve", "--help"]] {
+    assert_eq!(said(&project, "completions bash"), completions);
+    for arguments in ["--version", "--help", "serve --help"] {
         assert_eq!(said(&project, arguments).0, 0, "{arguments:?}");
     }
     // A host takes nothing but what its agent is to hear.
-    let (code, out, _) = said(&project, &["hook", "session-start"]);
+    let (code, out, _) = said(&project, "hook session-start");
     assert_eq!((code, &*out), (0, ""));
-    let (code, out, err) = said(&project, &["doctor"]);
+    let (code, out, err) = said(&project, "doctor");
     assert_eq!((code, &*err), (1, ""), "{out}");
-    assert_has(
-        &out,
-        &[
-            "fail  configuration",
-            "1 finding in ",
-            USERS,
-            "defaults are judged here",
-            "help: run `midex config`",
-        ],
-    );
+    out.shows(&[
+        "fail  configuration",
+        "1 finding in ",
+        USERS,
+        "defaults are judged here",
+        "help: run `midex config`",
+    ]);
     project.write(USERS, "token-tl = \"2h\"\n");
     assert_eq!(
-        said(&project, &["hook", "stop"]),
+        said(&project, "hook stop"),
         (0, String::new(), String::new())
     );
-    let (code, out, _) = said(&project, &["doctor"]);
+    let (code, out, _) = said(&project, "doctor");
     assert_eq!(code, 0, "{out}");
-    assert_has(&out, &["warn  configuration", "1 finding in "]);
+    out.shows("warn  configuration…1 finding in ");
     project.write(USERS, "");
-    assert_has(
-        &said(&project, &["doctor"]).1,
-        &["ok    configuration", USERS],
-    );
+    said(&project, "doctor")
+        .1
+        .shows(&["ok    configuration", USERS]);
 }
 
 #[test]
@@ -461,7 +377,7 @@ fn a_path_begins_at_the_directory_of_its_file_or_at_home() {
         (".git/HEAD", ""),
         ("below/x", ""),
     ]);
-    let mut command = project.command(&["config", "--json"]);
+    let mut command = project.command("config --json");
     let output = command.current_dir(project.path("below")).output().unwrap();
     let said: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let root = project.root().canonicalize().unwrap();
@@ -479,7 +395,7 @@ fn a_path_begins_at_the_directory_of_its_file_or_at_home() {
 #[test]
 fn the_users_file_is_not_read_again_as_the_projects() {
     let project = Project::new(&[(USERS, "data-dir = \"kept\"\n")]);
-    let mut command = project.command(&["config", "--json"]);
+    let mut command = project.command("config --json");
     let output = command
         .current_dir(project.path("home/.config/midex"))
         .output()
@@ -498,8 +414,8 @@ steps:
     agent: reviewer
 ";
 
-fn serve(project: &Project, env: &[(&str, &str)], flags: &[&str]) -> Server {
-    let mut command = project.command(&[&["serve"], flags].concat());
+fn serve(project: &Project, env: &[(&str, &str)], flags: impl Words) -> Server {
+    let mut command = project.command("serve".and(flags));
     command
         .env_remove("MIDEX_ALLOW_ENV")
         .envs(env.iter().copied());
@@ -521,7 +437,7 @@ fn a_project_neither_reaches_the_server_nor_reads_the_environment() {
     let env = [("MIDEX_TEST_PORT", "8080")];
     let start = |id: &str| json!({ "workflow_name": "w", "execution_id": id });
     project.write(PROJECTS, text);
-    let mut server = serve(&project, &env, &[]);
+    let mut server = serve(&project, &env, "");
     let refused = server.refused("workflow.start", start("x"));
     assert_eq!(refused["violations"][0]["rule"], "required", "{refused}");
     server.done("execution.list", json!({}));
@@ -538,8 +454,8 @@ fn a_project_neither_reaches_the_server_nor_reads_the_environment() {
         "secret-env",
         "import-from",
     ] {
-        assert_has(&said, &[&format!("only the user's file may set `{key}`")]);
-        assert_eq!(setting(&config(&project, &[], &[]), key).1, "default");
+        said.shows(&[&format!("only the user's file may set `{key}`")]);
+        assert_eq!(setting(&config(&project, &[], ""), key).1, "default");
     }
     // The same from the user's file is heeded.
     server.close();
@@ -548,8 +464,8 @@ fn a_project_neither_reaches_the_server_nor_reads_the_environment() {
         USERS,
         "data-dir = \"kept\"\nallow-env = [\"MIDEX_TEST_PORT\"]\n",
     );
-    let mut server = serve(&project, &env, &[]);
-    server.done("workflow.start", start("x"));
+    let mut server = serve(&project, &env, "");
+    server.begin_with(start("x"));
     assert_eq!(server.current("x")["inputs"]["port"], 8080);
     assert!(
         project
@@ -561,24 +477,24 @@ fn a_project_neither_reaches_the_server_nor_reads_the_environment() {
 #[test]
 fn a_project_chooses_the_toolsets_of_its_servers() {
     let project = Project::new(&[(PROJECTS, "toolsets = [\"operate\"]\n")]);
-    let tools = |flags: &[&str]| {
+    let tools = |flags: &str| {
         let mut server = serve(&project, &[], flags);
         each(
             &list(&server.request("tools/list", json!({}))["result"]["tools"]),
             "name",
         )
     };
-    let offered = tools(&[]);
+    let offered = tools("");
     assert!(
         offered.contains(&"execution.pause".into()) && !offered.contains(&"workflow.start".into())
     );
-    assert!(tools(&["--toolsets", "run"]).contains(&"workflow.start".into()));
+    assert!(tools("--toolsets run").contains(&"workflow.start".into()));
 }
 
 #[test]
 fn a_server_serves_its_streams_too_where_the_users_file_has_an_address() {
     let project = Project::new(&[(USERS, "http = \"127.0.0.1:0\"\n")]);
-    let mut server = serve(&project, &[], &[]);
+    let mut server = serve(&project, &[], "");
     server.done("execution.list", json!({}));
     eventually("an address", || {
         log(&project).contains("http://127.0.0.1:").then_some(())
@@ -589,42 +505,39 @@ fn a_server_serves_its_streams_too_where_the_users_file_has_an_address() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
     project.write(USERS, &format!("http = \"{address}\"\n"));
-    let mut server = serve(&project, &[], &[]);
+    let mut server = serve(&project, &[], "");
     server.done("execution.list", json!({}));
-    assert_has(&log(&project), &["cannot be listened on"]);
+    log(&project).shows("cannot be listened on");
     // Whoever asks for the address, or for it alone, is refused.
     project.write(USERS, &format!("http = \"{address}\"\nstdio = false\n"));
-    for flags in [
-        &["serve"][..],
-        &["serve", "--stdio", "--http", &address.to_string()],
-    ] {
-        let (code, _, err) = said(&project, flags);
+    for flags in [String::new(), format!("--stdio --http {address}")] {
+        let (code, _, err) = said(&project, "serve".and(&flags));
         assert_ne!(code, 0, "{err}");
-        assert_has(&err, &["ADDRESS_UNUSABLE"]);
+        err.shows("ADDRESS_UNUSABLE");
     }
 }
 
 #[test]
 fn flags_that_need_an_address_are_satisfied_by_that_of_the_file() {
     let project = Project::new(&[]);
-    let (code, _, err) = said(&project, &["config", "--stdio"]);
+    let (code, _, err) = said(&project, "config --stdio");
     assert_eq!(code, 2, "{err}");
-    assert_has(&err, &["--http <ADDRESS:PORT>"]);
+    err.shows("--http <ADDRESS:PORT>");
     // What a file has for HTTP may wait for it.
     project.write(USERS, "http-host = [\"h\"]\n");
-    assert_eq!(said(&project, &["config"]).0, 0);
+    assert_eq!(said(&project, "config").0, 0);
     project.write(USERS, "http = \"127.0.0.1:0\"\n");
-    assert_eq!(said(&project, &["config", "--http-host", "h"]).0, 0);
+    assert_eq!(said(&project, "config --http-host h").0, 0);
 }
 
 /// The data directory of a file reaches further commands by itself, that of a flag does not.
 #[test]
 fn hints_name_the_directory_only_where_a_flag_gave_it() {
     let project = Project::new(&[(USERS, "data-dir = \"kept\"\n")]);
-    let (_, _, err) = said(&project, &["show", "nothing"]);
+    let (_, _, err) = said(&project, "show nothing");
     assert!(!err.contains("--data-dir"), "{err}");
-    let (_, _, err) = said(&project, &["show", "nothing", "--data-dir", "other"]);
-    assert_has(&err, &["--data-dir other"]);
+    let (_, _, err) = said(&project, "show nothing --data-dir other");
+    err.shows("--data-dir other");
 }
 
 /// What `midex config` and `midex doctor` say where a server with these files would do something else than one expects.
@@ -649,23 +562,20 @@ fn settings_that_end_every_server_are_an_error() {
         (file(&path), "can be read by others"),
     ] {
         project.write(USERS, &text);
-        assert_has(&said(&project, &["serve"]).2, &[words]);
+        said(&project, "serve").2.shows(&[words]);
         for (code, out) in told(&project) {
             assert_eq!(code, 1, "{out}");
-            assert_has(
-                &out,
-                &["`midex serve` would end at once: ", words, "help: "],
-            );
+            out.shows(&["`midex serve` would end at once: ", words, "help: "]);
         }
     }
     mode(0o600);
     let [config, doctor] = told(&project);
-    assert_has(&config.1, &["holds no token"]);
-    assert_has(&doctor.1, &["fail  configuration", "holds no token"]);
-    let json = self::config(&project, &[], &[]);
+    config.1.shows("holds no token");
+    doctor.1.shows("fail  configuration…holds no token");
+    let json = self::config(&project, &[], "");
     assert_eq!(json["notices"][0]["severity"], "error");
     // The flags of the command count as those of a server.
-    let (code, out, _) = said(&project, &["config", "--http", "0.0.0.0:0"]);
+    let (code, out, _) = said(&project, "config --http 0.0.0.0:0");
     assert_eq!(code, 1, "{out}");
     fs::write(&token, "0123456789abcdef".repeat(4)).unwrap();
     let [config, doctor] = told(&project);
@@ -678,14 +588,14 @@ fn servers_that_answer_no_host_are_warned_of() {
     project.write(USERS, "http = \"127.0.0.1:0\"\nstdio = false\n");
     let [config, doctor] = told(&project);
     assert_eq!((config.0, doctor.0), (1, 0), "{config:?} {doctor:?}");
-    assert_has(&config.1, &["warning: ", "gets no answer", "help: "]);
-    assert_has(&doctor.1, &["warn  configuration", "gets no answer"]);
+    config.1.shows("warning: …gets no answer…help: ");
+    doctor.1.shows("warn  configuration…gets no answer");
 }
 
 #[test]
 fn a_server_whose_address_a_file_gave_ends_with_its_host() {
     let project = Project::new(&[(USERS, "http = \"127.0.0.1:0\"\n")]);
-    let mut server = serve(&project, &[], &[]);
+    let mut server = serve(&project, &[], "");
     server.done("execution.list", json!({}));
     let (status, _, _) = server.close();
     assert!(status.success(), "{status:?}");
@@ -694,18 +604,15 @@ fn a_server_whose_address_a_file_gave_ends_with_its_host() {
 #[test]
 fn a_value_that_an_unusable_file_may_have_set_is_marked() {
     let project = Project::new(&[(USERS, "data-dir = \"/d\"\nhttp = = 1\n")]);
-    let (_, out, _) = said(&project, &["config", "--token-ttl", "2h"]);
+    let (_, out, _) = said(&project, "config --token-ttl 2h");
     let line = |name| out.lines().find(|line| line.starts_with(name)).unwrap();
-    assert_has(
-        line("data-dir"),
-        &["default, unless ", USERS, " says otherwise"],
-    );
+    line("data-dir").shows(&["default, unless ", USERS, " says otherwise"]);
     assert!(!line("token-ttl").contains("unless"), "{out}");
     // One value that cannot be used leaves the others as they are.
     project.write(USERS, "data-dir = \"/d\"\ntoken-ttl = 24\n");
-    let (_, out, _) = said(&project, &["config"]);
+    let (_, out, _) = said(&project, "config");
     let line = |name| out.lines().find(|line| line.starts_with(name)).unwrap();
-    assert_has(line("token-ttl"), &["unless "]);
+    line("token-ttl").shows("unless ");
     assert!(
         !line("data-dir").contains("unless") && !line("http ").contains("unless"),
         "{out}"
@@ -718,17 +625,17 @@ fn findings_are_counted_for_the_file_that_has_them() {
         (PROJECTS, "a = 1\nb = 2\n"),
         (USERS, "token-ttl = \"2h\"\n"),
     ]);
-    let (_, out, _) = said(&project, &["doctor"]);
+    let (_, out, _) = said(&project, "doctor");
     let users = out.lines().find(|line| line.contains(USERS)).unwrap();
-    assert_has(users, &["ok    configuration"]);
-    assert_has(&out, &["2 findings in "]);
+    users.shows("ok    configuration");
+    out.shows("2 findings in ");
     assert!(!users.contains("findings"), "{out}");
 }
 
 #[test]
 fn a_directory_of_the_environment_is_shown_whole() {
     let project = Project::new(&[]);
-    let said = config(&project, &[("MIDEX_DATA_DIR", "rel/d")], &[]);
+    let said = config(&project, &[("MIDEX_DATA_DIR", "rel/d")], "");
     let root = project.root().canonicalize().unwrap();
     assert_eq!(setting(&said, "data-dir").0, json!(root.join("rel/d")));
 }
@@ -736,8 +643,8 @@ fn a_directory_of_the_environment_is_shown_whole() {
 #[test]
 fn help_names_the_file_of_a_flag() {
     let project = Project::new(&[]);
-    let (_, help, _) = said(&project, &["serve", "--help"]);
-    let (_, options, _) = said(&project, &["help", "options"]);
+    let (_, help, _) = said(&project, "serve --help");
+    let (_, options, _) = said(&project, "help options");
     let words: Vec<_> = help
         .split_whitespace()
         .chain(options.split_whitespace())
@@ -759,25 +666,25 @@ fn help_names_the_file_of_a_flag() {
         "--workflows",
         "--agents",
     ] {
-        assert_has(&of(flag), &["[or in midex.toml]"]);
+        of(flag).shows("[or in midex.toml]");
     }
     for flag in ["--http", "--stdio", "--http-token-file", "--http-host"] {
-        assert_has(&of(flag), &["[or in the user's midex.toml]"]);
+        of(flag).shows("[or in the user's midex.toml]");
     }
 }
 
 #[test]
 fn a_refused_command_line_is_json_where_json_was_asked_for() {
     let project = Project::new(&[]);
-    let (code, out, err) = said(&project, &["config", "--json", "--token-ttl", "zz"]);
+    let (code, out, err) = said(&project, "config --json --token-ttl zz");
     assert_eq!((code, &*out), (2, ""), "{err}");
     let error: Value = serde_json::from_str(&err).expect("JSON");
     assert_eq!(error["error_code"], "USAGE_INVALID");
-    assert_has(
-        error["message"].as_str().unwrap(),
-        &["`zz` is not a duration"],
-    );
-    let (code, out, _) = said(&project, &["config", "--json", "--help"]);
+    error["message"]
+        .as_str()
+        .unwrap()
+        .shows("`zz` is not a duration");
+    let (code, out, _) = said(&project, "config --json --help");
     assert_eq!(code, 0);
-    assert_has(&out, &["Usage: midex config"]);
+    out.shows("Usage: midex config");
 }

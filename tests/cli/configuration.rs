@@ -16,7 +16,7 @@ fn rows() -> Vec<Vec<&'static str>> {
 
 #[test]
 fn the_table_has_every_key_with_its_default() {
-    let settings = list(&config(&Project::new(&[]), &[], &[])["settings"]);
+    let settings = list(&config(&Project::new(&[]), &[], "")["settings"]);
     let named: Vec<_> = rows()
         .iter()
         .map(|row| row[0].trim_matches('`').to_owned())
@@ -44,7 +44,7 @@ fn the_table_says_which_keys_a_project_may_set() {
     for row in rows() {
         let key = row[0].trim_matches('`');
         let project = Project::new(&[("midex.toml", &format!("{key} = 1979-05-27\n"))]);
-        let found = findings(&config(&project, &[], &[]));
+        let found = findings(&config(&project, &[], ""));
         let rule = if row[3] == "user" {
             "no_effect"
         } else {
@@ -59,7 +59,7 @@ fn the_example_holds_as_it_stands() {
     let (_, example) = PAGE.split_once("```toml\n").expect("an example");
     let (example, _) = example.split_once("```").expect("its end");
     let project = Project::new(&[("home/.config/midex/midex.toml", example)]);
-    let config = config(&project, &[], &[]);
+    let config = config(&project, &[], "");
     assert_eq!(findings(&config), Vec::<Value>::new());
     let settings = list(&config["settings"]);
     let of_file = settings

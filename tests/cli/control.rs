@@ -11,16 +11,16 @@ use midex_domain::limits;
 use serde_json::{Value, json};
 
 use midex_test::{
-    Client, Server, address,
+    Client, Fields, Server, Words, address,
     door::{Door, preamble, until},
-    has_fields, serve_alone,
+    serve_alone,
     witness::{WITNESS, Witness},
 };
 
-fn midex(home: &Path, args: &[&str]) -> Output {
+fn midex(home: &Path, args: impl Words) -> Output {
     let mut command = Command::new(midex_test::binary());
     command
-        .args(args)
+        .args(args.words())
         .arg("--data-dir")
         .arg(home.join("data"))
         .current_dir(home)
@@ -31,8 +31,9 @@ fn midex(home: &Path, args: &[&str]) -> Output {
 }
 
 /// A command beside a server that must succeed; what it printed.
-fn commanded(home: &Path, args: &[&str]) -> Value {
-    let output = midex(home, args);
+fn commanded(home: &Path, args: impl Words) -> Value {
+    let args = args.words();
+    let output = midex(home, &args);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{args:?}: {said}");
     serde_json::from_slice(&output.stdout).expect("one row")
@@ -83,7 +84,7 @@ fn a_caller_that_does_not_say_who_it_is_is_turned_away() {
         "others do not notice"
     );
     assert_eq!(
-        commanded(witness.home(), &["list", "executions", "--json"])["execution_id"],
+        commanded(witness.home(), "list executions --json")["execution_id"],
         WITNESS
     );
     witness.survives();
@@ -138,7 +139,7 @@ fn silent_callers_make_room_for_those_that_speak() {
     witness.unharmed();
     // All of them together may be silent for much longer than a command waits for its turn.
     assert_eq!(
-        commanded(witness.home(), &["list", "executions", "--json"])["execution_id"],
+        commanded(witness.home(), "list executions --json")["execution_id"],
         WITNESS
     );
     let mut late = Door::enter(&witness.data(), witness.home());
@@ -178,7 +179,7 @@ fn a_caller_may_name_directories_that_there_are_not() {
         let hello =
             json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client });
         door.request("initialize", hello);
-        let started = door.done("workflow.start", json!({ "workflow_name": "bug-fix" }));
+        let started = door.begin_with(json!({ "workflow_name": "bug-fix" }));
         assert_eq!(started["step_name"], "diagnose", "{odd:?}");
     }
     witness.survives();
@@ -200,7 +201,7 @@ fn what_a_killed_server_left_at_the_door_is_no_obstacle() {
     witness.server = Server::greeted(serve_alone(witness.home(), &[]));
     Door::enter(&witness.data(), witness.home());
     let resumed = commanded(witness.home(), &["resume", WITNESS, "--json"]);
-    has_fields(&resumed, json!({ "state": "running", "revision": 3 }));
+    resumed.has_fields(json!({ "state": "running", "revision": 3 }));
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::{fs, os::unix::fs::PermissionsExt};
 
 use serde_json::Value;
 
-use super::{Place, assert_has};
-use midex_test::Client;
+use super::Place;
+use midex_test::{Client, Shows};
 
 /// What it says of one thing.
 fn of<'a>(said: &'a Value, check: &str) -> &'a Value {
@@ -15,7 +15,7 @@ fn of<'a>(said: &'a Value, check: &str) -> &'a Value {
 }
 
 fn doctor(place: &Place, code: i32) -> Value {
-    let ran = place.midex(&["doctor", "--json"]);
+    let ran = place.midex("doctor --json");
     // A damaged store is logged too.
     assert_eq!(ran.code, Some(code), "{ran:?}");
     Value::Array(super::lines(&ran.out))
@@ -40,16 +40,16 @@ fn a_store_that_nobody_holds_is_read_through() {
     let place = Place::new();
     place.begun("x");
     let said = doctor(&place, 0);
-    assert_has(
-        of(&said, "store")["says"].as_str().unwrap(),
-        &["bytes, read through"],
-    );
+    of(&said, "store")["says"]
+        .as_str()
+        .unwrap()
+        .shows("bytes, read through");
     assert_eq!(of(&said, "owner")["says"], "nobody owns the directory now");
     assert_eq!(of(&said, "executions")["says"], "1 open");
-    assert_has(
-        of(&said, "records")["says"].as_str().unwrap(),
-        &["hold together"],
-    );
+    of(&said, "records")["says"]
+        .as_str()
+        .unwrap()
+        .shows("hold together");
     let mut bytes = fs::read(place.data.join("executions.redb")).unwrap();
     let middle = bytes.len() / 2;
     bytes[..middle].fill(7);
@@ -57,8 +57,8 @@ fn a_store_that_nobody_holds_is_read_through() {
     let said = doctor(&place, 1);
     let store = of(&said, "store");
     assert_eq!(store["verdict"], "fail");
-    assert_has(store["says"].as_str().unwrap(), &["STORE_CORRUPT"]);
-    assert_has(store["mend"].as_str().unwrap(), &["backup"]);
+    store["says"].as_str().unwrap().shows("STORE_CORRUPT");
+    store["mend"].as_str().unwrap().shows("backup");
     let copied = "a copy of it lies at ";
     let (_, copy) = store["says"].as_str().unwrap().split_once(copied).unwrap();
     assert_eq!(fs::read(copy).unwrap(), bytes);
@@ -72,21 +72,18 @@ fn an_owner_is_named_with_its_relays_and_its_settings() {
     owner.begin("bug-fix", "x");
     let mut relay = place.server();
     relay.status("x");
-    let ran = place.midex(&["doctor", "--token-ttl", "2h"]);
+    let ran = place.midex("doctor --token-ttl 2h");
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let pid = format!("process {}, midex ", owner.pid());
-    assert_has(
-        &ran.out,
-        &[
-            &pid,
-            "it serves 1 other\n",
-            "warn  settings",
-            "--token-ttl is 24h there",
-            "1 open",
-            "pages were not read through",
-            "entries hold together",
-        ],
-    );
+    ran.out.shows(&[
+        &pid,
+        "it serves 1 other\n",
+        "warn  settings",
+        "--token-ttl is 24h there",
+        "1 open",
+        "pages were not read through",
+        "entries hold together",
+    ]);
 }
 
 #[test]
@@ -101,7 +98,7 @@ fn what_is_open_to_others_is_closed_with_one_command() {
     let said = doctor(&place, 0);
     for (check, mend) in [("directory", "chmod go-w"), ("socket", "chmod 600")] {
         assert_eq!(of(&said, check)["verdict"], "warn");
-        assert_has(of(&said, check)["mend"].as_str().unwrap(), &[mend]);
+        of(&said, check)["mend"].as_str().unwrap().shows(&[mend]);
     }
 }
 
@@ -113,18 +110,21 @@ fn a_directory_that_somebody_holds_without_a_door_is_a_failure() {
     let said = doctor(&place, 1);
     let owner = of(&said, "owner");
     let process = format!("(process {})", std::process::id());
-    assert_has(owner["says"].as_str().unwrap(), &["STORE_BUSY", &process]);
-    assert_has(owner["mend"].as_str().unwrap(), &["end that process"]);
+    owner["says"]
+        .as_str()
+        .unwrap()
+        .shows(&["STORE_BUSY", &process]);
+    owner["mend"].as_str().unwrap().shows("end that process");
 }
 
 #[test]
 fn definitions_that_cannot_be_used_are_named() {
     let place = Place::new();
-    place.file("workflows/broken.yaml", "workflow: broken\nsteps: 7\n");
+    place.manifest("workflow: broken\nsteps: 7\n");
     let said = doctor(&place, 0);
     let found = of(&said, "definitions");
     assert_eq!(found["verdict"], "warn");
-    assert_has(found["says"].as_str().unwrap(), &["broken.yaml"]);
+    found["says"].as_str().unwrap().shows("broken.yaml");
     assert_eq!(found["mend"], "run `midex validate`");
 }
 
@@ -135,7 +135,10 @@ fn a_database_that_is_gone_is_missed() {
     fs::remove_file(place.data.join("executions.redb")).unwrap();
     let said = doctor(&place, 0);
     assert_eq!(of(&said, "store")["verdict"], "warn");
-    assert_has(of(&said, "store")["says"].as_str().unwrap(), &["is gone"]);
+    of(&said, "store")["says"]
+        .as_str()
+        .unwrap()
+        .shows("is gone");
     assert!(!place.data.join("executions.redb").exists());
 }
 
@@ -146,7 +149,7 @@ fn what_is_no_directory_is_said_to_be_none() {
         let said = doctor(&place, 1);
         let directory = of(&said, "directory");
         assert_eq!(directory["verdict"], "fail");
-        assert_has(directory["says"].as_str().unwrap(), &[words]);
+        directory["says"].as_str().unwrap().shows(&[words]);
         let all = said.as_array().unwrap();
         assert!(
             all.iter().all(|finding| finding["check"] != "store"),
@@ -187,12 +190,12 @@ fn a_directory_that_cannot_be_made_is_a_failure_and_nothing_is_left() {
         let found = Value::Array(super::lines(&ran.out));
         let directory = of(&found, "directory");
         assert_eq!(directory["verdict"], "fail", "{found}");
-        assert_has(directory["says"].as_str().unwrap(), &[said]);
-        assert_has(directory["mend"].as_str().unwrap(), &["--data-dir"]);
+        directory["says"].as_str().unwrap().shows(&[said]);
+        directory["mend"].as_str().unwrap().shows("--data-dir");
     }
     assert_eq!(here(), before);
-    let free = ["doctor", "--data-dir", "not/yet/there"];
-    place.ends(0, &free).shows(&["the next server makes it"]);
+    let free = "doctor --data-dir not/yet/there";
+    place.ends(0, free).shows("the next server makes it");
     assert_eq!(here(), before);
 }
 
@@ -202,9 +205,9 @@ fn a_socket_of_a_process_that_was_killed_is_said_to_be_one() {
     let mut owner = place.listening();
     owner.kill();
     let said = doctor(&place, 0);
-    assert_has(
-        of(&said, "socket")["says"].as_str().unwrap(),
-        &["nobody listens there"],
-    );
+    of(&said, "socket")["says"]
+        .as_str()
+        .unwrap()
+        .shows("nobody listens there");
     assert_eq!(of(&said, "owner")["says"], "nobody owns the directory now");
 }

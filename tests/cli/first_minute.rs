@@ -10,7 +10,7 @@ use std::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use midex_test::{Client, Server, assert_has, client::offers};
+use midex_test::{Client, Server, Shows, Words, client::offers};
 
 /// A user with a host, midex installed in it, and two projects.
 struct User(TempDir);
@@ -22,11 +22,8 @@ impl User {
             fs::create_dir_all(user.path(project).join(".git")).unwrap();
         }
         fs::create_dir(user.path("home")).unwrap();
-        let installed = user.run(
-            "one",
-            &["install", "--client", "claude-code", "--with-hooks"],
-        );
-        assert_has(&installed, &[".claude.json", "settings.json"]);
+        let installed = user.run("one", "install --client claude-code --with-hooks");
+        installed.shows(".claude.json…settings.json");
         user
     }
 
@@ -46,9 +43,10 @@ impl User {
     }
 
     /// What a command of midex prints, which must succeed.
-    fn run(&self, project: &str, args: &[&str]) -> String {
+    fn run(&self, project: &str, args: impl Words) -> String {
         let mut command = self.command(midex_test::binary(), project);
-        let ran = command.args(args).output().unwrap();
+        let args = args.words();
+        let ran = command.args(&args).output().unwrap();
         assert!(ran.status.success(), "{args:?}: {ran:?}");
         String::from_utf8(ran.stdout).unwrap()
     }
@@ -117,14 +115,13 @@ fn the_host_starts_its_server_and_lists_what_can_be_done() {
     let user = User::new();
     let mut window = user.window("one");
     let tools = window.request("tools/list", json!({}));
-    assert_has(
-        &tools.to_string(),
-        &["workflow.start", "workflow.next_step", "execution.resume"],
-    );
+    tools
+        .to_string()
+        .shows("workflow.start…workflow.next_step…execution.resume");
     let workflows = window
         .read("midex://workflow/available_workflows")
         .to_string();
-    assert_has(&workflows, &["bug-fix", "code-review"]);
+    workflows.shows("bug-fix…code-review");
     // Nobody's project is touched, and no context hears of nothing.
     assert!(is_empty(&user.path("one")));
     assert_eq!(user.compacted("one"), "");
@@ -154,7 +151,7 @@ fn a_second_window_is_at_the_same_work_or_at_that_of_its_own_project() {
         json!([])
     );
     other.begin("code-review", "other");
-    assert_has(&user.compacted("two"), &["'other'"]);
+    user.compacted("two").shows("'other'");
     assert!(!user.compacted("one").contains("'other'"));
     let listed = first.done("execution.list", json!({}));
     assert_eq!(listed["executions"].as_array().unwrap().len(), 1);
@@ -167,14 +164,7 @@ fn a_compacted_context_goes_on_with_nothing_but_what_the_hook_says() {
     let begun = window.begin("bug-fix", "first");
     window.finish(&begun["new_token"], "the cause: February");
     let context = user.compacted("one");
-    assert_has(
-        &context,
-        &[
-            "'first' of workflow 'bug-fix'",
-            "the cause: February",
-            "'fix'",
-        ],
-    );
+    context.shows("'first' of workflow 'bug-fix'…the cause: February…'fix'");
     // The one call that it names, as it names it.
     let call = context
         .split("go on: ")
@@ -185,9 +175,12 @@ fn a_compacted_context_goes_on_with_nothing_but_what_the_hook_says() {
         .unwrap();
     let (tool, id) = call.split_once(" with execution_id ").unwrap();
     let task = window.done(tool, json!({ "execution_id": id.trim_matches('\'') }));
-    assert_has(task["agent_content"].as_str().unwrap(), &["# Implementer"]);
+    task["agent_content"]
+        .as_str()
+        .unwrap()
+        .shows("# Implementer");
     window.finish(&task["continuation_token"], "fixed");
-    assert_has(&user.compacted("one"), &["'verify'"]);
+    user.compacted("one").shows("'verify'");
 }
 
 #[test]
@@ -198,10 +191,10 @@ fn the_end_of_a_turn_is_held_up_once() {
     let told = json!({ "session_id": "s", "hook_event_name": "Stop", "stop_hook_active": false });
     let answer = user.event("one", "Stop", &told);
     assert_eq!(answer["decision"], "block");
-    assert_has(
-        answer["reason"].as_str().unwrap(),
-        &["'diagnose'", "execution.pause"],
-    );
+    answer["reason"]
+        .as_str()
+        .unwrap()
+        .shows("'diagnose'…execution.pause");
     assert_eq!(user.event("one", "Stop", &told), Value::Null);
 }
 
@@ -215,19 +208,19 @@ fn what_was_begun_outlives_every_window() {
     first.kill();
     second.finish(&begun["new_token"], "the cause");
     second.kill();
-    assert_has(&user.compacted("one"), &["'first'", "'fix'"]);
+    user.compacted("one").shows("'first'…'fix'");
     let mut third = user.window("one");
     let resumed = third.done("execution.resume", json!({ "execution_id": "first" }));
     assert_eq!(resumed["current_step"], "fix", "{resumed}");
-    let said = user.run("one", &["doctor"]);
-    assert_has(&said, &["ok    clients", "claude-code", "1 open"]);
+    let said = user.run("one", "doctor");
+    said.shows("ok    clients…claude-code…1 open");
     assert!(!said.contains("fail"), "{said}");
 }
 
 #[test]
 fn what_was_installed_is_taken_out_again() {
     let user = User::new();
-    user.run("one", &["install", "--client", "claude-code", "--remove"]);
+    user.run("one", "install --client claude-code --remove");
     assert_eq!(user.json(".claude.json")["mcpServers"], json!({}));
     assert!(
         !user

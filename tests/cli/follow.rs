@@ -9,7 +9,7 @@ use midex_domain::telemetry::EventType;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::{Place, Ran, Running, lines, until};
+use super::{Place, Ran, Running, Words, lines, until};
 use midex_test::{Client, Server, address, wait};
 
 /// Every event of an execution, asked for by type: that reaches further back than all of them at once.
@@ -50,8 +50,8 @@ fn finish(server: &mut Server, id: &str, artifacts: usize) {
 type Reader = BufReader<ChildStdout>;
 
 /// A tail that has written a line that holds `part`, and what it wrote until then.
-fn tail(place: &Place, args: &[&str], part: &str) -> (Running, Reader, String) {
-    let mut command = place.command(&[&["tail", "--json", "-n", "1000"], args].concat());
+fn tail(place: &Place, args: impl Words, part: &str) -> (Running, Reader, String) {
+    let mut command = place.command("tail --json -n 1000".and(args));
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let stdout = child.stdout.take().unwrap();
     let err = super::drain(child.stderr.take().unwrap());
@@ -88,7 +88,7 @@ fn tail_follows_an_execution_that_another_client_drives_to_its_end() {
     let place = Place::new();
     let mut server = place.listening();
     server.begin("bug-fix", "t");
-    let (running, reader, begun) = tail(&place, &["t"], "token_generated");
+    let (running, reader, begun) = tail(&place, "t", "token_generated");
     finish(&mut server, "t", 1);
     let ran = rest(running, reader, begun).ends_quietly(0);
     assert_eq!(ids(&ran), told(&mut server, "t"));
@@ -107,8 +107,8 @@ fn more_than_one_answer_holds_between_two_looks_is_not_lost() {
     let workflow = json!({ "workflow": "long", "description": "x", "steps": steps });
     place.file("workflows/long.json", &workflow.to_string());
     // Started by a command, which knows this project's workflows.
-    place.ends(1, &["run", "long", "--id", "l"]);
-    let (running, reader, begun) = tail(&place, &["l"], "token_generated");
+    place.ends(1, "run long --id l");
+    let (running, reader, begun) = tail(&place, "l", "token_generated");
     running.signal(Signal::STOP);
     finish(&mut server, "l", 110);
     running.signal(Signal::CONT);
@@ -127,7 +127,7 @@ fn tail_goes_on_with_the_next_server() {
     let place = Place::new();
     let mut server = place.listening();
     server.begin("bug-fix", "t");
-    let (running, reader, begun) = tail(&place, &["t"], "token_generated");
+    let (running, reader, begun) = tail(&place, "t", "token_generated");
     server.kill();
     // Without a server the tail leaves the store to whoever comes.
     let mut server = place.listening();
@@ -141,13 +141,13 @@ fn tail_gives_up_where_the_store_stays_shut() {
     let place = Place::new();
     let mut server = place.listening();
     server.begin("bug-fix", "t");
-    let (running, reader, _) = tail(&place, &["t"], "token_generated");
+    let (running, reader, _) = tail(&place, "t", "token_generated");
     running.signal(Signal::STOP);
     server.kill();
     let lock = place.lock();
     running.signal(Signal::CONT);
     let ran = rest(running, reader, String::new()).ends(75);
-    ran.says(&["STORE_BUSY"]);
+    ran.says("STORE_BUSY");
     drop(lock);
 }
 
@@ -157,7 +157,7 @@ fn tail_of_all_executions_sees_commands_that_come_after_it_and_leaves_them_the_s
     place.begun("before");
     let (running, mut reader, _) = tail(
         &place,
-        &[],
+        "",
         r#""token_generated","execution_id":"before","step_name":"fix""#,
     );
     place.begun("after");
@@ -171,7 +171,7 @@ fn tail_of_all_executions_sees_commands_that_come_after_it_and_leaves_them_the_s
 fn a_closed_pipe_ends_a_tail_quietly_though_nothing_happens() {
     let place = Place::new();
     place.begun("t");
-    let (mut running, reader, _) = tail(&place, &["t"], "workflow_created");
+    let (mut running, reader, _) = tail(&place, "t", "workflow_created");
     drop(reader);
     assert_eq!(wait(&mut running.child).code(), Some(0));
     assert_eq!(running.err.join().unwrap(), "");

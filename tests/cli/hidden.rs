@@ -18,7 +18,7 @@ fn hides(text: &str) -> String {
 }
 
 #[track_caller]
-fn harmless(of: &[&str], text: &str) {
+fn harmless(of: &str, text: &str) {
     let seen = |c: char| c == '\n' || !(c.is_control() || HIDDEN.contains(c));
     let hidden = text.chars().find(|c| !seen(*c));
     assert!(hidden.is_none(), "{of:?} lets {hidden:?} pass: {text:?}");
@@ -64,39 +64,18 @@ fn no_command_shows_what_cannot_be_seen() {
         started.err.is_empty() || started.code == Some(1),
         "{started:?}"
     );
-    harmless(&["run"], &(started.out + &started.err));
-    let listed = place.rows(&["list", "executions"]);
+    harmless("run", &(started.out + &started.err));
+    let listed = place.rows("list executions");
     assert_eq!(listed[0]["execution_id"], id, "it is data all the same");
     assert_eq!(listed[0]["current_step"], "gate", "{listed}");
     let (no_id, reason) = (hides("no"), hides("why"));
-    let commands: &[&[&str]] = &[
-        &["list"],
-        &["list", "agents"],
-        &["list", "executions"],
-        &["validate"],
-        &["graph", &name],
-        &["graph", &name, "--format", "dot"],
-        &["graph", "broken"],
-        &["graph", &no_id],
-        &["show", &id],
-        &["show", &no_id],
-        &["tail", &id, "--no-follow"],
-        &["approve"],
-        &["approve", &id],
-        &["pause", &id, "--reason", &reason],
-        &["show", &id],
-        &["resume"],
-        &["resume", &id],
-        &["signal", &id, &reason],
-        &["run", &name, "--id", &id],
-        &["run", &no_id],
-        &["abandon", &id, "--reason", &reason],
-        &["resolve", &id, "ask", "--retry"],
-        &["show", &id],
-    ];
-    for args in commands {
-        for flags in [&[][..], &["--json"]] {
-            let args = [args, flags].concat();
+    let commands = "list, list agents, list executions, validate, graph NAME, graph NAME --format dot, graph broken, \
+        graph NONE, show ID, show NONE, tail ID --no-follow, approve, approve ID, pause ID --reason WHY, show ID, resume, \
+        resume ID, signal ID WHY, run NAME --id ID, run NONE, abandon ID --reason WHY, resolve ID ask --retry, show ID";
+    for command in commands.split(", ") {
+        for flags in ["", " --json"] {
+            let args = command.replace("NAME", &name).replace("NONE", &no_id);
+            let args = args.replace("ID", &id).replace("WHY", &reason) + flags;
             let ran = place.midex(&args);
             harmless(&args, &(ran.out + &ran.err));
         }
@@ -107,23 +86,20 @@ fn no_command_shows_what_cannot_be_seen() {
 fn joiners_of_scripts_and_emoji_stay_and_lines_of_wide_characters_are_broken() {
     let place = Place::new();
     let words = "می\u{200c}خواهم ශ්\u{200d}රී 👩\u{200d}💻";
-    place.file(
-        "workflows/fa.yaml",
-        &format!("workflow: fa\ndescription: \"{words}\"\nsteps: [{{ id: a, guidance: x }}]\n"),
-    );
-    assert!(place.done(&["list"]).contains(words));
+    place.manifest(&format!(
+        "workflow: fa\ndescription: \"{words}\"\nsteps: [{{ id: a, guidance: x }}]\n"
+    ));
+    assert!(place.done("list").contains(words));
     let odd = words.replace('\u{200c}', "\u{200b}");
-    place.file(
-        "workflows/fa.yaml",
-        &format!("workflow: fa\ndescription: \"{odd}\"\nsteps: [{{ id: a, guidance: x }}]\n"),
-    );
-    assert!(place.done(&["list"]).contains("می\u{fffd}خواهم"));
+    place.manifest(&format!(
+        "workflow: fa\ndescription: \"{odd}\"\nsteps: [{{ id: a, guidance: x }}]\n"
+    ));
+    assert!(place.done("list").contains("می\u{fffd}خواهم"));
     let long = "変更を確認する前に、この説明を読んでください。".repeat(4);
-    place.file(
-        "workflows/ja.yaml",
-        &format!("workflow: ja\ndescription: {long}\nsteps: [{{ id: a, guidance: {long} }}]\n"),
-    );
-    for args in [&["list"][..], &["show", "workflow", "ja"]] {
+    place.manifest(&format!(
+        "workflow: ja\ndescription: {long}\nsteps: [{{ id: a, guidance: {long} }}]\n"
+    ));
+    for args in ["list", "show workflow ja"] {
         let (_, shown) = Terminal::sized(place.command(args), 40).end();
         let lines = Shown::of(&shown).lines();
         let wide: Vec<_> = lines.iter().filter(|line| too_wide(line, 40)).collect();
@@ -136,7 +112,7 @@ fn joiners_of_scripts_and_emoji_stay_and_lines_of_wide_characters_are_broken() {
     let svg = |name: &str| {
         let text = json!({ "workflow": "w", "description": "d", "steps": [{ "id": "a", "agent": "reviewer", "description": name }] });
         place.file("workflows/w.json", &text.to_string());
-        place.done(&["graph", "w", "--format", "svg"])
+        place.done("graph w --format svg")
     };
     let drawn = svg("a\u{202e}b\u{200b}c م\u{200c}م");
     assert!(drawn.contains("abc م\u{200c}م"), "{drawn}");

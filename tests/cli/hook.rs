@@ -1,11 +1,13 @@
 //! `midex hook`: what a host's events call for, in every state of a project; and that no fault of ours reaches the host.
 
+use midex_test::{Fields, Shows};
+
 use std::fs;
 
 use midex_domain::limits;
 use serde_json::{Value, json};
 
-use super::{Place, Ran, Running, assert_has};
+use super::{Place, Ran, Running};
 
 /// Runs a hook as a host does: with its event on standard input.
 fn hook(place: &Place, event: &str, told: &Value) -> Ran {
@@ -51,7 +53,7 @@ fn where_nothing_is_open_nothing_is_said_and_nothing_is_made() {
     assert_eq!(session_start(&place) + &stop(&place, "s"), "");
     assert!(!place.data.exists());
     place.begun("x");
-    place.done(&["abandon", "x"]);
+    place.done("abandon x");
     assert_eq!(session_start(&place) + &stop(&place, "s"), "");
 }
 
@@ -66,16 +68,16 @@ fn a_fresh_context_gets_what_was_going_on_without_persona_and_token() {
         "open step: 'fix': Write the failing test",
         "execution.resume with execution_id 'x'",
     ];
-    assert_has(&alone, &about_x);
+    alone.shows(&about_x);
     let server = place.listening();
     let moved = |text: &str| text.split(", moved ").next().map(str::to_owned);
     assert_eq!(moved(&session_start(&place)), moved(&alone));
     drop(server);
     place.begun("y");
     let both = session_start(&place);
-    assert_has(&both, &about_x);
-    assert_has(&both, &["'y' of workflow", "execution_id 'y'"]);
-    assert_has(&both, &["If another window is at it"]);
+    both.shows(&about_x);
+    both.shows("'y' of workflow…execution_id 'y'");
+    both.shows("If another window is at it");
     for text in [alone, both] {
         assert!(!text.contains("eyJ") && !text.contains("## "), "{text}");
     }
@@ -94,11 +96,11 @@ fn what_is_told_is_bounded_and_of_one_line_each() {
     for n in 0..12 {
         let (id, input) = (format!("e{n}"), format!("task={long}"));
         let ran = place.with_stdin(&["run", "long", "--id", &id, "--input", &input], "");
-        assert_has(&ran.out, &["Started long"]);
+        ran.out.shows("Started long");
         let told = session_start(&place);
-        assert_has(&told, &["Execution 'e", "open step: 'one': what is it? "]);
+        told.shows("Execution 'e…open step: 'one': what is it? ");
     }
-    assert_has(&session_start(&place), &["more open: execution.list"]);
+    session_start(&place).shows("more open: execution.list");
 }
 
 #[test]
@@ -107,12 +109,12 @@ fn the_end_of_a_turn_is_held_up_once_for_each_open_step() {
     place.begun("x");
     let first = reason(&stop(&place, "s"));
     let calls = ["workflow.next_step", "execution.resume", "execution.pause"];
-    assert_has(&first, &["'fix' of execution 'x'"]);
-    assert_has(&first, &calls);
+    first.shows("'fix' of execution 'x'");
+    first.shows(&calls);
     assert_eq!(stop(&place, "s"), "");
-    assert_has(&reason(&stop(&place, "another")), &["'fix'"]);
+    reason(&stop(&place, "another")).shows("'fix'");
     place.run(1, "x", "{\"summary\":\"fixed\"}\n");
-    assert_has(&reason(&stop(&place, "s")), &["'verify' of execution 'x'"]);
+    reason(&stop(&place, "s")).shows("'verify' of execution 'x'");
     // Hosts that name no session say themselves that a hook has kept the agent from its end.
     let told = json!({ "stop_hook_active": true });
     assert_eq!(hook(&place, "stop", &told).ends_quietly(0).out, "");
@@ -122,7 +124,7 @@ fn the_end_of_a_turn_is_held_up_once_for_each_open_step() {
     // Only what is new is named.
     place.begun("y");
     let second = reason(&stop(&place, "s"));
-    assert_has(&second, &["'fix' of execution 'y'"]);
+    second.shows("'fix' of execution 'y'");
     assert!(!second.contains("'x'"), "{second}");
 }
 
@@ -138,11 +140,8 @@ fn each_host_is_answered_in_its_own_form() {
     let code = json!({ "hookEventName": "Stop", "sessionId": "v", "cwd": place.project() });
     let output = said("stop", code.clone());
     let output = &output["hookSpecificOutput"];
-    assert_eq!(
-        (&output["hookEventName"], &output["decision"]),
-        (&json!("Stop"), &json!("block"))
-    );
-    assert_has(output["reason"].as_str().unwrap(), &["'fix'"]);
+    output.has_fields(json!({ "hookEventName": "Stop", "decision": "block" }));
+    output["reason"].as_str().unwrap().shows("'fix'");
     assert_eq!(said("stop", code), Value::Null);
     // Cursor, by https://cursor.com/docs/hooks; it runs the hooks of a user elsewhere.
     let cursor = |more: Value| {
@@ -155,23 +154,20 @@ fn each_host_is_answered_in_its_own_form() {
         told
     };
     let started = said("session-start", cursor(json!({ "session_id": "c" })));
-    assert_has(started["additional_context"].as_str().unwrap(), &["'x'"]);
+    started["additional_context"].as_str().unwrap().shows("'x'");
     for silent in [json!({ "loop_count": 1 }), json!({ "status": "aborted" })] {
         assert_eq!(said("stop", cursor(silent)), Value::Null);
     }
     let output = said("stop", cursor(json!({ "loop_count": 0 })));
-    assert_has(output["followup_message"].as_str().unwrap(), &["'fix'"]);
+    output["followup_message"].as_str().unwrap().shows("'fix'");
 }
 
 #[test]
 fn a_paused_execution_is_told_and_holds_nobody_up() {
     let place = Place::new();
     place.begun("x");
-    place.done(&["pause", "x", "--reason", "lunch"]);
-    assert_has(
-        &session_start(&place),
-        &["'x'", "paused", "once it may go on: "],
-    );
+    place.done("pause x --reason lunch");
+    session_start(&place).shows("'x'…paused…once it may go on: ");
     assert_eq!(stop(&place, "s"), "");
 }
 
@@ -189,14 +185,7 @@ fn an_approval_is_told_with_the_command_for_the_user() {
     begin("x");
     let told = session_start(&place);
     let command = told.split('`').nth(1).expect("a command").to_owned();
-    assert_has(
-        &told,
-        &[
-            "waits for your user: ",
-            "Ship it on a Friday?",
-            "Ask your user to run `midex approve x",
-        ],
-    );
+    told.shows("waits for your user: …Ship it on a Friday?…Ask your user to run `midex approve x");
     assert!(
         !told.contains("execution.resume"),
         "which cannot answer for a person: {told}"
@@ -204,7 +193,7 @@ fn an_approval_is_told_with_the_command_for_the_user() {
     assert_eq!(stop(&place, "s"), "");
     begin("y");
     let both = session_start(&place);
-    assert_has(&both, &["`midex approve x", "`midex approve y"]);
+    both.shows("`midex approve x…`midex approve y");
     // The command is one of a terminal.
     let words: Vec<_> = command
         .split(' ')
@@ -212,7 +201,7 @@ fn an_approval_is_told_with_the_command_for_the_user() {
         .map(|word| word.trim_matches('\''))
         .collect();
     let ran = place.midex(&words);
-    assert_has(&ran.err, &["in a terminal"]);
+    ran.err.shows("in a terminal");
 }
 
 #[test]
@@ -226,15 +215,7 @@ fn it_is_told_when_an_execution_moved_and_what_a_step_without_a_description_is_a
     for id in ["x", "y"] {
         place.with_stdin(&["run", "talk", "--id", id], "");
         let told = session_start(&place);
-        assert_has(
-            &told,
-            &[
-                "running",
-                "moved ",
-                " s ago",
-                "open step: 'say': Greet the new ones.\n",
-            ],
-        );
+        told.shows("running…moved … s ago…open step: 'say': Greet the new ones.\n");
     }
 }
 
@@ -258,7 +239,7 @@ fn the_end_of_a_turn_is_held_up_in_the_session_alone_that_took_a_step() {
     assert_eq!(said(&[recap.clone(), looked.clone()], "a"), "");
     let taken = json!({ "message": { "content": [{ "type": "tool_result", "content": [{ "type": "text", "text": reply }] }] } });
     let first = reason(&said(&[recap, taken, looked], "b"));
-    assert_has(&first, &["'fix' of execution 'x'"]);
+    first.shows("'fix' of execution 'x'");
     assert!(!first.contains("'y'"), "{first}");
 }
 
@@ -271,7 +252,7 @@ fn the_project_is_that_of_the_session_wherever_its_shell_stands() {
     let below = place.project().join("src/deep");
     fs::create_dir_all(&below).unwrap();
     let run = |cwd: &Value, host: Option<&str>| {
-        let mut command = place.command(&["hook", "session-start"]);
+        let mut command = place.command("hook session-start");
         command.current_dir(elsewhere.path());
         command.env_remove("CLAUDE_PROJECT_DIR");
         command.envs(host.map(|dir| ("CLAUDE_PROJECT_DIR", dir)));
@@ -281,9 +262,9 @@ fn the_project_is_that_of_the_session_wherever_its_shell_stands() {
     };
     assert_eq!(run(&Value::Null, None), "");
     assert_eq!(run(&json!("src"), None), "");
-    assert_has(&run(&json!(below), None), &["'x'"]);
+    run(&json!(below), None).shows("'x'");
     let project = place.project();
-    assert_has(&run(&json!("/"), project.to_str()), &["'x'"]);
+    run(&json!("/"), project.to_str()).shows("'x'");
 }
 
 #[test]
@@ -291,35 +272,35 @@ fn a_hook_never_fails_its_host() {
     let place = Place::new();
     place.begun("x");
     let silent = |ran: Ran| assert_eq!((ran.code, &*ran.out), (Some(0), ""), "{ran:?}");
-    silent(place.midex(&["hook", "no-such-event"]));
-    silent(place.midex(&["hook", "stop", "--no-such-flag"]));
+    silent(place.midex("hook no-such-event"));
+    silent(place.midex("hook stop --no-such-flag"));
     let data = place.data.display().to_string();
     silent(place.midex(&["--data-dir", &data, "hook", "no-such-event"]));
-    silent(place.midex(&["--json", "hook", "stop", "--no-such-flag"]));
+    silent(place.midex("--json hook stop --no-such-flag"));
     // What merely has the name is no hook.
-    assert_eq!(place.midex(&["show", "hook"]).code, Some(1));
+    assert_eq!(place.midex("show hook").code, Some(1));
     // What is no event counts as none told.
     for told in ["", "no JSON", "[1]", "{\"cwd\": 7, \"session_id\": []}"] {
-        let ran = place.with_stdin(&["hook", "session-start"], told);
-        assert_has(&ran.ends_quietly(0).out, &["'x'"]);
+        let ran = place.with_stdin("hook session-start", told);
+        ran.ends_quietly(0).out.shows("'x'");
     }
     // A host that keeps standard input open.
-    let mut open = Running::start_piped(place.command(&["hook", "session-start"]));
+    let mut open = Running::start_piped(place.command("hook session-start"));
     let stdin = open.child.stdin.take();
-    assert_has(&open.end().ends_quietly(0).out, &["'x'"]);
+    open.end().ends_quietly(0).out.shows("'x'");
     drop(stdin);
     let lock = place.lock();
-    silent(place.midex(&["hook", "session-start"]));
+    silent(place.midex("hook session-start"));
     drop(lock);
     fs::write(place.data.join("hooks"), "in the way").unwrap();
     silent(hook(&place, "stop", &json!({ "session_id": "s" })));
     place.file("midex.toml", "nonsense = [");
     silent(place.midex(&["--data-dir", &data, "hook", "stop"]));
-    silent(place.midex(&["hook", "session-start"]));
+    silent(place.midex("hook session-start"));
     fs::remove_file(place.project().join("midex.toml")).unwrap();
     fs::write(place.data.join("executions.redb"), [7; 5000]).unwrap();
-    silent(place.midex(&["hook", "stop"]));
-    silent(place.midex(&["hook", "session-start"]));
+    silent(place.midex("hook stop"));
+    silent(place.midex("hook session-start"));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::Place;
-use midex_test::{assert_has, terminal::Terminal};
+use midex_test::{Shows, terminal::Terminal};
 
 const TAG: &str = "workflow: tag
 description: Tag it
@@ -27,13 +27,13 @@ steps:
 
 fn place() -> Place {
     let place = Place::new();
-    place.file("workflows/tag.yaml", TAG);
+    place.manifest(TAG);
     place
 }
 
 /// A run that asks for the fields after the name.
 fn named(place: &Place, id: &str) -> Terminal {
-    let mut terminal = Terminal::open(place.command(&["run", "tag", "--id", id]));
+    let mut terminal = place.terminal(&["run", "tag", "--id", id]);
     terminal.answer("name> ", "Ada");
     terminal
 }
@@ -46,7 +46,7 @@ fn items_of_a_list_and_lines_of_json_are_printed_where_they_are_left() {
         terminal.answer("tags> ", "a");
         let shown = terminal.left_at("...> ", keys);
         let left = "not recorded: {\"name\":\"Ada\",\"tags\":[\"a\"]}";
-        assert_has(&shown, &[left, leaves]);
+        shown.shows(&[left, leaves]);
     }
     let mut terminal = named(&place, "json");
     terminal.answer("tags> ", "a");
@@ -54,10 +54,7 @@ fn items_of_a_list_and_lines_of_json_are_printed_where_they_are_left() {
     terminal.answer("...> ", "");
     terminal.answer("more> ", "{\"color\":");
     let shown = terminal.left_at("...> ", "\u{3}");
-    assert_has(
-        &shown,
-        &["\"tags\":[\"a\",\"b\"]", r#""more":"{\"color\":""#],
-    );
+    shown.shows(&["\"tags\":[\"a\",\"b\"]", r#""more":"{\"color\":""#]);
 }
 
 #[test]
@@ -72,14 +69,11 @@ fn lines_of_words_are_printed_where_they_are_left() {
     terminal.answer("note> ", "a line");
     terminal.answer("...> ", "and another");
     let shown = terminal.left_at("...> ", "\u{3}");
-    assert_has(
-        &shown,
-        &[r#"not recorded: {"summary":"a line\nand another"}"#],
-    );
-    let mut terminal = Terminal::open(place.command(&["run", "--id", "words"]));
+    shown.shows(&[r#"not recorded: {"summary":"a line\nand another"}"#]);
+    let mut terminal = place.terminal("run --id words");
     terminal.answer("note> ", "{\"summary\":");
     let shown = terminal.left_at("...> ", "\u{3}");
-    assert_has(&shown, &["not recorded: {\"summary\":\r\n"]);
+    shown.shows("not recorded: {\"summary\":\r\n");
 }
 
 #[test]
@@ -89,18 +83,18 @@ fn a_list_that_is_too_short_goes_on_and_one_that_is_refused_is_shown() {
     terminal.answer("tags> ", "a");
     terminal.answer("...> ", "");
     let shown = terminal.expect("...> ");
-    assert_has(&shown, &["fewer than 2 items; `later` stops here"]);
+    shown.shows("fewer than 2 items; `later` stops here");
     terminal.answer("", "a");
     terminal.answer("...> ", "");
     let shown = terminal.expect("tags> ");
-    assert_has(&shown, &["you typed [\"a\",\"a\"]"]);
+    shown.shows("you typed [\"a\",\"a\"]");
     terminal.type_line("[\"a\", \"b\"]");
     terminal.answer("more> ", "");
     // What was typed before is kept where the rest is given at once.
     terminal.answer("grade> ", "{\"grade\": 3}");
     terminal.answer("note> ", "later");
     terminal.ends(1);
-    let output = &place.json(&["show", "i"])["history"][0]["output"];
+    let output = &place.history("i")[0]["output"];
     let expected = json!({ "name": "Ada", "tags": ["a", "b"], "grade": 3 });
     assert_eq!(*output, expected);
 }
@@ -112,16 +106,16 @@ fn a_failure_without_a_reason_asks_the_same_field_again() {
     terminal.answer("tags> ", "failed");
     terminal.answer("why> ", "");
     let shown = terminal.expect("tags> ");
-    assert_has(&shown, &["a failure needs a reason"]);
+    shown.shows("a failure needs a reason");
     assert!(!shown.contains("name> "), "{shown}");
     terminal.type_line("failed");
     let shown = terminal.left_at("why> ", "\u{3}");
-    assert_has(&shown, &["not recorded: {\"name\":\"Ada\"}"]);
+    shown.shows("not recorded: {\"name\":\"Ada\"}");
     let mut terminal = named(&place, "i");
     terminal.answer("tags> ", "failed");
     terminal.answer("why> ", "no ink");
     terminal.ends(1);
-    let status = &place.json(&["show", "i"])["status"];
+    let status = &place.json("show i")["status"];
     assert_eq!(status["error"]["message"], "no ink");
 }
 
@@ -132,16 +126,16 @@ fn words_have_their_meaning_in_a_list_and_where_a_reason_is_asked_for() {
     terminal.answer("tags> ", "a");
     terminal.answer("...> ", "?");
     let shown = terminal.expect("...> ");
-    assert_has(&shown, &["- pause: pauses the", "one a line, ended by an"]);
+    shown.shows("- pause: pauses the…one a line, ended by an");
     terminal.type_line("\"pause\"");
     terminal.answer("...> ", "failed");
     terminal.answer("why> ", "?");
     let shown = terminal.expect("why> ");
-    assert_has(&shown, &["empty line takes it back", "- later"]);
+    shown.shows("empty line takes it back…- later");
     terminal.type_line("later");
     let left = "not recorded: {\"name\":\"Ada\",\"tags\":[\"a\",\"pause\"]}";
-    assert_has(&terminal.ends(1), &[left, "To go on:"]);
-    let status = &place.json(&["show", "i"])["status"];
+    terminal.ends(1).shows(&[left, "To go on:"]);
+    let status = &place.json("show i")["status"];
     assert_eq!(status["state"], "running");
 }
 
@@ -164,11 +158,11 @@ fn a_list_of_which_nothing_could_be_taken_is_asked_again_and_its_items_may_be_js
     terminal.answer("...> ", "{\"b\": {");
     terminal.answer("...> ", "");
     let shown = terminal.expect("...> ");
-    assert_has(&shown, &["it ends too early", "you typed {\"b\": {"]);
+    shown.shows("it ends too early…you typed {\"b\": {");
     terminal.type_line("");
     terminal.answer("note> ", "later");
     terminal.ends(1);
-    let output = &place.json(&["show", "i"])["history"][0]["output"];
+    let output = &place.history("i")[0]["output"];
     let expected =
         json!({ "name": "Ada", "tags": ["a", "b"], "counts": [3, 4], "parts": [{ "a": 1 }] });
     assert_eq!(*output, expected);
@@ -185,7 +179,7 @@ fn what_was_typed_is_printed_also_where_a_signal_ends_it_at_a_simple_terminal() 
         terminal.expect("...> ");
         terminal.signal(signal);
         let left = "not recorded: {\"name\":\"Ada\",\"tags\":[\"a\"]}";
-        assert_has(&terminal.ends(1), &[left, "To go on:"]);
+        terminal.ends(1).shows(&[left, "To go on:"]);
     }
 }
 
@@ -207,7 +201,7 @@ fn an_answer_that_nobody_takes_is_printed_whether_or_not_it_is_on_its_way() {
     let left = ": {\"name\":\"Ada\",\"tags\":[\"a\",\"b\"]}";
     let shown = terminal.ends(1);
     server.signal(Signal::CONT);
-    assert_has(&shown, &[left, "To go on: midex run tag --id i"]);
+    shown.shows(&[left, "To go on: midex run tag --id i"]);
 }
 
 #[test]
@@ -218,33 +212,27 @@ fn what_another_answer_takes_the_place_of_is_printed() {
     terminal.answer("more> ", "{\"color\":");
     terminal.answer("...> ", "red}");
     let shown = terminal.expect("more> ");
-    assert_has(&shown, &["not JSON from line 2", "you typed {\"color\":"]);
+    shown.shows("not JSON from line 2…you typed {\"color\":");
     terminal.type_line("failed: no ink");
     let shown = terminal.ends(1);
-    assert_has(
-        &shown,
-        &["not recorded: {\"name\":\"Ada\",\"tags\":[\"a\",\"b\"]}"],
-    );
-    let status = &place.json(&["show", "i"])["status"];
+    shown.shows("not recorded: {\"name\":\"Ada\",\"tags\":[\"a\",\"b\"]}");
+    let status = &place.json("show i")["status"];
     assert_eq!(status["error"]["message"], "no ink");
 }
 
 #[test]
 fn refused_lines_are_printed_and_one_line_where_it_is_left() {
     let place = Place::new();
-    place.file("workflows/note.yaml", NOTE);
-    let mut terminal = Terminal::open(place.command(&["run", "note", "--id", "i"]));
+    place.manifest(NOTE);
+    let mut terminal = place.terminal("run note --id i");
     terminal.answer("note> ", "{\"summary\":");
     terminal.answer("...> ", "what}");
     let shown = terminal.expect("note> ");
-    assert_has(
-        &shown,
-        &["not JSON", "not recorded:\r\n{\"summary\":\r\nwhat}"],
-    );
+    shown.shows("not JSON…not recorded:\r\n{\"summary\":\r\nwhat}");
     terminal.type_line("{\"summary\": 7}");
     terminal.expect("/summary: ");
     let shown = terminal.left_at("note> ", "\u{3}");
-    assert_has(&shown, &["not recorded: {\"summary\":7}"]);
+    shown.shows("not recorded: {\"summary\":7}");
 }
 
 const NOTE: &str = "workflow: note
@@ -255,7 +243,7 @@ steps: [{ id: note, guidance: Write what you saw }]
 #[test]
 fn of_a_rest_given_at_once_what_it_lacks_is_asked() {
     let place = place();
-    let mut terminal = Terminal::open(place.command(&["run", "tag", "--id", "i"]));
+    let mut terminal = place.terminal("run tag --id i");
     // What is begun like that is no name, and what the rest lacks is the name too.
     terminal.answer("name> ", "{ \"grade\": 1, nope}");
     terminal.expect("not JSON from column");
@@ -267,7 +255,7 @@ fn of_a_rest_given_at_once_what_it_lacks_is_asked() {
     terminal.answer("tags> ", "[\"a\", \"b\"]");
     terminal.answer("note> ", "later");
     terminal.ends(1);
-    let output = &place.json(&["show", "i"])["history"][0]["output"];
+    let output = &place.history("i")[0]["output"];
     assert_eq!(
         *output,
         json!({ "name": "Ada", "grade": 1, "tags": ["a", "b"] })
@@ -277,21 +265,21 @@ fn of_a_rest_given_at_once_what_it_lacks_is_asked() {
 #[test]
 fn where_nobody_knows_what_was_wrong_each_value_is_kept_or_taken_away() {
     let place = Place::new();
-    place.file("workflows/pay.yaml", PAY);
-    let mut terminal = Terminal::open(place.command(&["run", "pay", "--id", "i"]));
+    place.manifest(PAY);
+    let mut terminal = place.terminal("run pay --id i");
     terminal.answer("sum> ", "3");
     terminal.answer("card> ", "17");
     let shown = terminal.expect("sum [3]> ");
-    assert_has(&shown, &["\"street\" is a required property"]);
+    shown.shows("\"street\" is a required property");
     // It is kept too where another was typed and refused.
     terminal.type_line("x");
     terminal.expect("that is no whole number");
     terminal.answer("sum [3]> ", "");
     let shown = terminal.expect("card [17]> ");
-    assert_has(&shown, &["\"\" takes it away"]);
+    shown.shows("\"\" takes it away");
     terminal.type_line("\"\"");
     terminal.ends(0);
-    let output = &place.json(&["show", "i"])["history"][0]["output"];
+    let output = &place.history("i")[0]["output"];
     assert_eq!(*output, json!({ "sum": 3 }));
 }
 
@@ -303,7 +291,7 @@ fn what_was_typed_for_a_step_that_has_failed_is_not_handed_in_for_the_next() {
         .replace("    guidance", "    optional: true\n    guidance")
         + &PAY[PAY.find("  - id").unwrap()..].replace("id: pay", "id: again");
     place.file("workflows/next.yaml", &next);
-    let mut terminal = Terminal::open(place.command(&["run", "next", "--id", "i"]));
+    let mut terminal = place.terminal("run next --id i");
     terminal.answer("sum> ", "3");
     terminal.answer("card> ", "17");
     // The same output is not counted twice.
@@ -313,38 +301,32 @@ fn what_was_typed_for_a_step_that_has_failed_is_not_handed_in_for_the_next() {
     }
     let shown = terminal.expect("sum> ");
     let left = "not recorded: {\"sum\":7,\"card\":\"17\"}";
-    assert_has(&shown, &["the step failed", left, "[2/2] again"]);
+    shown.shows(&["the step failed", left, "[2/2] again"]);
     terminal.type_line("4");
     terminal.answer("card> ", "");
     terminal.ends(0);
-    let output = &place.json(&["show", "i"])["history"][1]["output"];
+    let output = &place.history("i")[1]["output"];
     assert_eq!(*output, json!({ "sum": 4 }));
 }
 
 #[test]
 fn an_input_that_was_given_as_a_flag_can_be_taken_away_where_all_are_asked_again() {
     let place = Place::new();
-    place.file(
-        "workflows/w.yaml",
-        "workflow: w\ndescription: W\ninputs: { a: { type: string, optional: true } }\nsteps: [{ id: note, guidance: Note }]\n",
-    );
-    let run = ["run", "w", "--id", "i", "--input", "a=b", "--input", "no=1"];
-    let mut terminal = Terminal::open(place.command(&run));
+    place.manifest("workflow: w\ndescription: W\ninputs: { a: { type: string, optional: true } }\nsteps: [{ id: note, guidance: Note }]\n");
+    let run = "run w --id i --input a=b --input no=1";
+    let mut terminal = place.terminal(run);
     terminal.answer("a [b]> ", "\"\"");
     terminal.answer("note> ", "later");
     terminal.ends(1);
-    let inputs = &place.json(&["show", "i"])["current_step"]["inputs"];
+    let inputs = &place.inputs("i");
     assert_eq!(inputs["a"], json!(null));
 }
 
 #[test]
 fn items_of_all_kinds_are_items() {
     let place = Place::new();
-    place.file(
-        "workflows/kinds.yaml",
-        "workflow: kinds\ndescription: K\nsteps:\n  - id: a\n    guidance: A\n    result:\n      type: object\n      properties:\n        words: { type: array, items: { type: string } }\n        rows: { type: array, items: { type: array } }\n        parts: { type: array, items: { type: object } }\n        one: { type: string, enum: [now, later] }\n  - { id: note, guidance: Note }\n",
-    );
-    let mut terminal = Terminal::open(place.command(&["run", "kinds", "--id", "i"]));
+    place.manifest("workflow: kinds\ndescription: K\nsteps:\n  - id: a\n    guidance: A\n    result:\n      type: object\n      properties:\n        words: { type: array, items: { type: string } }\n        rows: { type: array, items: { type: array } }\n        parts: { type: array, items: { type: object } }\n        one: { type: string, enum: [now, later] }\n  - { id: note, guidance: Note }\n");
+    let mut terminal = place.terminal("run kinds --id i");
     terminal.answer("words> ", "[\"a\", b]");
     terminal.expect("that is no list");
     terminal.answer("words> ", "[x] todo");
@@ -360,7 +342,7 @@ fn items_of_all_kinds_are_items() {
     terminal.answer("one> ", "\"later\"");
     terminal.answer("note> ", "later");
     terminal.ends(1);
-    let output = &place.json(&["show", "i"])["history"][0]["output"];
+    let output = &place.history("i")[0]["output"];
     let expected = json!({
         "words": ["[x] todo", "failed: the second", "failed: 3", "failed: 4"],
         "rows": [[1, 2], [3]], "parts": [{ "a": 1 }, { "b": 2 }], "one": "later"

@@ -3,46 +3,40 @@
 use std::fs;
 
 use super::Place;
-use midex_test::{assert_has, terminal::Terminal};
+use midex_test::Shows;
 
 #[test]
 fn a_workflow_is_shown_with_what_it_takes_and_its_steps() {
     let place = Place::new();
-    let shown = place.done(&["show", "workflow", "app-scaffold"]);
-    assert_has(
-        &shown,
-        &[
-            "app-scaffold\n  Set up a new app from a request",
-            "  comes with midex\n",
-            "\ninputs\n",
-            "\nsteps\n",
-            "• design",
-            "→ document if",
-            "start it: midex run app-scaffold",
-        ],
-    );
-    let json = place.json(&["show", "workflow", "bug-fix"]);
+    let shown = place.done("show workflow app-scaffold");
+    shown.shows(&[
+        "app-scaffold\n  Set up a new app from a request",
+        "  comes with midex\n",
+        "\ninputs\n",
+        "\nsteps\n",
+        "• design",
+        "→ document if",
+        "start it: midex run app-scaffold",
+    ]);
+    let json = place.json("show workflow bug-fix");
     assert_eq!(json["graph"]["nodes"][0]["id"], "diagnose");
-    place.file(
-        "workflows/odd.yaml",
-        "workflow: odd\ndescription: d\nsteps: [{ id: a, agent: nobody }]\n",
-    );
-    let shown = place.done(&["show", "workflow", "odd"]);
-    assert_has(&shown, &["odd.yaml", "line 3: no agent is called `nobody`"]);
+    place.manifest("workflow: odd\ndescription: d\nsteps: [{ id: a, agent: nobody }]\n");
+    let shown = place.done("show workflow odd");
+    shown.shows("odd.yaml…line 3: no agent is called `nobody`");
     place
-        .ends(2, &["show", "x", "bug-fix"])
-        .says(&["midex show workflow NAME"]);
+        .ends(2, "show x bug-fix")
+        .says("midex show workflow NAME");
 }
 
 #[test]
 fn a_workflow_is_printed_as_it_lies_and_copied_under_another_name() {
     let place = Place::new();
-    let text = place.done(&["cat", "release"]);
+    let text = place.done("cat release");
     assert!(text.contains("workflow: release\n"), "{text}");
-    let json = place.json(&["cat", "release"]);
+    let json = place.json("cat release");
     assert_eq!(json["text"], text.as_str());
-    let new = ["new", "workflow", "our-release", "--from", "release"];
-    let path = place.done(&new);
+    let new = "new workflow our-release --from release";
+    let path = place.done(new);
     let copy = fs::read_to_string(path.trim_end()).unwrap();
     assert_eq!(
         copy,
@@ -50,24 +44,16 @@ fn a_workflow_is_printed_as_it_lies_and_copied_under_another_name() {
     );
     place.done(&["validate", path.trim_end()]);
     // Markdown keeps its form.
-    let path = place.done(&["new", "workflow", "our-fix", "--from", "bug-fix"]);
+    let path = place.done("new workflow our-fix --from bug-fix");
     assert!(path.trim_end().ends_with("our-fix.md"), "{path}");
-    assert_has(
-        &place.done(&["cat", "our-fix"]),
-        &["name: our-fix\n", "diagnose"],
-    );
-    place.ends(1, &new).says(&["FILE_EXISTS"]);
+    place.done("cat our-fix").shows("name: our-fix\n…diagnose");
+    place.ends(1, new).says("FILE_EXISTS");
     place
-        .ends(1, &["new", "workflow", "x", "--from", "nope"])
-        .says(&["WORKFLOW_NOT_FOUND"]);
+        .ends(1, "new workflow x --from nope")
+        .says("WORKFLOW_NOT_FOUND");
     place
-        .ends(
-            2,
-            &[
-                "new", "workflow", "x", "--from", "release", "--format", "json",
-            ],
-        )
-        .says(&["cannot be used with"]);
+        .ends(2, "new workflow x --from release --format json")
+        .says("cannot be used with");
 }
 
 #[test]
@@ -92,26 +78,25 @@ fn a_name_that_is_nearly_right_keeps_the_command_that_was_given() {
         ]);
     }
     place
-        .ends(1, &["cat", "nothing-like-it"])
-        .says(&["help: Run `midex list workflows`"]);
+        .ends(1, "cat nothing-like-it")
+        .says("help: Run `midex list workflows`");
 }
 
 #[test]
 fn a_new_file_says_what_comes_next() {
     let place = Place::new();
-    let shown = Terminal::open(place.command(&["new", "workflow", "notes"])).ends(0);
-    assert_has(&shown, &["notes.yaml", "Next: edit it", "midex run notes"]);
-    let shown = Terminal::open(place.command(&["new", "agent", "editor"])).ends(0);
-    assert_has(&shown, &["`agent: editor`"]);
+    let shown = place.terminal("new workflow notes").ends(0);
+    shown.shows("notes.yaml…Next: edit it…midex run notes");
+    let shown = place.terminal("new agent editor").ends(0);
+    shown.shows("`agent: editor`");
     let text = fs::read_to_string(place.project().join("agents/editor.md")).unwrap();
-    assert_has(&text, &["call `workflow.next_step` with"]);
+    text.shows("call `workflow.next_step` with");
 }
 
 #[test]
 fn giving_up_what_has_effects_to_take_back_names_the_state_to_come() {
     let place = Place::new();
-    place.file(
-        "workflows/parent.yaml",
+    place.manifest(
         "workflow: parent
 description: d
 memory: { a: 0 }
@@ -121,12 +106,9 @@ steps:
   - { id: ask, guidance: Ask. }
 ",
     );
-    place.with_stdin(&["run", "parent", "--id", "p"], "");
-    let said = place.done(&["abandon", "p"]);
-    assert_has(
-        &said,
-        &["is running, and becomes abandoned once the steps for that are done"],
-    );
-    let said = place.done(&["abandon", "p"]);
-    assert_has(&said, &["'p' is abandoned"]);
+    place.with_stdin("run parent --id p", "");
+    let said = place.done("abandon p");
+    said.shows("is running, and becomes abandoned once the steps for that are done");
+    let said = place.done("abandon p");
+    said.shows("'p' is abandoned");
 }

@@ -39,7 +39,6 @@ mod widths;
 mod words;
 
 use std::{
-    ffi::OsStr,
     io::{Read, Write},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -48,7 +47,9 @@ use std::{
 
 use serde_json::{Value, json};
 
-use midex_test::{Client, Server, advice, assert_has, project::needs_trust, wait};
+use midex_test::{
+    Client, Parts, Server, Shows, Words, advice, project::needs_trust, terminal::Terminal, wait,
+};
 
 /// A project with a data directory of its own.
 struct Place {
@@ -81,14 +82,14 @@ impl Ran {
 
     /// These stand in its output.
     #[track_caller]
-    fn shows(&self, parts: &[&str]) {
-        assert_has(&self.out, parts);
+    fn shows(&self, parts: impl Parts) {
+        self.out.shows(parts);
     }
 
     /// These stand in what it said beside its output.
     #[track_caller]
-    fn says(&self, parts: &[&str]) {
-        assert_has(&self.err, parts);
+    fn says(&self, parts: impl Parts) {
+        self.err.shows(parts);
     }
 }
 
@@ -105,10 +106,10 @@ impl Place {
         self.dir.path().join("project").canonicalize().unwrap()
     }
 
-    fn command<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
+    fn command(&self, args: impl Words) -> Command {
         let mut command = Command::new(midex_test::binary());
         command
-            .args(args)
+            .args(args.words())
             .current_dir(self.project())
             .env("MIDEX_DATA_DIR", &self.data)
             .env("HOME", self.dir.path())
@@ -122,34 +123,55 @@ impl Place {
         command
     }
 
-    fn midex(&self, args: &[&str]) -> Ran {
+    fn midex(&self, args: impl Words) -> Ran {
         let ran = Running::start(self.command(args)).end();
         advice::follow_commands(&ran.err, |words| self.command(words));
         ran
     }
 
     /// A command that must succeed; its stdout.
-    fn done(&self, args: &[&str]) -> String {
-        let ran = self.midex(args);
+    fn done(&self, args: impl Words) -> String {
+        let args = args.words();
+        let ran = self.midex(&args);
         assert_eq!(ran.code, Some(0), "{args:?}: {ran:?}");
         ran.out
     }
 
     /// A command that must succeed; its stdout, which is JSON.
-    fn json(&self, args: &[&str]) -> Value {
-        let args = [args, &["--json"]].concat();
-        serde_json::from_str(&self.done(&args)).expect("JSON alone on stdout")
+    fn json(&self, args: impl Words) -> Value {
+        serde_json::from_str(&self.done(args.and("--json"))).expect("JSON alone on stdout")
+    }
+
+    /// The state of an execution.
+    fn state(&self, id: &str) -> String {
+        let status = &self.json(&["show", id])["status"];
+        status["state"].as_str().expect("a state").to_owned()
+    }
+
+    /// The history of an execution.
+    fn history(&self, id: &str) -> Value {
+        self.json(&["show", id])["history"].take()
+    }
+
+    /// What an execution works on.
+    fn inputs(&self, id: &str) -> Value {
+        self.json(&["show", id])["current_step"]["inputs"].take()
     }
 
     /// A command that must succeed; its stdout, which is a line of JSON for each row of a list.
-    fn rows(&self, args: &[&str]) -> Value {
-        Value::Array(lines(&self.done(&[args, &["--json"]].concat())))
+    fn rows(&self, args: impl Words) -> Value {
+        Value::Array(lines(&self.done(args.and("--json"))))
     }
 
-    fn with_stdin(&self, args: &[&str], stdin: &str) -> Ran {
+    fn with_stdin(&self, args: impl Words, stdin: &str) -> Ran {
         let mut running = Running::start_piped(self.command(args));
         running.write(stdin);
         running.end()
+    }
+
+    /// A command on a terminal.
+    fn terminal(&self, args: impl Words) -> Terminal {
+        Terminal::open(self.command(args))
     }
 
     /// Writes a file of the project; its name.
@@ -161,6 +183,13 @@ impl Place {
             self.trust();
         }
         name.to_owned()
+    }
+
+    /// Writes a workflow, which names itself.
+    fn manifest(&self, text: &str) {
+        let (_, name) = text.split_once("workflow: ").expect("a name");
+        let name = name.split([',', '\n']).next().expect("a name");
+        self.file(&format!("workflows/{name}.yaml"), text);
     }
 
     /// Its user trusts the project.
@@ -188,7 +217,7 @@ impl Place {
 
     /// A command that ends with this code.
     #[track_caller]
-    fn ends(&self, code: i32, args: &[&str]) -> Ran {
+    fn ends(&self, code: i32, args: impl Words) -> Ran {
         self.midex(args).ends(code)
     }
 

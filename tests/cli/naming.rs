@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::Place;
-use midex_test::{Client, assert_has, project::Project, says, terminal::Terminal};
+use midex_test::{Client, Fields, Shows, project::Project, says, terminal::Terminal};
 
 /// A place with two executions that begin alike, `release-one` and `release-two`, and a third one that failed, `other`.
 fn place() -> Place {
@@ -18,35 +18,27 @@ fn place() -> Place {
 #[test]
 fn the_beginning_of_an_id_is_enough_wherever_one_is_asked() {
     let place = place();
-    assert_has(
-        &place.done(&["show", "release-o"]),
-        &["release-one  bug-fix"],
-    );
-    assert_has(&place.done(&["show", "o"]), &["other  bug-fix"]);
+    place.done("show release-o").shows("release-one  bug-fix");
+    place.done("show o").shows("other  bug-fix");
     // A part from elsewhere too, once it is long enough.
-    assert_has(
-        &place.done(&["show", "--", "-two"]),
-        &["release-two  bug-fix"],
-    );
-    place
-        .ends(1, &["show", "two"])
-        .says(&["EXECUTION_NOT_FOUND"]);
+    place.done("show -- -two").shows("release-two  bug-fix");
+    place.ends(1, "show two").says("EXECUTION_NOT_FOUND");
     for (args, expected) in [
-        (&["pause", "release-o"][..], "'release-one' is paused"),
-        (&["resume", "release-o"], "'release-one' is running"),
-        (&["abandon", "release-o"], "'release-one' is abandoned"),
+        ("pause release-o", "'release-one' is paused"),
+        ("resume release-o", "'release-one' is running"),
+        ("abandon release-o", "'release-one' is abandoned"),
     ] {
-        assert_has(&place.done(args), &[expected]);
+        place.done(args).shows(&[expected]);
     }
-    let told = place.done(&["tail", "release-t", "--no-follow"]);
-    assert_has(&told, &["bug-fix begins"]);
+    let told = place.done("tail release-t --no-follow");
+    told.shows("bug-fix begins");
     for args in [
-        &["signal", "release-t", "go"][..],
-        &["resolve", "release-t", "fix", "--retry"],
-        &["approve", "release-t"],
+        "signal release-t go",
+        "resolve release-t fix --retry",
+        "approve release-t",
     ] {
         let ran = place.midex(args);
-        assert_has(&(ran.out + &ran.err), &["release-two"]);
+        (ran.out + &ran.err).shows("release-two");
     }
 }
 
@@ -55,61 +47,58 @@ fn an_id_counts_before_what_begins_with_it() {
     let place = Place::new();
     place.begun("a");
     place.begun("ab");
-    assert_has(&place.done(&["show", "a"]), &["a  bug-fix"]);
+    place.done("show a").shows("a  bug-fix");
     // An agent may have called one so.
     let mut server = place.listening();
     server.begin("bug-fix", "@last");
     place.begun("b");
-    assert_has(&place.done(&["show", "@last"]), &["@last  bug-fix"]);
+    place.done("show @last").shows("@last  bug-fix");
 }
 
 #[test]
 fn a_run_goes_on_with_what_a_word_means_and_begins_nothing_of_that_name() {
     let place = Place::new();
-    let ran = place.ends(1, &["run", "bug-fix", "--id", "@last"]);
-    ran.says(&["has no executions"]);
+    let ran = place.ends(1, "run bug-fix --id @last");
+    ran.says("has no executions");
     place.begun("one");
     place
-        .ends(1, &["run", "bug-fix", "--id", "@las"])
-        .says(&["no execution is called '@las'"]);
-    let ran = place.with_stdin(&["run", "bug-fix", "--id", "@last"], "");
-    assert_has(&ran.out, &["one"]);
-    let rows = place.rows(&["list", "executions"]);
+        .ends(1, "run bug-fix --id @las")
+        .says("no execution is called '@las'");
+    let ran = place.with_stdin("run bug-fix --id @last", "");
+    ran.out.shows("one");
+    let rows = place.rows("list executions");
     assert_eq!(rows.as_array().unwrap().len(), 1, "{rows}");
 }
 
 #[test]
 fn what_fits_several_is_refused_with_their_names() {
     let place = place();
-    let ran = place.ends(2, &["abandon", "release"]);
+    let ran = place.ends(2, "abandon release");
     ran.says(&[
         "error[USAGE_INVALID]: 'release' fits several executions\n",
         "\n  release-two: bug-fix, running, fix\n",
         "\n  release-one: bug-fix, running, fix\n",
         "help: Type more of the id",
     ]);
-    assert_eq!(
-        place.json(&["show", "release-one"])["status"]["state"],
-        "running"
-    );
+    assert_eq!(place.state("release-one"), "running");
 }
 
 #[test]
 fn the_last_one_has_a_word() {
     let place = place();
-    assert_has(&place.done(&["show", "@last"]), &["other  bug-fix"]);
-    place.done(&["pause", "release-one"]);
-    assert_has(&place.done(&["show", "@last"]), &["release-one  bug-fix"]);
-    assert_has(&place.done(&["show", "@last-failed"]), &["other  bug-fix"]);
-    let ran = place.ends(1, &["show", "@lst"]);
-    ran.says(&["no execution is called '@lst'", "help: Type @last "]);
+    place.done("show @last").shows("other  bug-fix");
+    place.done("pause release-one");
+    place.done("show @last").shows("release-one  bug-fix");
+    place.done("show @last-failed").shows("other  bug-fix");
+    let ran = place.ends(1, "show @lst");
+    ran.says("no execution is called '@lst'…help: Type @last ");
     let empty = Place::new();
     for word in ["@last", "@last-failed"] {
         let ran = empty.ends(1, &["show", word]);
-        ran.says(&["EXECUTION_NOT_FOUND", "this project has no execution"]);
+        ran.says("EXECUTION_NOT_FOUND…this project has no execution");
     }
-    let ran = empty.ends(2, &["show", ""]);
-    ran.says(&["the id of the execution is empty"]);
+    let ran = empty.ends(2, "show ''");
+    ran.says("the id of the execution is empty");
 }
 
 #[test]
@@ -117,9 +106,9 @@ fn executions_of_other_projects_are_named_by_their_ids_alone() {
     let place = Place::new();
     let mut server = place.listening();
     server.begin("bug-fix", "elsewhere");
-    let ran = place.ends(1, &["show", "@last"]);
-    ran.says(&["this project has no executions"]);
-    assert_has(&place.done(&["show", "elsew"]), &["elsewhere  bug-fix"]);
+    let ran = place.ends(1, "show @last");
+    ran.says("this project has no executions");
+    place.done("show elsew").shows("elsewhere  bug-fix");
 }
 
 #[test]
@@ -134,62 +123,53 @@ fn where_nobody_can_be_asked_it_is_said_what_to_type() {
         ]);
     }
     place
-        .ends(2, &["resolve", "--retry"])
-        .says(&["`midex resolve` needs an execution"]);
+        .ends(2, "resolve --retry")
+        .says("`midex resolve` needs an execution");
     place
-        .ends(2, &["signal", "release-one"])
-        .says(&["there is no signal to name", "midex show release-one"]);
+        .ends(2, "signal release-one")
+        .says("there is no signal to name…midex show release-one");
 }
 
 #[test]
 fn a_terminal_is_asked_which_one() {
     let place = place();
-    let mut terminal = Terminal::open(place.command(&["pause"]));
+    let mut terminal = place.terminal("pause");
     let shown = terminal.expect("Which execution? ");
-    assert_has(
-        &shown,
-        &[
-            "  1  release-two  bug-fix, running, fix",
-            "  2  release-one",
-        ],
-    );
+    shown.shows("  1  release-two  bug-fix, running, fix…  2  release-one");
     assert!(!shown.contains("other"), "it has ended: {shown}");
     // Meanwhile nothing is held.
-    assert_has(&place.done(&["show", "release-two"]), &["running"]);
+    place.done("show release-two").shows("running");
     terminal.type_line("release");
     terminal.answer("Several of them have that.", "nonsense");
     // A number of the list alone is meant by digits, whatever ids have them.
     terminal.answer("None of them is that.", "7");
     terminal.answer("The list goes from 1 to 2.", "2");
-    assert_has(&terminal.ends(0), &["'release-one' is paused"]);
-    let mut terminal = Terminal::open(place.command(&["abandon"]));
+    terminal.ends(0).shows("'release-one' is paused");
+    let mut terminal = place.terminal("abandon");
     terminal.answer("Which execution? ", "two");
     let asked = "Abandon 'release-two'? It cannot go on afterwards.";
     terminal.answer(asked, "no");
-    assert_has(&terminal.ends(1), &["Nothing was done."]);
-    let mut terminal = Terminal::open(place.command(&["abandon"]));
+    terminal.ends(1).shows("Nothing was done.");
+    let mut terminal = place.terminal("abandon");
     terminal.answer("Which execution? ", "two");
     terminal.answer(asked, "y");
-    assert_has(&terminal.ends(0), &["'release-two' is abandoned"]);
-    let mut terminal = Terminal::open(place.command(&["resume"]));
+    terminal.ends(0).shows("'release-two' is abandoned");
+    let mut terminal = place.terminal("resume");
     let shown = terminal.expect("Which execution? ");
     assert!(!shown.contains("release-two"), "{shown}");
     terminal.type_line("");
-    assert_has(&terminal.ends(1), &["Nothing was done."]);
-    assert_eq!(
-        place.json(&["show", "release-one"])["status"]["state"],
-        "paused"
-    );
+    terminal.ends(1).shows("Nothing was done.");
+    assert_eq!(place.state("release-one"), "paused");
 }
 
 #[test]
 fn a_terminal_that_never_says_which_one_is_given_up() {
     let place = place();
-    let mut terminal = Terminal::open(place.command(&["pause"]));
+    let mut terminal = place.terminal("pause");
     for _ in 0..midex_domain::limits::PICK_ATTEMPTS_MAX {
         terminal.answer("Which execution? ", "nonsense");
     }
-    assert_has(&terminal.ends(1), &["Nothing was done."]);
+    terminal.ends(1).shows("Nothing was done.");
 }
 
 const WAITING: &str = "workflow: waiting\ndescription: d\nsteps:\n  \
@@ -200,10 +180,10 @@ fn a_terminal_is_asked_for_the_signal() {
     let project = Project::new(&[("workflows/waiting.yaml", WAITING)]);
     let mut server = project.serve();
     server.begin("waiting", "w");
-    let ran = project.command(&["signal", "w"]).output().unwrap();
+    let ran = project.command("signal w").output().unwrap();
     let said = String::from_utf8_lossy(&ran.stderr);
-    assert_has(&said, &["the signal is not named; there is ready, steady"]);
-    let mut terminal = Terminal::open(project.command(&["signal", "w"]));
+    said.shows("the signal is not named; there is ready, steady");
+    let mut terminal = Terminal::open(project.command("signal w"));
     terminal.answer("Which signal? ", "steady");
     terminal.ends(0);
     let waits = server.status("w")["waits"].take();
@@ -219,14 +199,14 @@ fn a_gate_is_picked_and_an_approved_one_is_approved_already() {
     let project = Project::new(&[("workflows/gated.yaml", GATE)]);
     let mut server = project.serve();
     server.begin("gated", "g");
-    let mut terminal = Terminal::open(project.command(&["approve", "--as", "ann"]));
+    let mut terminal = Terminal::open(project.command("approve --as ann"));
     let shown = terminal.expect("Which gate? ");
-    assert_has(&shown, &["  1  g  gated, go: Go?"]);
+    shown.shows("  1  g  gated, go: Go?");
     // What is said of it names it too.
     terminal.type_line("gated");
     terminal.answer("Approve? ", "y");
     terminal.ends(0);
-    let again = project.command(&["approve", "g"]).output().unwrap();
+    let again = project.command("approve g").output().unwrap();
     assert_eq!(
         (
             String::from_utf8_lossy(&again.stdout).as_ref(),
@@ -234,7 +214,7 @@ fn a_gate_is_picked_and_an_approved_one_is_approved_already() {
         ),
         ("gate 'go' of 'g' is approved already, by ann\n", Some(0))
     );
-    let again = project.command(&["approve", "g", "nope"]).output().unwrap();
+    let again = project.command("approve g nope").output().unwrap();
     assert_eq!(again.status.code(), Some(1));
 }
 
@@ -246,16 +226,13 @@ fn what_is_done_already_is_no_error() {
         let expected = format!("'release-one' is {state} already\n");
         assert_eq!(place.done(&[command, "release-one"]), expected);
         let json = place.json(&[command, "release-one"]);
-        assert_eq!(
-            (&json["success"], &json["workflow_state"]),
-            (&json!(true), &json!(state))
-        );
+        json.has_fields(json!({ "success": true, "workflow_state": state }));
     }
-    place.done(&["resume", "release-two"]);
+    place.done("resume release-two");
     // What has ended otherwise cannot be abandoned.
     place
-        .ends(1, &["abandon", "other"])
-        .says(&["help: Run `midex show other`"]);
+        .ends(1, "abandon other")
+        .says("help: Run `midex show other`");
 }
 
 const GATES: &str = "workflow: gates\ndescription: d\nsteps:\n  \
@@ -278,40 +255,22 @@ fn the_gate_of_an_item_is_named_and_several_are_asked_one_after_the_other() {
     let begun = server.begin("gates", "g");
     // Each command that the reply names answers its gate.
     let message = begun["message"].as_str().unwrap();
-    assert_has(
-        message,
-        &["midex approve g legal", "midex approve g 'each[2]'"],
-    );
-    let mut terminal = Terminal::open(project.command(&["approve", "g", "each[2]"]));
+    message.shows("midex approve g legal…midex approve g 'each[2]'");
+    let mut terminal = Terminal::open(project.command("approve g each[2]"));
     terminal.expect("Is b fine?");
     terminal.answer("Approve? ", "y");
     terminal.ends(0);
     assert_eq!(open_gates(&mut server), ["legalnull", "technull", "each0"]);
-    let again = project
-        .command(&["approve", "g", "each[2]"])
-        .output()
-        .unwrap();
-    assert_has(
-        &String::from_utf8_lossy(&again.stdout),
-        &["gate 'each[2]' of 'g' is approved already"],
-    );
-    let none = project
-        .command(&["approve", "g", "each[9]"])
-        .output()
-        .unwrap();
+    let again = project.command("approve g each[2]").output().unwrap();
+    String::from_utf8_lossy(&again.stdout).shows("gate 'each[2]' of 'g' is approved already");
+    let none = project.command("approve g each[9]").output().unwrap();
     assert_eq!(none.status.code(), Some(1));
     // Without a terminal all are named.
-    let ran = project.command(&["approve", "g"]).output().unwrap();
+    let ran = project.command("approve g").output().unwrap();
     let said = String::from_utf8_lossy(&ran.stderr);
-    assert_has(
-        &said,
-        &[
-            "Run `midex approve g`",
-            "it asks for legal, tech, each[1], one after the other",
-        ],
-    );
+    said.shows("Run `midex approve g`…it asks for legal, tech, each[1], one after the other");
     // One is left open, the others are answered.
-    let mut terminal = Terminal::open(project.command(&["approve", "g"]));
+    let mut terminal = Terminal::open(project.command("approve g"));
     terminal.expect("Legal?");
     terminal.answer("Approve? ", "y");
     terminal.expect("Tech?");
@@ -320,7 +279,7 @@ fn the_gate_of_an_item_is_named_and_several_are_asked_one_after_the_other() {
     terminal.answer("Approve? ", "y");
     terminal.ends(1);
     assert_eq!(open_gates(&mut server), ["technull"]);
-    let mut terminal = Terminal::open(project.command(&["approve", "g"]));
+    let mut terminal = Terminal::open(project.command("approve g"));
     terminal.answer("Approve? ", "y");
     terminal.ends(0);
     assert_eq!(server.status("g")["state"], "completed");
@@ -331,8 +290,8 @@ fn a_comment_that_is_given_is_not_asked_for() {
     let project = Project::new(&[("workflows/gated.yaml", GATE)]);
     let mut server = project.serve();
     server.begin("gated", "g");
-    let flags = ["approve", "g", "--comment", "too early"];
-    let mut terminal = Terminal::open(project.command(&flags));
+    let flags = "approve g --comment 'too early'";
+    let mut terminal = Terminal::open(project.command(flags));
     terminal.answer("Approve? ", "r");
     let shown = terminal.ends(0);
     assert!(!shown.contains("Why?"), "{shown}");
@@ -344,22 +303,20 @@ fn a_comment_that_is_given_is_not_asked_for() {
 #[test]
 fn what_came_of_a_cut_off_step_is_asked() {
     let place = place();
-    place.ends(2, &["resolve", "release-two", "fix"]).says(&[
-        "--output JSON",
-        "--failed WHY",
-        "--retry",
-    ]);
+    place
+        .ends(2, "resolve release-two fix")
+        .says("--output JSON…--failed WHY…--retry");
     for (answer, asked) in [
         ("retry", ""),
         ("failed", "Why did it fail? "),
         ("output", "Its output"),
     ] {
-        let mut terminal = Terminal::open(place.command(&["resolve", "release-two", "fix"]));
+        let mut terminal = place.terminal("resolve release-two fix");
         terminal.answer("Which answer? ", answer);
         if !asked.is_empty() {
             terminal.answer(asked, "7");
         }
         let shown = terminal.ends(1);
-        assert_has(&shown, &["OUTCOME_KNOWN"]);
+        shown.shows("OUTCOME_KNOWN");
     }
 }

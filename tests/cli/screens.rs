@@ -145,10 +145,7 @@ fn section(case: &Case, seen: &Seen, seeded: &Seed) -> String {
         seeded.root(),
     );
     let text = if case.is_long { begun(&text) } else { text };
-    format!(
-        "=== midex {}\n{text}=== exit {code}\n\n",
-        case.args.join(" ")
-    )
+    format!("=== midex {}\n{text}=== exit {code}\n\n", case.args)
 }
 
 /// The first lines of what stands elsewhere as a whole: in the schema, in the workflow, in the pages of docs.
@@ -208,7 +205,7 @@ fn faults_of(case: &Case, seen: &Seen, place: Place) -> Vec<String> {
     let mut fault = |what: &str, line: &str| {
         faults.push(format!(
             "midex {} in {place:?}: {what}: {line:?}",
-            case.args.join(" ")
+            case.args
         ));
     };
     for line in seen.bytes.lines().chain(seen.said.lines()) {
@@ -280,11 +277,11 @@ fn no_command_is_without_a_picture() {
     let mut all = BTreeSet::new();
     commands(&command_line(), "", &mut all);
     assert!(all.len() > 30, "{all:?}");
-    let shown: Vec<_> = CASES.iter().map(|case| case.args.join(" ")).collect();
+    let shown: Vec<_> = CASES.iter().map(|case| case.args).collect();
     let is_missing = |name: &&String| {
         !shown
             .iter()
-            .any(|args| args == *name || args.starts_with(&format!("{name} ")))
+            .any(|args| *args == *name || args.starts_with(&format!("{name} ")))
     };
     let missing: Vec<_> = all.iter().filter(is_missing).collect();
     assert!(

@@ -17,8 +17,8 @@ use midex_domain::limits;
 use midex_mcp::control::PROTOCOL;
 use serde_json::{Value, json};
 
-use super::{OUTPUTS, Place, Running, assert_has};
-use midex_test::Client;
+use super::{OUTPUTS, Place, Running, Words};
+use midex_test::{Client, Shows};
 
 #[test]
 fn the_socket_is_the_user_s_alone_and_gone_when_its_server_is() {
@@ -48,7 +48,7 @@ fn commands_at_once_share_one_store() {
     for running in running {
         running.end().ends_quietly(0);
     }
-    let listed = place.rows(&["list", "executions", "--state", "completed"]);
+    let listed = place.rows("list executions --state completed");
     assert_eq!(listed.as_array().unwrap().len(), names.len());
 }
 
@@ -57,60 +57,41 @@ fn a_command_marks_what_it_starts_with_its_own_project() {
     let place = Place::new();
     let mut server = place.listening();
     place.begun("mine");
-    let mine = place.rows(&["list", "executions"]);
+    let mine = place.rows("list executions");
     assert_eq!(mine[0]["execution_id"], "mine");
     assert_eq!(mine[0]["project"], place.project().to_str().unwrap());
     // The server runs elsewhere, so it is none of its own.
     let listed = server.done("execution.list", json!({}));
     assert_eq!(listed["executions"], json!([]));
     server.begin("bug-fix", "theirs");
-    assert_eq!(
-        place
-            .rows(&["list", "executions"])
-            .as_array()
-            .unwrap()
-            .len(),
-        1
-    );
-    let all = place.rows(&["list", "executions", "--all-projects"]);
+    assert_eq!(place.rows("list executions").as_array().unwrap().len(), 1);
+    let all = place.rows("list executions --all-projects");
     assert_eq!(all.as_array().unwrap().len(), 2);
-    assert_has(&place.done(&["show"]), &["mine  bug-fix"]);
+    place.done("show").shows("mine  bug-fix");
 }
 
 /// What the commands that change executions do, wherever the store is.
 fn lifecycle(place: &Place) {
     place.begun("x");
-    assert_has(
-        &place.done(&["list", "executions"]),
-        &["x", "bug-fix", "running", "fix"],
-    );
-    assert_has(
-        &place.done(&["pause", "x", "--reason", "lunch"]),
-        &["'x' is paused"],
-    );
-    assert_has(
-        &place.done(&["list", "executions", "--state", "paused"]),
-        &["x"],
-    );
-    assert_has(&place.done(&["resume"]), &["x", "fix of bug-fix, paused"]);
-    assert_eq!(place.json(&["resume", "x"])["workflow_state"], "running");
+    place.done("list executions").shows("x…bug-fix…running…fix");
+    place.done("pause x --reason lunch").shows("'x' is paused");
+    place.done("list executions --state paused").shows("x");
+    place.done("resume").shows("x…fix of bug-fix, paused");
+    assert_eq!(place.json("resume x")["workflow_state"], "running");
     // Where nothing is to be lifted it says where the execution stands.
-    assert_has(&place.done(&["resume", "x"]), &["'x' is running, at 'fix'"]);
-    assert_has(&place.done(&["abandon", "x"]), &["'x' is abandoned"]);
-    assert_eq!(place.done(&["abandon", "x"]), "'x' is abandoned already\n");
-    let refused = place.midex(&["pause", "x"]);
+    place.done("resume x").shows("'x' is running, at 'fix'");
+    place.done("abandon x").shows("'x' is abandoned");
+    assert_eq!(place.done("abandon x"), "'x' is abandoned already\n");
+    let refused = place.midex("pause x");
     assert_eq!((refused.code, refused.out.as_str()), (Some(1), ""));
-    refused.says(&["STATE_TRANSITION_REFUSED", "help: "]);
-    assert_eq!(
-        place.rows(&["list", "executions", "--state", "open"]),
-        json!([])
-    );
+    refused.says("STATE_TRANSITION_REFUSED…help: ");
+    assert_eq!(place.rows("list executions --state open"), json!([]));
     for command in ["pause", "abandon", "show", "tail"] {
         place.ends(1, &[command, "nobody"]);
         place.ends(2, &[command, "x", "--nonsense"]);
     }
-    place.ends(2, &["list", "executions", "--state", "odd"]);
-    let json = place.midex(&["pause", "nobody", "--json"]);
+    place.ends(2, "list executions --state odd");
+    let json = place.midex("pause nobody --json");
     assert_eq!(
         super::lines(&json.err)[0]["error_code"],
         "EXECUTION_NOT_FOUND"
@@ -144,10 +125,10 @@ fn a_store_that_somebody_holds_without_a_door_is_worth_another_try() {
     for (running, command) in running.into_iter().zip(commands) {
         let ran = running.end();
         assert_eq!((ran.code, &*ran.out), (Some(75), ""), "{command}: {ran:?}");
-        ran.says(&["STORE_BUSY"]);
+        ran.says("STORE_BUSY");
     }
     drop(lock);
-    assert_has(&place.done(&["show", "x"]), &["running"]);
+    place.done("show x").shows("running");
 }
 
 /// Greets a command, shakes hands with it, and goes away at its first request.
@@ -215,7 +196,7 @@ fn pause_at_the_last_moment(
             last(&mut caller, serde_json::from_str(&call).unwrap());
             drop((caller, listener));
         });
-        let ran = place.midex(&["pause", "x", "--json"]);
+        let ran = place.midex("pause x --json");
         server.join().unwrap();
         ran
     })
@@ -234,7 +215,7 @@ fn a_server_that_is_just_ending_does_not_refuse_a_change() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let paused: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(paused["workflow_state"], "paused");
-    assert_eq!(place.json(&["show", "x"])["status"]["state"], "paused");
+    assert_eq!(place.state("x"), "paused");
 }
 
 #[test]
@@ -242,15 +223,15 @@ fn a_change_whose_answer_went_away_with_its_server_is_done() {
     let place = Place::new();
     place.begun("x");
     let mut first = Value::Null;
-    let ran = pause_at_the_last_moment(&place, |_, _| first = place.json(&["pause", "x"])).ends(0);
+    let ran = pause_at_the_last_moment(&place, |_, _| first = place.json("pause x")).ends(0);
     let again: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(again, first, "it is told as if the answer had come");
     // What stands otherwise than it was to stand was refused all the same.
     let ran = pause_at_the_last_moment(&place, |_, _| {
-        place.done(&["abandon", "x"]);
+        place.done("abandon x");
     });
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    ran.says(&["STATE_TRANSITION_REFUSED"]);
+    ran.says("STATE_TRANSITION_REFUSED");
 }
 
 #[test]
@@ -266,9 +247,9 @@ fn a_command_does_not_ask_server_after_server_for_ever() {
             let _ = go_away(stream.unwrap());
         }
     });
-    let ran = place.midex(&["show", "x"]);
+    let ran = place.midex("show x");
     assert_eq!((ran.code, ran.out.as_str()), (Some(75), ""));
-    ran.says(&["SERVER_STOPPING"]);
+    ran.says("SERVER_STOPPING");
     assert_eq!(asked.load(Ordering::SeqCst), limits::LINK_ATTEMPTS_MAX);
 }
 
@@ -282,38 +263,31 @@ fn a_start_that_nobody_answered_is_told_to_go_on_with_its_id_and_inputs() {
             let _ = go_away_at_calls(stream.unwrap());
         }
     });
-    let run = [
-        "run",
-        "bug-fix",
-        "--agent",
-        "true",
-        "--agent-format",
-        "json",
-    ];
+    let run = "run bug-fix --agent true --agent-format json";
     place.file("given.json", "{}");
     let odd = format!("task={}", "x".repeat(limits::FLAGS_TOLD_BYTES_MAX));
     for (given, flags) in [
         (
-            &["--inputs", "@given.json", "--input", "task=it's \u{fc}"][..],
+            "--inputs @given.json --input".and(&["task=it's \u{fc}"]),
             " --inputs @given.json --input 'task=it'\\''s \u{fc}'",
         ),
-        (&["--input", &odd], ""),
-        (&["--input", "task=a\u{200d}b"], ""),
-        (&[], ""),
+        ("--input".and(&odd), ""),
+        ("--input task=a\u{200d}b".words(), ""),
+        (Vec::new(), ""),
     ] {
-        let ran = place.midex(&[&run[..], &["--agent-timeout", "2m"], given].concat());
+        let ran = place.midex(run.and("--agent-timeout 2m").and(&given));
         assert_eq!(ran.code, Some(75), "{ran:?}");
-        ran.says(&["SERVER_STOPPING"]);
+        ran.says("SERVER_STOPPING");
         let told = ran
             .out
             .lines()
             .find_map(|line| line.strip_prefix("To go on: "));
         let told = told.unwrap_or_else(|| panic!("{ran:?}"));
-        assert_has(told, &["midex run bug-fix --id exec_"]);
+        told.shows("midex run bug-fix --id exec_");
         let end = format!("{flags} --agent true --agent-format json --agent-timeout 120s");
         assert!(told.ends_with(&end), "{told}");
         // The advice names the same command, and not the one that would begin another execution.
-        assert_has(&ran.err, &[told]);
+        ran.err.shows(&[told]);
         let is_left_out = flags.is_empty() && !given.is_empty();
         assert_eq!(ran.out.contains("add their flags"), is_left_out, "{ran:?}");
     }

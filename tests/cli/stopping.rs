@@ -7,8 +7,8 @@ use std::{
 
 use rustix::termios::LocalModes;
 
-use super::{Place, screens::seed::Seed, until};
-use midex_test::{assert_has, terminal::Terminal, wait};
+use super::{Place, Words, screens::seed::Seed, until};
+use midex_test::{Fields, Shows, terminal::Terminal, wait};
 
 /// Asks for inputs, for fields of an output, for several lines, and for an approval.
 const ASKS: &str = "workflow: asks
@@ -25,7 +25,7 @@ steps:
 
 fn place() -> Place {
     let place = Place::new();
-    place.file("workflows/asks.yaml", ASKS);
+    place.manifest(ASKS);
     place
 }
 
@@ -73,7 +73,7 @@ const STOPS: &[Stop] = &[
 
 /// A run that stands at a prompt, with a half typed word.
 fn at_prompt((before, prompt, keys, _): &Stop, place: &Place) -> Terminal {
-    let mut terminal = Terminal::open(place.command(&["run", "asks", "--id", "s"]));
+    let mut terminal = place.terminal("run asks --id s");
     for (expected, keys) in *before {
         terminal.expect(expected);
         terminal.type_keys(keys);
@@ -101,8 +101,8 @@ fn an_interrupt_at_every_prompt_says_how_to_go_on_and_loses_nothing_that_was_rec
                 (false, []) => &["Nothing was started"],
                 (false, _) => &stop.3[..1],
             };
-            assert_has(&shown, said);
-            let shown = place.midex(&["show", "s", "--json"]);
+            shown.shows(said);
+            let shown = place.midex("show s --json");
             let recorded = stop.0.len().checked_sub(1).map_or(0, |answers| answers / 2);
             match shown.code {
                 Some(0) => {
@@ -120,25 +120,22 @@ fn an_interrupt_at_every_prompt_says_how_to_go_on_and_loses_nothing_that_was_rec
 fn an_interrupt_of_a_list_or_a_question_does_nothing() {
     let place = Place::new();
     place.begun("p");
-    for (args, asked) in [
-        (&["pause"][..], "empty: none) "),
-        (&["abandon"], "empty: none) "),
-    ] {
-        let mut terminal = Terminal::open(place.command(args));
+    for (args, asked) in [("pause", "empty: none) "), ("abandon", "empty: none) ")] {
+        let mut terminal = place.terminal(args);
         terminal.expect(asked);
         terminal.interrupt();
         let (code, shown) = terminal.end();
         // The default of the signal, or the answer no.
         assert!(matches!(code, None | Some(1)), "{args:?}: {code:?} {shown}");
-        assert_eq!(place.json(&["show", "p"])["status"]["state"], "running");
+        assert_eq!(place.state("p"), "running");
     }
-    let mut terminal = Terminal::open(place.command(&["abandon"]));
+    let mut terminal = place.terminal("abandon");
     terminal.answer("empty: none) ", "1");
     terminal.expect("anything else does nothing: ");
     terminal.interrupt();
     let (code, shown) = terminal.end();
     assert!(matches!(code, None | Some(1)), "{code:?} {shown}");
-    assert_eq!(place.json(&["show", "p"])["status"]["state"], "running");
+    assert_eq!(place.state("p"), "running");
 }
 
 #[test]
@@ -174,15 +171,15 @@ fn shell(place: &Place) -> Terminal {
 }
 
 fn shell_of(place: &Place, line: &[&str]) -> Terminal {
-    for (program, probe) in [("setsid", &["--version"][..]), (line[0], &["-c", "true"])] {
+    for (program, probe) in [("setsid", "--version"), (line[0], "-c true")] {
         let probe = Command::new(program)
-            .args(probe)
+            .args(probe.words())
             .stdout(Stdio::null())
             .status();
         let is_there = probe.is_ok_and(|status| status.success());
         assert!(is_there, "this test needs the program `{program}`");
     }
-    let midex = place.command::<&str>(&[]);
+    let midex = place.command("");
     let mut command = Command::new("setsid");
     command
         .args(["--ctty", "--wait"])
@@ -288,11 +285,9 @@ fn a_stop_in_the_middle_of_an_answer_keeps_it() {
     terminal.expect("shell$ ");
     terminal.type_keys("exit\r");
     terminal.end();
-    let history = place.json(&["show", "s"])["history"].take();
-    assert_eq!(
-        history[0]["output"]["summary"],
-        "the first line\nthe second one"
-    );
+    let history = place.history("s");
+    history
+        .has_fields(serde_json::json!({ "/0/output/summary": "the first line\nthe second one" }));
 }
 
 #[test]
@@ -312,14 +307,13 @@ fn a_stop_of_a_list_to_pick_from_goes_on_where_it_was() {
     terminal.expect("shell$ ");
     terminal.type_keys("exit\r");
     terminal.end();
-    assert_eq!(place.json(&["show", "p"])["status"]["state"], "paused");
+    assert_eq!(place.state("p"), "paused");
 }
 
 #[test]
 fn a_stopped_run_that_waits_lets_others_bring_what_it_waits_for() {
     let place = Place::new();
-    place.file(
-        "workflows/hear.yaml",
+    place.manifest(
         "workflow: hear\ndescription: H\nsteps: [{ id: hear, wait: { signal: paid } }]\n",
     );
     let mut terminal = shell(&place);
@@ -328,8 +322,8 @@ fn a_stopped_run_that_waits_lets_others_bring_what_it_waits_for() {
     terminal.type_keys("\u{1a}");
     terminal.expect("topped");
     terminal.expect("shell$ ");
-    place.done(&["signal", "h", "paid"]);
-    assert_eq!(place.json(&["show", "h"])["status"]["state"], "completed");
+    place.done("signal h paid");
+    assert_eq!(place.state("h"), "completed");
     terminal.type_keys("fg\r");
     terminal.expect("completed");
     terminal.expect("shell$ ");
@@ -350,7 +344,7 @@ fn a_paste_of_a_megabyte_is_taken_or_refused_at_every_kind_of_prompt() {
             "tell> " => terminal.answer("...> ", "\r"),
             // Anything else leaves the gate open, and the run ends.
             "leaves it open: " => {
-                assert_has(&terminal.ends(1), &["midex run asks --id s"]);
+                terminal.ends(1).shows("midex run asks --id s");
                 continue;
             }
             _ => {}
@@ -363,7 +357,7 @@ fn a_paste_of_a_megabyte_is_taken_or_refused_at_every_kind_of_prompt() {
         };
         terminal.expect(next);
         terminal.type_keys("later\r");
-        assert_has(&terminal.ends(1), &["midex run asks --id s"]);
+        terminal.ends(1).shows("midex run asks --id s");
     }
 }
 
@@ -371,48 +365,48 @@ fn a_paste_of_a_megabyte_is_taken_or_refused_at_every_kind_of_prompt() {
 fn a_list_to_pick_from_survives_a_paste_of_a_megabyte() {
     let place = Place::new();
     place.begun("p");
-    let mut terminal = Terminal::open(place.command(&["pause"]));
+    let mut terminal = place.terminal("pause");
     terminal.expect("empty: none) ");
     // A terminal that reads lines takes no more of one than it has room for.
     terminal.type_keys(&("x".repeat(1_000_000) + "\n"));
     terminal.answer("empty: none) ", "");
     terminal.ends(1);
-    assert_eq!(place.json(&["show", "p"])["status"]["state"], "running");
+    assert_eq!(place.state("p"), "running");
 }
 
 /// What prints: with the pipe closed before the first byte it ends quietly.
-const PRINTS: &[&[&str]] = &[
-    &["list"],
-    &["list", "agents"],
-    &["list", "executions"],
-    &["list", "executions", "--json"],
-    &["show", "loop"],
-    &["show", "loop", "--json"],
-    &["show", "workflow", "letter"],
-    &["tail", "--no-follow"],
-    &["tail", "loop", "--no-follow", "--json"],
-    &["graph", "letter"],
-    &["graph", "loop"],
-    &["validate"],
-    &["cat", "letter"],
-    &["catalog", "list"],
-    &["catalog", "show", "pantry"],
-    &["catalog", "headers", "pantry"],
-    &["call"],
-    &["schema"],
-    &["doctor"],
-    &["config"],
-    &["install", "--client", "cursor", "--print"],
-    &["completions", "bash"],
-    &["help"],
-    &["help", "run"],
-    &["help", "errors"],
-    &["--help"],
-    &["list", "--help"],
-    &["--version"],
-    &["resume"],
-    &["approve"],
-    &["show", "completed", "--watch"],
+const PRINTS: &[&str] = &[
+    "list",
+    "list agents",
+    "list executions",
+    "list executions --json",
+    "show loop",
+    "show loop --json",
+    "show workflow letter",
+    "tail --no-follow",
+    "tail loop --no-follow --json",
+    "graph letter",
+    "graph loop",
+    "validate",
+    "cat letter",
+    "catalog list",
+    "catalog show pantry",
+    "catalog headers pantry",
+    "call",
+    "schema",
+    "doctor",
+    "config",
+    "install --client cursor --print",
+    "completions bash",
+    "help",
+    "help run",
+    "help errors",
+    "--help",
+    "list --help",
+    "--version",
+    "resume",
+    "approve",
+    "show completed --watch",
 ];
 
 #[test]

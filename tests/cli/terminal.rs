@@ -8,11 +8,11 @@ use rustix::{
 };
 
 use super::Place;
-use midex_test::{assert_has, terminal::Terminal};
+use midex_test::{Shows, terminal::Terminal};
 
 /// The command that runs the shipped workflow of this name, which is told what it is to work on.
 fn bug_fix(place: &Place) -> Command {
-    place.command(&["run", "bug-fix", "--id", "p", "--input", "task=it hangs"])
+    place.command("run bug-fix --id p --input 'task=it hangs'")
 }
 
 /// A line, and the empty one that ends an answer.
@@ -25,23 +25,17 @@ fn a_person_is_asked_for_each_output_and_again_where_it_is_refused() {
     let place = Place::new();
     let mut terminal = Terminal::open(bug_fix(&place));
     let shown = terminal.expect("diagnose> ");
-    assert_has(&shown, &["\u{1b}[1m[1/3] diagnose\u{1b}[0m (debugger)"]);
+    shown.shows("\u{1b}[1m[1/3] diagnose\u{1b}[0m (debugger)");
     // The persona is one line, and nothing is said of calls and tokens.
-    assert_has(&shown, &["persona (--persona shows it):"]);
-    assert!(
-        !shown.contains("token") && !shown.contains("next_step"),
-        "{shown}"
-    );
+    shown.shows("persona (--persona shows it):");
+    shown.lacks("token…next_step");
     assert!(shown.lines().count() < 30, "{shown}");
     terminal.type_line(&words("the cause"));
     terminal.expect("[2/3] fix");
     terminal.expect("fix> ");
     // While a person thinks a server finds the store free; the run goes on as its client.
     let server = place.listening();
-    assert_eq!(
-        place.json(&["show", "p"])["history"][0]["output"]["summary"],
-        "the cause"
-    );
+    assert_eq!(place.history("p")[0]["output"]["summary"], "the cause");
     terminal.type_line("{nonsense}");
     terminal.expect("not JSON");
     terminal.answer("fix> ", "{\"summary\": 7}");
@@ -56,7 +50,7 @@ fn a_person_is_asked_for_each_output_and_again_where_it_is_refused() {
     terminal.answer("...> ", "");
     let shown = terminal.ends(0);
     assert!(shown.contains("\u{1b}[32mcompleted\u{1b}[0m"), "{shown}");
-    let history = place.json(&["show", "p"])["history"].take();
+    let history = place.history("p");
     assert_eq!(history[1]["output"]["summary"], "the remedy");
     assert_eq!(history[2]["output"]["summary"], "it is\ngone");
 }
@@ -68,7 +62,7 @@ fn the_persona_is_shown_where_that_is_asked_for() {
     command.arg("--persona");
     let mut terminal = Terminal::open(command);
     let shown = terminal.expect("diagnose> ");
-    assert_has(&shown, &["\u{1b}[2m  │ # Debugger\u{1b}[0m"]);
+    shown.shows("\u{1b}[2m  │ # Debugger\u{1b}[0m");
     terminal.type_line("later");
     terminal.ends(1);
 }
@@ -79,7 +73,7 @@ fn an_empty_line_stops_and_a_failure_can_be_told() {
     let mut terminal = Terminal::open(bug_fix(&place));
     terminal.answer("diagnose> ", "");
     let shown = terminal.ends(1);
-    assert_has(&shown, &["To go on: midex run bug-fix --id p"]);
+    shown.shows("To go on: midex run bug-fix --id p");
     let mut terminal = Terminal::open(bug_fix(&place));
     terminal.answer(
         "diagnose> ",
@@ -93,7 +87,7 @@ fn an_empty_line_stops_and_a_failure_can_be_told() {
     terminal.answer("diagnose> ", "This failed, because it cannot be reproduced");
     let shown = terminal.ends(1);
     assert!(shown.contains("it cannot be reproduced"), "{shown}");
-    assert_eq!(place.json(&["show", "p"])["status"]["state"], "failed");
+    assert_eq!(place.state("p"), "failed");
 }
 
 #[test]
@@ -102,8 +96,8 @@ fn pausing_is_an_answer_too() {
     let mut terminal = Terminal::open(bug_fix(&place));
     terminal.answer("diagnose> ", "pause");
     let shown = terminal.ends(1);
-    assert_has(&shown, &["To go on: midex resume p"]);
-    assert_eq!(place.json(&["show", "p"])["status"]["state"], "paused");
+    shown.shows("To go on: midex resume p");
+    assert_eq!(place.state("p"), "paused");
 }
 
 #[test]
@@ -118,7 +112,7 @@ fn an_interrupt_says_how_to_go_on_and_leaves_the_store_in_order() {
             terminal.type_keys(interrupt);
         }
         let shown = terminal.ends(1);
-        assert_has(&shown, &["midex run bug-fix --id p"]);
+        shown.shows("midex run bug-fix --id p");
         assert!(!place.socket().exists());
     }
 }
@@ -138,8 +132,8 @@ fn what_was_typed_before_an_interrupt_is_shown_and_the_terminal_is_as_it_was() {
             terminal.type_keys(keys);
         }
         let shown = terminal.ends(1);
-        assert_has(&shown, &["To go on: midex run bug-fix --id p"]);
-        assert_has(&shown, &["not recorded: {\"summary\":\"half of it\"}"]);
+        shown.shows("To go on: midex run bug-fix --id p");
+        shown.shows("not recorded: {\"summary\":\"half of it\"}");
         let after = tcgetattr(&keys_fd).unwrap();
         assert_eq!(after.local_modes, before.local_modes);
         assert_eq!(after.input_modes, before.input_modes);
@@ -158,7 +152,7 @@ fn a_paste_of_a_megabyte_is_one_answer() {
     terminal.expect("[2/3] fix");
     terminal.answer("fix> ", "later");
     terminal.ends(1);
-    let history = place.json(&["show", "p"])["history"].take();
+    let history = place.history("p");
     let output = &history[0]["output"]["summary"];
     assert_eq!(output.as_str().map(str::len), Some(999_999));
 }
@@ -181,18 +175,14 @@ fn lines_fit_the_terminal_and_no_color_is_no_color() {
     assert!(persona.iter().all(fits), "{shown}");
     terminal.type_line("");
     terminal.end();
-    for args in [
-        &["show", "p"][..],
-        &["tail", "p", "--no-follow"],
-        &["list", "executions"],
-    ] {
+    for args in ["show p", "tail p --no-follow", "list executions"] {
         let mut command = place.command(args);
         command.env("NO_COLOR", "1");
         let shown = Terminal::open(command).ends(0);
         assert!(!shown.contains('\u{1b}'), "{shown:?}");
     }
     place.begun("q");
-    let mut command = place.command(&["show", "q"]);
+    let mut command = place.command("show q");
     command.env("NO_COLOR", "1");
     let (_, shown) = Terminal::open(command).end();
     assert!(
@@ -202,11 +192,8 @@ fn lines_fit_the_terminal_and_no_color_is_no_color() {
             .all(|line| line.chars().filter(|c| !c.is_control()).count() <= 66),
         "{shown}"
     );
-    assert!(
-        shown.contains("✓") && shown.contains("the cause"),
-        "{shown}"
-    );
-    let (_, shown) = Terminal::open(place.command(&["show", "p"])).end();
+    shown.shows("✓…the cause");
+    let (_, shown) = place.terminal("show p").end();
     assert!(shown.contains("\u{1b}[1mp\u{1b}[0m  bug-fix"), "{shown:?}");
 }
 
@@ -235,7 +222,7 @@ fn whoever_is_overtaken_is_told_and_loses_no_words() {
     terminal.expect("not recorded: {\"summary\":\"my own words\"}");
     terminal.expect("[2/3] fix");
     terminal.expect("fix> ");
-    place.done(&["pause", "p"]);
+    place.done("pause p");
     terminal.type_line(&words("the remedy"));
     terminal.expect("not recorded: {\"summary\":\"the remedy\"}");
     terminal.expect("midex resume p");

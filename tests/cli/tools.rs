@@ -10,7 +10,7 @@ use midex_domain::{limits, schema::Schema};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use midex_test::{assert_has, long::share, witness::tree};
+use midex_test::{Fields, Shows, Words, long::share, witness::tree};
 
 /// A directory to work in that is a project: with `.git`, and no configuration of a user around it.
 struct Project(TempDir);
@@ -35,9 +35,9 @@ impl Project {
     }
 
     /// Runs the binary somewhere below the project's root.
-    fn midex(&self, args: &[&str]) -> Output {
+    fn midex(&self, args: impl Words) -> Output {
         Command::new(midex_test::binary())
-            .args(args)
+            .args(args.words())
             .current_dir(self.path("here"))
             .env("XDG_CONFIG_HOME", self.path("config"))
             .env("XDG_DATA_HOME", self.path("data"))
@@ -50,8 +50,9 @@ impl Project {
 
     /// What a command that succeeds writes.
     #[track_caller]
-    fn out(&self, args: &[&str]) -> String {
-        let output = self.midex(args);
+    fn out(&self, args: impl Words) -> String {
+        let args = args.words();
+        let output = self.midex(&args);
         let (out, err) = (text(&output.stdout), text(&output.stderr));
         assert_eq!(output.status.code(), Some(0), "{args:?}\n{out}{err}");
         assert_eq!(err, "", "{args:?}");
@@ -59,19 +60,20 @@ impl Project {
     }
 
     #[track_caller]
-    fn json(&self, args: &[&str]) -> Value {
+    fn json(&self, args: impl Words) -> Value {
         serde_json::from_str(&self.out(args)).expect("JSON")
     }
 
     #[track_caller]
-    fn rows(&self, args: &[&str]) -> Value {
+    fn rows(&self, args: impl Words) -> Value {
         Value::Array(super::lines(&self.out(args)))
     }
 
     /// The exit code of a command that writes nothing to stdout, and what it writes to stderr.
     #[track_caller]
-    fn refused(&self, args: &[&str]) -> (i32, String) {
-        let output = self.midex(args);
+    fn refused(&self, args: impl Words) -> (i32, String) {
+        let args = args.words();
+        let output = self.midex(&args);
         assert_eq!(text(&output.stdout), "", "{args:?}");
         (output.status.code().unwrap(), text(&output.stderr))
     }
@@ -81,18 +83,18 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("UTF-8")
 }
 
-const KINDS: [(&[&str], &str, &str); 4] = [
-    (&["workflow"], "workflows", "yaml"),
-    (&["workflow", "--format", "md"], "workflows", "md"),
-    (&["workflow", "--format", "json"], "workflows", "json"),
-    (&["agent"], "agents", "md"),
+const KINDS: [(&str, &str, &str); 4] = [
+    ("workflow", "workflows", "yaml"),
+    ("workflow --format md", "workflows", "md"),
+    ("workflow --format json", "workflows", "json"),
+    ("agent", "agents", "md"),
 ];
 
 #[test]
 fn a_new_file_is_sound_and_lies_in_the_project() {
     for (kind, directory, extension) in KINDS {
         let project = Project::new();
-        let shown = project.out(&[&["new"], kind, &["first-steps"]].concat());
+        let shown = project.out("new".and(kind).and("first-steps"));
         let path = project.path(&format!("{directory}/first-steps.{extension}"));
         assert_eq!(shown, format!("{}\n", path.display()));
         assert_eq!(
@@ -102,10 +104,7 @@ fn a_new_file_is_sound_and_lies_in_the_project() {
         let listed = project.rows(&["list", directory, "--json"]);
         let is_ours = |entry: &&Value| entry["name"] == "first-steps";
         let ours = listed.as_array().unwrap().iter().find(is_ours).unwrap();
-        assert_eq!(
-            (&ours["source"], &ours["valid"]),
-            (&"project".into(), &true.into())
-        );
+        ours.has_fields(json!({ "source": "project", "valid": true }));
         let written = fs::read_to_string(&path).unwrap();
         assert!(
             extension == "json" || written.contains("\n# "),
@@ -130,17 +129,12 @@ fn names_and_descriptions_are_kept_whatever_yaml_makes_of_them() {
     for (name, description) in share(all, 3) {
         for (kind, directory, extension) in KINDS {
             let project = Project::new();
-            let args = [
-                &["new", "--json"],
-                kind,
-                &[name, "--description", description],
-            ]
-            .concat();
-            let shown = project.json(&args);
+            let named = [name, "--description", description];
+            let shown = project.json("new --json".and(kind).and(&named));
             let path = project.path(&format!("{directory}/{name}.{extension}"));
             assert_eq!(
                 shown,
-                json!({ "path": path.to_str().unwrap(), "kind": kind[0], "name": name })
+                json!({ "path": path.to_str().unwrap(), "kind": kind.words()[0], "name": name })
             );
             let report = project.json(&["validate", "--json", path.to_str().unwrap()]);
             assert_eq!(report["findings"], 0, "{report:#}");
@@ -160,16 +154,16 @@ fn names_and_descriptions_are_kept_whatever_yaml_makes_of_them() {
 fn a_file_that_exists_stays_unless_force_says_otherwise() {
     let project = Project::new();
     project.write("workflows/mine.yaml", "precious");
-    let (code, said) = project.refused(&["new", "workflow", "mine"]);
+    let (code, said) = project.refused("new workflow mine");
     assert_eq!(code, 1, "{said}");
-    assert_has(&said, &["FILE_EXISTS", "--force", "mine.yaml"]);
-    let (code, said) = project.refused(&["new", "workflow", "mine", "--json"]);
+    said.shows("FILE_EXISTS…--force…mine.yaml");
+    let (code, said) = project.refused("new workflow mine --json");
     let said: Value = serde_json::from_str(&said).unwrap();
     assert_eq!((code, &said["error_code"]), (1, &"FILE_EXISTS".into()));
     let read = || fs::read_to_string(project.path("workflows/mine.yaml")).unwrap();
     assert_eq!(read(), "precious");
-    project.out(&["new", "workflow", "mine", "--force"]);
-    assert_has(&read(), &["workflow: mine\n", "\nsteps:\n"]);
+    project.out("new workflow mine --force");
+    read().shows("workflow: mine\n…\nsteps:\n");
     assert_eq!(fs::read_dir(project.path("workflows")).unwrap().count(), 1);
 }
 
@@ -183,23 +177,22 @@ fn the_extension_of_a_name_says_how_a_file_is_written() {
         ("data.json", "workflows/data.json", "\"workflow\": \"data\""),
     ] {
         project.out(&["new", "workflow", name]);
-        assert_has(&fs::read_to_string(project.path(file)).unwrap(), &[text]);
+        fs::read_to_string(project.path(file))
+            .unwrap()
+            .shows(&[text]);
     }
-    project.out(&["new", "agent", "critic.md"]);
+    project.out("new agent critic.md");
     assert!(project.path("agents/critic.md").is_file());
     for (args, right) in [
-        (
-            &["new", "workflow", "a.md", "--format", "yaml"][..],
-            "a.yaml",
-        ),
-        (&["new", "workflow", "a.yaml", "--from", "bug-fix"], "a.md"),
-        (&["new", "agent", "a.yaml"], "a.md"),
+        ("new workflow a.md --format yaml", "a.yaml"),
+        ("new workflow a.yaml --from bug-fix", "a.md"),
+        ("new agent a.yaml", "a.md"),
     ] {
         let (code, said) = project.refused(args);
         assert_eq!(code, 2, "{said}");
-        assert_has(&said, &[&format!("Call it `{right}`")]);
+        said.shows(&[&format!("Call it `{right}`")]);
     }
-    assert!(project.out(&["validate"]).ends_with("no findings\n"));
+    assert!(project.out("validate").ends_with("no findings\n"));
 }
 
 #[cfg(unix)]
@@ -211,8 +204,8 @@ fn a_link_that_leads_away_is_not_written_through() {
     for to in ["elsewhere.md", "nowhere.md"] {
         let link = project.path("agents/mine.md");
         std::os::unix::fs::symlink(project.path(to), &link).unwrap();
-        assert_eq!(project.refused(&["new", "agent", "mine"]).0, 1);
-        project.out(&["new", "agent", "mine", "--force"]);
+        assert_eq!(project.refused("new agent mine").0, 1);
+        project.out("new agent mine --force");
         assert!(!link.is_symlink());
         fs::remove_file(link).unwrap();
     }
@@ -226,16 +219,15 @@ fn a_link_that_leads_away_is_not_written_through() {
 #[test]
 fn a_name_that_another_file_gives_is_refused() {
     let project = Project::new();
-    project.out(&["new", "workflow", "mine.md"]);
-    for force in [&[][..], &["--force"]] {
-        let args = [&["new", "workflow", "mine"], force].concat();
-        let (code, said) = project.refused(&args);
+    project.out("new workflow mine.md");
+    for force in ["", "--force"] {
+        let (code, said) = project.refused("new workflow mine".and(force));
         assert_eq!(code, 1, "{said}");
         assert!(said.contains("mine.md"), "{said}");
     }
     // What is shipped may be hidden: the nearer one counts.
-    project.out(&["new", "workflow", "bug-fix"]);
-    assert!(project.out(&["validate"]).ends_with("no findings\n"));
+    project.out("new workflow bug-fix");
+    assert!(project.out("validate").ends_with("no findings\n"));
 }
 
 #[test]
@@ -271,15 +263,14 @@ fn no_name_leads_out_of_the_directory() {
         &long,
     ] {
         for kind in ["workflow", "agent"] {
-            for extra in [&[][..], &["--force"]] {
-                let args = [&["new", kind, name], extra].concat();
-                let (code, said) = project.refused(&args);
+            for extra in ["", "--force"] {
+                let (code, said) = project.refused(["new", kind, name].and(extra));
                 assert_eq!(code, 2, "{name:?}: {said}");
-                assert_has(&said, &["USAGE_INVALID", "Choose a name"]);
+                said.shows("USAGE_INVALID…Choose a name");
             }
         }
     }
-    let (code, said) = project.refused(&["new", "agent", "--", "-x"]);
+    let (code, said) = project.refused("new agent -- -x");
     assert_eq!(code, 2, "{said}");
     assert_eq!(tree(&project.path("")), before);
 }
@@ -312,11 +303,11 @@ fn a_description_is_one_line_of_limited_length() {
 #[test]
 fn the_directory_may_be_named() {
     let project = Project::new();
-    let shown = project.out(&["new", "agent", "mine", "--dir", "deep/er"]);
+    let shown = project.out("new agent mine --dir deep/er");
     assert_eq!(shown, "deep/er/agents/mine.md\n");
     assert!(project.path("here/deep/er/agents/mine.md").is_file());
     project.write("here/file", "");
-    let (code, said) = project.refused(&["new", "agent", "mine", "--dir", "file"]);
+    let (code, said) = project.refused("new agent mine --dir file");
     assert_eq!(code, 2, "{said}");
     assert!(said.contains("FILE_UNUSABLE"), "{said}");
 }
@@ -334,25 +325,19 @@ fn a_workflow_is_drawn_by_name_and_by_file() {
     let mermaid = "flowchart TD\n    s1[\"end<br/>an #34;odd#34; #91;one#93;\"]\n    s2[\"o-one<br/>reviewer\"]\n    \
         s3[\"graph<br/>reviewer\"]\n    s4[\"last<br/>reviewer\"]\n    s1 --> s2\n    s1 --> s3\n    s2 --> s4\n    \
         s3 --> s4\n";
-    assert_eq!(project.out(&["graph", "nightly"]), mermaid);
+    assert_eq!(project.out("graph nightly"), mermaid);
     let path = project.path("workflows/nightly.yaml");
     assert_eq!(project.out(&["graph", path.to_str().unwrap()]), mermaid);
-    assert_eq!(
-        project.out(&["graph", "../workflows/nightly.yaml"]),
-        mermaid
-    );
-    let dot = project.out(&["graph", "nightly", "--format", "dot"]);
+    assert_eq!(project.out("graph ../workflows/nightly.yaml"), mermaid);
+    let dot = project.out("graph nightly --format dot");
     assert!(dot.starts_with("digraph \"nightly\" {\n"), "{dot}");
-    assert_has(
-        &dot,
-        &["    \"end\" [label=\"end\\nan \\\"odd\\\" [one]\"];\n"],
-    );
+    dot.shows("    \"end\" [label=\"end\\nan \\\"odd\\\" [one]\"];\n");
     assert!(
         dot.contains("    \"graph\" -> \"last\";\n") && dot.ends_with("}\n"),
         "{dot}"
     );
     assert_eq!(
-        project.json(&["graph", "nightly", "--json"]),
+        project.json("graph nightly --json"),
         json!({
             "name": "nightly",
             "nodes": [
@@ -371,7 +356,7 @@ fn a_workflow_is_drawn_by_name_and_by_file() {
     );
     assert!(
         project
-            .out(&["graph", "feature-development"])
+            .out("graph feature-development")
             .contains("s2 --> s3")
     );
 }
@@ -400,7 +385,7 @@ hooks: { on_complete: { set: { a: 2 } } }
 fn what_stands_beside_the_order_of_steps_is_drawn_too() {
     let project = Project::new();
     project.write("workflows/beside.yaml", BESIDE);
-    insta::assert_snapshot!(project.out(&["graph", "beside"]), @r##"
+    insta::assert_snapshot!(project.out("graph beside"), @r##"
     flowchart TD
         subgraph steps ["beside"]
             s1["one"]
@@ -429,7 +414,7 @@ fn what_stands_beside_the_order_of_steps_is_drawn_too() {
         steps -.->|"#10007; fails"| fails
         classDef beside stroke-dasharray: 4 3
     "##);
-    insta::assert_snapshot!(project.out(&["graph", "beside", "--format", "dot"]), @r##"
+    insta::assert_snapshot!(project.out("graph beside --format dot"), @r##"
     digraph "beside" {
         rankdir=TB;
         node [shape=box, style=rounded];
@@ -464,7 +449,7 @@ fn what_stands_beside_the_order_of_steps_is_drawn_too() {
         "first" -> "look" [label="✗ fails", style=dashed, color=firebrick, ltail=cluster_steps, lhead=cluster_fails];
     }
     "##);
-    let graph = project.json(&["graph", "beside", "--json"]);
+    let graph = project.json("graph beside --json");
     assert_eq!(
         graph["nodes"][1]["beside"],
         json!([
@@ -473,10 +458,7 @@ fn what_stands_beside_the_order_of_steps_is_drawn_too() {
         ])
     );
     assert_eq!(graph["nodes"][2]["workflow"], "bug-fix");
-    assert_eq!(
-        graph["hooks"],
-        json!([{ "body": "on_complete", "does": "set" }])
-    );
+    graph.has_fields(json!({ "hooks": [{ "body": "on_complete", "does": "set" }] }));
     let of_failure = |node: &&Value| node["on_failure"] == true;
     let nodes = graph["nodes"].as_array().unwrap();
     assert_eq!(nodes.iter().filter(of_failure).count(), 2);
@@ -488,8 +470,8 @@ fn what_stands_beside_the_order_of_steps_is_drawn_too() {
 fn a_known_name_comes_before_a_file_of_another_kind() {
     let project = Project::new();
     project.write("here/bug-fix", "a script");
-    assert!(project.out(&["graph", "bug-fix"]).contains("diagnose"));
-    let (code, said) = project.refused(&["graph", "./bug-fix"]);
+    assert!(project.out("graph bug-fix").contains("diagnose"));
+    let (code, said) = project.refused("graph ./bug-fix");
     assert_eq!(code, 1, "{said}");
     assert!(said.contains("error[unsupported_file]"), "{said}");
 }
@@ -507,7 +489,7 @@ fn a_workflow_with_findings_is_not_drawn() {
             said.starts_with("error[unknown_dependency]: no step has the id `grapg`\n"),
             "{said}"
         );
-        assert_has(&said, &["nightly.yaml:7:53\n", "did you mean `graph`?"]);
+        said.shows("nightly.yaml:7:53\n…did you mean `graph`?");
         assert!(!said.contains('\u{1b}'), "{said:?}");
         let (code, said) = project.refused(&["graph", argument, "--json"]);
         let said: Value = serde_json::from_str(&said).unwrap();
@@ -523,7 +505,7 @@ fn a_workflow_with_findings_is_not_drawn() {
 fn a_shipped_workflow_with_a_broken_agent_shows_the_finding() {
     let project = Project::new();
     project.write("agents/reviewer.md", "---\nname: reviewer\n---\nYou.\n");
-    let (code, said) = project.refused(&["graph", "bug-fix"]);
+    let (code, said) = project.refused("graph bug-fix");
     assert_eq!(code, 1, "{said}");
     assert!(
         said.starts_with("error[invalid_persona]")
@@ -535,20 +517,14 @@ fn a_shipped_workflow_with_a_broken_agent_shows_the_finding() {
 #[test]
 fn a_graph_of_nothing_is_an_error_that_helps() {
     let project = Project::new();
-    let (code, said) = project.refused(&["graph", "bugfix"]);
+    let (code, said) = project.refused("graph bugfix");
     assert_eq!(code, 1, "{said}");
-    assert_has(
-        &said,
-        &["did you mean 'bug-fix'?", "Run `midex graph bug-fix`"],
-    );
-    let (code, said) = project.refused(&["graph", "gone.yaml"]);
+    said.shows("did you mean 'bug-fix'?…Run `midex graph bug-fix`");
+    let (code, said) = project.refused("graph gone.yaml");
     assert_eq!(code, 2, "{said}");
     assert!(said.contains("there is no file `gone.yaml`"), "{said}");
-    assert_eq!(
-        project.refused(&["graph", "bug-fix", "--format", "png"]).0,
-        2
-    );
-    assert_eq!(project.refused(&["graph"]).0, 2);
+    assert_eq!(project.refused("graph bug-fix --format png").0, 2);
+    assert_eq!(project.refused("graph").0, 2);
 }
 
 #[test]
@@ -576,11 +552,8 @@ fn schemas_are_printed_in_both_drafts() {
             jsonschema::meta::validate(schema).expect("a schema is one itself");
         }
     }
-    assert_eq!(
-        project.json(&["schema"]),
-        project.json(&["schema", "workflow"])
-    );
-    for wrong in [&["schema", "nonsense"][..], &["schema", "--draft", "4"]] {
+    assert_eq!(project.json("schema"), project.json("schema workflow"));
+    for wrong in ["schema nonsense", "schema --draft 4"] {
         assert_eq!(project.refused(wrong).0, 2, "{wrong:?}");
     }
 }
@@ -588,13 +561,13 @@ fn schemas_are_printed_in_both_drafts() {
 #[test]
 fn the_error_of_a_command_satisfies_the_error_schema() {
     let project = Project::new();
-    let schema = Schema::compile(&project.json(&["schema", "error"])).unwrap();
+    let schema = Schema::compile(&project.json("schema error")).unwrap();
     project.write("workflows/broken.yaml", "workflow: broken\n");
     for args in [
-        &["graph", "nothing", "--json"][..],
-        &["graph", "broken", "--json"],
-        &["new", "agent", "../x", "--json"],
-        &["validate", "gone.md", "--json"],
+        "graph nothing --json",
+        "graph broken --json",
+        "new agent ../x --json",
+        "validate gone.md --json",
     ] {
         let (_, said) = project.refused(args);
         let said = serde_json::from_str(&said).unwrap();

@@ -3,14 +3,14 @@
 use serde_json::Value;
 
 use super::Place;
-use midex_test::{assert_has, terminal::Terminal};
+use midex_test::{Shows, terminal::Terminal};
 
 #[test]
 fn watching_shows_each_move_and_ends_with_the_execution() {
     let place = Place::new();
     place.begun("p");
     let server = place.listening();
-    let mut watched = Terminal::open(place.command(&["show", "p", "--watch"]));
+    let mut watched = place.terminal("show p --watch");
     watched.expect("●");
     watched.expect("fix");
     place.run(1, "p", "{\"summary\":\"the remedy\"}\n");
@@ -19,7 +19,7 @@ fn watching_shows_each_move_and_ends_with_the_execution() {
     assert!(!shown.contains("the cause"), "{shown:?}");
     place.run(0, "p", "{\"summary\":\"it is gone\"}\n");
     let shown = watched.ends(0);
-    assert_has(&shown, &["it is gone", "completed"]);
+    shown.shows("it is gone…completed");
     drop(server);
 }
 
@@ -27,7 +27,7 @@ fn watching_shows_each_move_and_ends_with_the_execution() {
 fn watching_without_a_server_leaves_the_store_to_others_and_an_interrupt_ends_it_well() {
     let place = Place::new();
     place.begun("p");
-    let mut watched = Terminal::open(place.command(&["show", "p", "--watch"]));
+    let mut watched = place.terminal("show p --watch");
     watched.expect("fix");
     place.run(1, "p", "{\"summary\":\"the remedy\"}\n");
     watched.expect("the remedy");
@@ -44,21 +44,15 @@ fn a_burst_of_moves_is_drawn_ten_times_a_second_at_most() {
     let place = Place::new();
     let step = |at| format!("  - {{ id: s{at}, guidance: Do it }}\n");
     let steps: String = (0..STEPS).map(step).collect();
-    place.file(
-        "workflows/long.yaml",
-        &format!("workflow: long\ndescription: L\nsteps:\n{steps}"),
-    );
+    place.manifest(&format!("workflow: long\ndescription: L\nsteps:\n{steps}"));
     let server = place.listening();
-    place.with_stdin(&["run", "long", "--id", "l"], "").ends(1);
-    let mut watched = Terminal::open(place.command(&["show", "l", "--watch"]));
+    place.with_stdin("run long --id l", "").ends(1);
+    let mut watched = place.terminal("show l --watch");
     let before = watched.expect("s0");
-    place.with_stdin(
-        &["run", "--id", "l"],
-        &"{\"summary\":\"done\"}\n".repeat(STEPS),
-    );
+    place.with_stdin("run --id l", &"{\"summary\":\"done\"}\n".repeat(STEPS));
     let shown = before + &watched.ends(0);
     let frames = shown.matches(FRAME).count();
-    let took = place.json(&["show", "l"])["status"]["duration_ms"].take();
+    let took = place.json("show l")["status"]["duration_ms"].take();
     // However slow the machine is: a frame begins a tenth of a second after the one before, or later. Of what came before the
     // end one may be drawn after it, and the end itself is.
     let most = took.as_u64().unwrap() / 100 + 3;
@@ -74,12 +68,12 @@ fn in_a_pipe_each_move_is_a_line_of_json_or_a_page() {
         "p",
         "{\"summary\":\"a\"}\n{\"summary\":\"b\"}\n{\"summary\":\"c\"}\n",
     );
-    let lines = place.done(&["show", "p", "--watch", "--json"]);
+    let lines = place.done("show p --watch --json");
     assert_eq!(lines.lines().count(), 1, "{lines}");
     let shown: Value = serde_json::from_str(&lines).unwrap();
     assert_eq!(shown["status"]["state"], "completed");
-    let page = place.done(&["show", "p", "--watch"]);
-    assert_has(&page, &["✓ verify"]);
+    let page = place.done("show p --watch");
+    page.shows("✓ verify");
     assert!(!page.contains('\u{1b}'), "{page:?}");
 }
 
@@ -87,27 +81,23 @@ fn in_a_pipe_each_move_is_a_line_of_json_or_a_page() {
 fn an_execution_is_drawn_with_where_its_steps_stand() {
     let place = Place::new();
     place.begun("p");
-    let text = place.done(&["graph", "p", "--format", "text"]);
+    let text = place.done("graph p --format text");
     assert_eq!(
         text,
         "  ✓ diagnose  debugger\n  ● fix       implementer\n  ○ verify    reviewer\n"
     );
-    let graph = place.json(&["graph", "p"]);
+    let graph = place.json("graph p");
     assert_eq!(graph["nodes"][1]["standing"]["status"], "running");
-    let svg = place.done(&["graph", "p", "--format", "svg"]);
-    assert_has(
-        &svg,
-        &["class=\"n completed\"", "class=\"n running\"", "</svg>"],
-    );
+    let svg = place.done("graph p --format svg");
+    svg.shows("class=\"n completed\"…class=\"n running\"…</svg>");
     // A name that is neither is told by what is nearest.
-    place.ends(1, &["graph", "bug-fixx"]).says(&["bug-fix"]);
+    place.ends(1, "graph bug-fixx").says("bug-fix");
 }
 
 #[test]
 fn items_rounds_and_gates_are_told_apart() {
     let place = Place::new();
-    place.file(
-        "workflows/w.yaml",
+    place.manifest(
         "workflow: w
 description: Items, rounds, a gate
 steps:
@@ -116,39 +106,20 @@ steps:
   - { id: nap, wait: { for: 2h } }
 ",
     );
-    place.with_stdin(&["run", "w", "--id", "x"], "{\"summary\":\"one\"}\n");
-    let shown = place.done(&["show", "x"]);
-    assert_has(
-        &shown,
-        &["● each 1/3  foreach", "○ agree", "gate", "○ nap", "wait"],
-    );
+    place.with_stdin("run w --id x", "{\"summary\":\"one\"}\n");
+    let shown = place.done("show x");
+    shown.shows("● each 1/3  foreach…○ agree…gate…○ nap…wait");
     place.with_stdin(
-        &["run", "w", "--id", "x"],
+        "run w --id x",
         "{\"summary\":\"two\"}\n{\"step_name\":\"each\",\"error\":{\"message\":\"no\"}}\n",
     );
-    let shown = place.done(&["show", "x"]);
-    assert_has(
-        &shown,
-        &[
-            "✓ each 3/3 (1 failed)",
-            "● agree",
-            "agree waits for an approval: Is it so?",
-        ],
-    );
-    let mut terminal = Terminal::open(place.command(&["approve", "x", "--as", "ann"]));
+    let shown = place.done("show x");
+    shown.shows("✓ each 3/3 (1 failed)…● agree…agree waits for an approval: Is it so?");
+    let mut terminal = place.terminal("approve x --as ann");
     terminal.answer("leaves it open: ", "y");
     terminal.ends(0);
-    let shown = place.done(&["show", "x"]);
-    assert_has(
-        &shown,
-        &[
-            "✓ agree",
-            "approved by ann",
-            "● nap",
-            "nap waits until",
-            "(1 h 59 m left)",
-        ],
-    );
+    let shown = place.done("show x");
+    shown.shows("✓ agree…approved by ann…● nap…nap waits until…(1 h 59 m left)");
 }
 
 #[test]
@@ -157,12 +128,12 @@ fn pictures_and_pages_fit_every_width() {
     place.begun("p");
     for columns in [40, 60, 80, 120, 200] {
         for args in [
-            &["graph", "app-scaffold"][..],
-            &["graph", "parallel-code-review"],
-            &["graph", "p"],
-            &["list"],
-            &["list", "agents"],
-            &["list", "executions"],
+            "graph app-scaffold",
+            "graph parallel-code-review",
+            "graph p",
+            "list",
+            "list agents",
+            "list executions",
         ] {
             let mut command = place.command(args);
             command.env("NO_COLOR", "1");
@@ -191,7 +162,7 @@ fn a_window_that_gets_lower_and_higher_again_shows_the_page_whole() {
     let place = Place::new();
     place.begun("p");
     let _server = place.listening();
-    let mut watched = Terminal::open(place.command(&["show", "p", "--watch"]));
+    let mut watched = place.terminal("show p --watch");
     let first = watched.expect("verify");
     assert!(first.contains("diagnose"), "{first:?}");
     watched.expect("\u{1b}[?7h");
@@ -201,11 +172,11 @@ fn a_window_that_gets_lower_and_higher_again_shows_the_page_whole() {
     assert!(since_wiped(&lower).len() <= 5, "{lower:?}");
     watched.resize(24, 60);
     let higher = watched.expect("verify");
-    assert_has(&higher, &["\u{1b}[H\u{1b}[J", "diagnose", "fix"]);
+    higher.shows("\u{1b}[H\u{1b}[J…diagnose…fix");
     // A narrower one is laid out anew too.
     watched.resize(24, 40);
     let narrow = watched.expect("\u{1b}[H\u{1b}[J") + &watched.expect("verify");
-    assert_has(&narrow, &["diagnose"]);
+    narrow.shows("diagnose");
     watched.interrupt();
     watched.ends(0);
 }

@@ -7,28 +7,28 @@ use super::screens::{
 use midex_test::terminal::Terminal;
 
 /// What is shown of many things at once.
-const LISTS: &[&[&str]] = &[
-    &["list"],
-    &["list", "agents"],
-    &["list", "executions"],
-    &["list", "executions", "--limit", "3"],
-    &["show", "loop"],
-    &["show", "items"],
-    &["show", "gate"],
-    &["show", "waiting"],
-    &["show", "failed"],
-    &["show", "workflow", "app-scaffold"],
-    &["graph", "app-scaffold", "--format", "text"],
-    &["graph", "parallel-code-review", "--format", "text"],
-    &["graph", "loop", "--format", "text"],
-    &["tail", "loop", "--no-follow"],
-    &["tail", "--no-follow", "-n", "30"],
-    &["catalog", "list"],
-    &["catalog", "show", "pantry"],
+const LISTS: &[&str] = &[
+    "list",
+    "list agents",
+    "list executions",
+    "list executions --limit 3",
+    "show loop",
+    "show items",
+    "show gate",
+    "show waiting",
+    "show failed",
+    "show workflow app-scaffold",
+    "graph app-scaffold --format text",
+    "graph parallel-code-review --format text",
+    "graph loop --format text",
+    "tail loop --no-follow",
+    "tail --no-follow -n 30",
+    "catalog list",
+    "catalog show pantry",
 ];
 
 /// The lines of a command on a terminal of so many columns.
-fn lines(seed: &Seed, args: &[&str], columns: u16) -> Vec<String> {
+fn lines(seed: &Seed, args: &str, columns: u16) -> Vec<String> {
     let mut command = seed.reading(args);
     command.env("NO_COLOR", "1");
     let (code, shown) = Terminal::sized(command, columns).end();
@@ -76,9 +76,9 @@ fn on_twenty_columns_everything_is_legible() {
 }
 
 /// The words of the names, whole.
-const NAMES: &[(&[&str], &[&str])] = &[
+const NAMES: &[(&str, &[&str])] = &[
     (
-        &["list"],
+        "list",
         &[
             "component-performance-review",
             "parallel-documentation-review",
@@ -86,11 +86,11 @@ const NAMES: &[(&[&str], &[&str])] = &[
         ],
     ),
     (
-        &["list", "agents"],
+        "list agents",
         &["documentation-specialist", "performance-engineer"],
     ),
     (
-        &["list", "executions"],
+        "list executions",
         &["completed", "abandoned", "waiting", "loop"],
     ),
 ];
@@ -105,7 +105,7 @@ fn names_are_whole_at_every_width_and_columns_go_by_importance() {
                 assert!(text.contains(name), "{name} at {columns}: {text}");
             }
         }
-        let header = &lines(&seed, &["list", "executions"], columns)[0];
+        let header = &lines(&seed, "list executions", columns)[0];
         for (column, from) in [
             ("execution", 0),
             ("updated", 58),
@@ -115,7 +115,7 @@ fn names_are_whole_at_every_width_and_columns_go_by_importance() {
             let is_there = header.contains(column);
             assert_eq!(is_there, columns >= from, "{column} at {columns}: {header}");
         }
-        let header = &lines(&seed, &["list"], columns)[0];
+        let header = &lines(&seed, "list", columns)[0];
         for (column, from) in [("name", 0), ("source", 70), ("steps", 120)] {
             assert_eq!(
                 header.contains(column),
@@ -129,33 +129,23 @@ fn names_are_whole_at_every_width_and_columns_go_by_importance() {
 #[test]
 fn what_is_listed_belongs_to_what_is_asked_and_says_how_much_is_left() {
     let seed = Seed::new();
-    let run = |args: &[&str]| super::Running::start(seed.reading(args)).end();
-    for (args, said) in [
-        (
-            &["list", "--state", "open"][..],
-            "midex list executions --state open",
-        ),
-        (
-            &["list", "--workflow", "a b"],
-            "midex list executions --workflow 'a b'",
-        ),
-        (&["list", "--limit", "3"], "midex list executions --limit 3"),
-        (
-            &["list", "agents", "--children"],
-            "midex list executions --children",
-        ),
-        (
-            &["list", "agents", "--all-projects"],
-            "midex list executions --all-projects",
-        ),
+    let run = |args: &str| super::Running::start(seed.reading(args)).end();
+    for args in [
+        "list --state open",
+        "list --workflow 'a b'",
+        "list --limit 3",
+        "list agents --children",
+        "list agents --all-projects",
     ] {
-        run(args).ends(2).says(&["USAGE_INVALID", said]);
+        let (_, flags) = args.split_once(" --").unwrap();
+        let said = format!("midex list executions --{flags}");
+        run(args).ends(2).says(&["USAGE_INVALID", &said]);
     }
-    let ran = run(&["list", "executions", "--state", "open", "--limit", "2"]).ends_quietly(0);
-    ran.shows(&["4 more: midex list executions --state open --limit 6\n"]);
-    let ran = run(&["list", "executions", "--state", "open", "--limit", "6"]).ends_quietly(0);
+    let ran = run("list executions --state open --limit 2").ends_quietly(0);
+    ran.shows("4 more: midex list executions --state open --limit 6\n");
+    let ran = run("list executions --state open --limit 6").ends_quietly(0);
     assert!(!ran.out.contains("more"), "{}", ran.out);
     // A line for each of them, and nothing else.
-    let ran = run(&["list", "executions", "--limit", "2", "--json"]).ends_quietly(0);
+    let ran = run("list executions --limit 2 --json").ends_quietly(0);
     assert_eq!(super::lines(&ran.out).len(), 2);
 }

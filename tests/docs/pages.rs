@@ -160,7 +160,7 @@ fn run_all(page: &Page) -> usize {
     let programs = Path::new(midex_test::binary()).parent().unwrap();
     let mut ran = 0;
     for command in page.commands().iter().filter(|command| can_be_run(command)) {
-        let mut midex = project.command(&[]);
+        let mut midex = project.command("");
         // As `midex`, through a shell, with the environment of a project.
         let environment: Vec<_> = midex
             .get_envs()

@@ -4,7 +4,7 @@ use midex_domain::limits;
 use serde_json::{Map, Value, json};
 
 use midex_test::{
-    Client, fails_with, output, says,
+    Client, Fields, fails_with, output, says,
     witness::{WITNESS, Witness},
 };
 
@@ -181,7 +181,7 @@ fn harmful(tool: &str, token: &Value) -> Map<String, Value> {
 }
 
 fn tools(witness: &mut Witness) -> Vec<Value> {
-    let listed = witness.server.request("tools/list", json!({}));
+    let listed = witness.request("tools/list", json!({}));
     let tools = listed["result"]["tools"].as_array().unwrap().clone();
     assert!(tools.len() >= 9, "{listed}");
     tools
@@ -219,7 +219,7 @@ fn every_wrong_argument_of_every_tool_is_refused_with_its_place() {
         let takes_any = tool["inputSchema"]["properties"] != json!({});
         assert!(all.len() > 7 || !takes_any, "{name}");
         for (arguments, path, rule) in all {
-            let refused = witness.server.refused(name, arguments.clone());
+            let refused = witness.refused(name, arguments.clone());
             let shown = arguments.to_string().chars().take(200).collect::<String>();
             assert_eq!(
                 (
@@ -249,9 +249,7 @@ fn every_wrong_argument_of_every_tool_is_refused_with_its_place() {
             }
         }
     }
-    let listed = witness
-        .server
-        .done("execution.list", json!({ "project": "*" }));
+    let listed = witness.done("execution.list", json!({ "project": "*" }));
     assert_eq!(
         listed["executions"].as_array().unwrap().len(),
         1,
@@ -274,7 +272,7 @@ fn arguments_that_are_no_object_are_refused() {
         let answer = witness.ask(&format!(r#""method":"tools/call","params":{params}"#));
         assert_eq!(answer["error"]["code"], -32602, "{arguments}: {answer}");
     }
-    let none = witness.server.request(
+    let none = witness.request(
         "tools/call",
         json!({ "name": "workflow.start", "arguments": null }),
     );
@@ -305,12 +303,9 @@ fn a_tool_that_there_is_not_is_not_found_whatever_its_name() {
     ];
     for name in names {
         let call = json!({ "name": name, "arguments": { "execution_id": WITNESS } });
-        let answer = witness.server.request("tools/call", call);
+        let answer = witness.request("tools/call", call);
         fails_with(&answer["error"], -32602, "TOOL_NOT_FOUND");
-        assert!(
-            answer.to_string().len() < 2000,
-            "what is refused is not sent back"
-        );
+        answer.is_below(2000);
     }
     witness.survives();
 }
@@ -332,7 +327,7 @@ fn an_id_that_cannot_be_one_is_refused_by_every_tool_with_a_reason() {
         for id in NO_IDS.into_iter().chain([too_long.as_str()]) {
             let mut arguments = harmful(name, &witness.token);
             arguments.insert("execution_id".into(), json!(id));
-            let refused = witness.server.refused(name, Value::Object(arguments));
+            let refused = witness.refused(name, Value::Object(arguments));
             assert_eq!(
                 refused["error_code"], "ARGUMENTS_INVALID",
                 "{name} {id:?}: {refused}"
@@ -354,9 +349,7 @@ fn an_id_that_cannot_be_one_is_refused_by_every_tool_with_a_reason() {
 fn a_cursor_that_no_page_gave_is_refused_with_its_place() {
     let mut witness = Witness::new();
     for cursor in ["", "x", "-1", "1.5", "99999999999999999999", "../1", "\0"] {
-        let refused = witness
-            .server
-            .refused("execution.list", json!({ "cursor": cursor }));
+        let refused = witness.refused("execution.list", json!({ "cursor": cursor }));
         assert_eq!(
             (&refused["error_code"], &refused["violations"][0]["path"]),
             (&json!("ARGUMENTS_INVALID"), &json!("/cursor")),
@@ -370,9 +363,7 @@ fn a_cursor_that_no_page_gave_is_refused_with_its_place() {
 fn a_workflow_name_that_cannot_be_one_is_refused_with_its_place() {
     let mut witness = Witness::new();
     for name in ["a\nb", " a", "\0", &"é".repeat(101)] {
-        let refused = witness
-            .server
-            .refused("execution.list", json!({ "workflow_name": name }));
+        let refused = witness.refused("execution.list", json!({ "workflow_name": name }));
         assert_eq!(
             refused["error_code"], "ARGUMENTS_INVALID",
             "{name:?}: {refused}"
@@ -412,7 +403,7 @@ fn a_token_that_cannot_be_one_is_refused_and_nothing_moves() {
         long,
     ];
     for token in tokens {
-        let refused = witness.server.refuse(&token, output("x"));
+        let refused = witness.refuse(&token, output("x"));
         let shown: String = token.chars().take(80).collect();
         assert_eq!(
             refused["error_code"], "TOKEN_MALFORMED",
@@ -423,10 +414,7 @@ fn a_token_that_cannot_be_one_is_refused_and_nothing_moves() {
             (&json!(""), &json!("failed")),
             "which execution is meant is not known"
         );
-        assert!(
-            refused.to_string().len() < 4000,
-            "what is refused is not sent back"
-        );
+        refused.is_below(4000);
     }
     witness.survives();
 }

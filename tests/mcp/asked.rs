@@ -9,7 +9,7 @@ use midex_registry::{self as registry, Registry, Sources};
 use serde_json::{Value, json};
 
 use midex_test::{
-    Client, Server, assert_has,
+    Client, Fields, Server, Shows,
     play::{self, Calls, Play, gate_answer},
     project::{Project, list, text},
     terminal::Terminal,
@@ -119,7 +119,7 @@ async fn where_an_execution_stands_is_told_with_its_state() {
     let standing = play.engine.standing(&play::id("e")).await.unwrap();
     let status = play.engine.status_now("e").await;
     assert_eq!(standing.workflow_state, status.state);
-    assert_has(&standing.message, &["midex approve e"]);
+    standing.message.shows("midex approve e");
 }
 
 #[tokio::test(start_paused = true)]
@@ -188,7 +188,7 @@ fn a_gate_that_somebody_else_answered_meanwhile_is_told_as_it_stands() {
     let (project, mut server) = asking(lines);
     begin(&mut server);
     let asked = next(&mut server);
-    let mut terminal = Terminal::open(project.command(&["approve", "e"]));
+    let mut terminal = Terminal::open(project.command("approve e"));
     terminal.answer("Approve?", "y");
     terminal.ends(0);
     server.send(&json!({ "jsonrpc": "2.0", "id": asked["id"], "result": { "action": "cancel" } }));
@@ -231,7 +231,7 @@ fn a_dialog_of_an_earlier_visit_decides_nothing() {
     finish(&mut server, &reply["new_token"], json!(1));
     let asked = next(&mut server);
     // Somebody rejects on a terminal; another agent makes the next build.
-    let mut terminal = Terminal::open(project.command(&["approve", "e"]));
+    let mut terminal = Terminal::open(project.command("approve e"));
     terminal.answer("Approve?", "r");
     terminal.answer("Why?", "");
     terminal.ends(0);
@@ -256,7 +256,7 @@ steps:
 /// A project with the workflow `w` of these lines, and a server of a client of the stateless era.
 fn stateless(rest: &str) -> (Project, Server) {
     let project = Project::new(&[("workflows/w.yaml", &yaml("w", rest))]);
-    let server = Server::run(project.command(&["serve"]));
+    let server = Server::run(project.command("serve"));
     (project, server)
 }
 
@@ -321,15 +321,13 @@ fn accept(server: &mut Server, asked: &Value, content: Value) {
 
 fn begin(server: &mut Server) {
     let arguments = json!({ "workflow_name": "w", "execution_id": "e" });
-    let start = json!({ "name": "workflow.start", "arguments": arguments });
-    server.post("tools/call", start);
+    server.post_call("workflow.start", arguments);
 }
 
 /// Finishes a step, and does not wait for the answer; the id of the call.
 pub(crate) fn finish(server: &mut Server, token: &Value, output: Value) -> u64 {
     let arguments = json!({ "token": token, "output": output });
-    let call = json!({ "name": "workflow.next_step", "arguments": arguments });
-    server.post("tools/call", call)
+    server.post_call("workflow.next_step", arguments)
 }
 
 #[test]
@@ -345,18 +343,10 @@ steps:
     let (_project, mut server) = asking(lines);
     begin(&mut server);
     let asked = next(&mut server);
-    assert_eq!(
-        asked["params"]["requestedSchema"]["required"],
-        json!(["a"]),
-        "{asked}"
-    );
+    asked["params"]["requestedSchema"].has_fields(json!({ "required": ["a"] }));
     accept(&mut server, &asked, json!({ "a": "x" }));
     let asked = next(&mut server);
-    assert_eq!(
-        asked["params"]["requestedSchema"]["required"],
-        json!(["b"]),
-        "{asked}"
-    );
+    asked["params"]["requestedSchema"].has_fields(json!({ "required": ["b"] }));
     accept(&mut server, &asked, json!({ "b": "y" }));
     let reply = next(&mut server)["result"]["structuredContent"].clone();
     let offers = list(&reply["new_tokens"]);
@@ -383,7 +373,7 @@ steps:
     server.send(&json!({ "jsonrpc": "2.0", "id": asked["id"], "result": { "action": "decline" } }));
     let reply = next(&mut server)["result"]["structuredContent"].clone();
     let words = text(&reply["instructions"]);
-    assert_has(words, &["The user alone answers", "An empty object"]);
+    words.shows("The user alone answers…An empty object");
     finish(&mut server, &reply["new_token"], json!({}));
     let asked = next(&mut server);
     accept(&mut server, &asked, json!({ "a": "x" }));
@@ -417,7 +407,7 @@ fn answers_without_their_state_begin_nothing() {
 #[test]
 fn a_person_at_a_terminal_answers_what_the_user_alone_answers() {
     let project = Project::new(&[("workflows/w.yaml", &yaml("w", ALONE))]);
-    let mut terminal = Terminal::open(project.command(&["run", "w", "--id", "e"]));
+    let mut terminal = Terminal::open(project.command("run w --id e"));
     terminal.expect("[1/");
     terminal.answer("a> ", "x");
     terminal.expect("T x");
@@ -454,8 +444,7 @@ fn a_form_holds_every_kind_of_plain_input_and_drops_the_bounds_that_fit_into_non
     let mut server = project.serve_asking();
     for (at, kind) in kinds.iter().enumerate() {
         let arguments = json!({ "workflow_name": format!("w{at}") });
-        let start = json!({ "name": "workflow.start", "arguments": arguments });
-        server.post("tools/call", start);
+        server.post_call("workflow.start", arguments);
         let line = next(&mut server);
         assert_eq!(line["method"], "elicitation/create", "{kind}: {line}");
     }
@@ -492,7 +481,7 @@ fn nobody_is_asked_for_what_is_paused() {
     let (project, mut server) = asking(ALONE);
     begin(&mut server);
     let asked = next(&mut server);
-    let said = project.command(&["pause", "e"]).output().unwrap();
+    let said = project.command("pause e").output().unwrap();
     assert!(said.status.success(), "{said:?}");
     accept(&mut server, &asked, json!({ "a": "x" }));
     let line = next(&mut server);

@@ -7,33 +7,53 @@ use std::{collections::BTreeSet, fs, path::Path};
 use midex_domain::error::Code;
 use serde_json::{Value, json};
 
-use self::elsewhere::ELSEWHERE;
+use self::elsewhere::elsewhere;
 use midex_test::{
-    Client, Server, TOOLS, advice,
+    Client, Fields, Server, TOOLS, advice,
     door::Door,
-    has_fields, output,
+    output,
     project::{Project, forge, line, outlive, payload, text},
-    serve_alone,
+    rows, serve_alone,
 };
 
 /// What a client asks, the code that it is refused with, and what the context of the refusal names.
-struct Case(Code, &'static str, Ask);
+struct Case(Code, String, Ask);
 
 enum Ask {
-    Tool(&'static str, Value),
-    Method(&'static str, Value),
+    Tool(String, Value),
+    Method(String, Value),
 }
 
-fn tool(code: Code, context: &'static str, name: &'static str, arguments: Value) -> Case {
-    Case(code, context, Ask::Tool(name, arguments))
+/// The code of this name.
+fn named(name: &str) -> Code {
+    let found = Code::ALL.iter().find(|code| code.as_str() == name);
+    *found.unwrap_or_else(|| panic!("no code is called {name}"))
 }
 
-fn method(code: Code, context: &'static str, name: &'static str, params: Value) -> Case {
-    Case(code, context, Ask::Method(name, params))
+fn tool(code: Code, context: &str, name: &str, arguments: Value) -> Case {
+    Case(
+        code,
+        context.to_owned(),
+        Ask::Tool(name.to_owned(), arguments),
+    )
+}
+
+/// A table of cases: a code, the names in its context, a tool or a method, and what that is called with.
+fn cases(table: &str) -> Vec<Case> {
+    let case = |[code, context, name, params]: [String; 4]| {
+        let params = serde_json::from_str(&params).expect("JSON");
+        let ask = if name.contains('/') {
+            Ask::Method
+        } else {
+            Ask::Tool
+        };
+        Case(named(&code), context, ask(name, params))
+    };
+    rows(table).map(case).collect()
 }
 
 /// A call with its refusal.
-type Refused = (&'static str, Value, Value);
+type Refused = (String, Value, Value);
 
 /// Asks in turn; the codes that were met.
 fn provoke(client: &mut dyn Client, cases: Vec<Case>) -> Vec<Code> {
@@ -46,13 +66,13 @@ fn provoke_calls(client: &mut dyn Client, cases: Vec<Case>) -> (Vec<Code>, Vec<R
     for Case(code, context, ask) in cases {
         let error = match ask {
             Ask::Tool(name, arguments) => {
-                let error = client.refused(name, arguments.clone());
+                let error = client.refused(&name, arguments.clone());
                 calls.push((name, arguments, error.clone()));
                 error
             }
-            Ask::Method(name, params) => refusal(&client.request(name, params)),
+            Ask::Method(name, params) => refusal(&client.request(&name, params)),
         };
-        is_whole(&error, code, context);
+        is_whole(&error, code, &context);
         met.push(code);
     }
     (met, calls)
@@ -72,7 +92,7 @@ fn is_whole(error: &Value, code: Code, context: &str) {
     let of_table = json!({
         "error_code": code.as_str(), "category": code.category(), "failure_stage": code.stage(), "retryable": code.retryable()
     });
-    has_fields(error, of_table);
+    error.has_fields(of_table);
     for field in ["message", "correlation_id"] {
         assert!(!text(&error[field]).is_empty(), "{field}: {error}");
     }
@@ -190,198 +210,101 @@ fn forged(token: &Value, field: &str, value: &str) -> Value {
 }
 
 fn of_tokens(scene: &Scene) -> Vec<Case> {
-    let late = "2999-01-01T00:00:00.000Z";
-    let never = "0123456789abcdef0123456789abcdef";
-    let cases = [
-        (Code::TokenMalformed, "tool", json!("nonsense"), output("a")),
-        (
-            Code::TokenFromFuture,
-            "execution_id",
-            forged(&scene.live, "issued_at", late),
-            output("a"),
-        ),
-        (
-            Code::TokenMismatch,
-            "execution_id step_id",
-            forged(&scene.live, "nonce", never),
-            output("a"),
-        ),
-        (
-            Code::StepOutputInvalid,
-            "execution_id step_id workflow_state",
-            scene.live.clone(),
-            json!({}),
-        ),
-        (
-            Code::TokenAlreadyUsed,
-            "execution_id step_id",
-            scene.used.clone(),
-            output("b"),
-        ),
-        (
-            Code::ExecutionPaused,
-            "execution_id pause_reasons",
-            scene.paused.clone(),
-            output("a"),
-        ),
-        (
-            Code::TokenSuperseded,
-            "execution_id workflow_state",
-            scene.abandoned.clone(),
-            output("a"),
-        ),
-        (
-            Code::UserAlone,
-            "execution_id workflow",
-            scene.alone.clone(),
-            json!({ "seats": 1 }),
-        ),
-    ];
-    let case = |(code, context, token, output)| {
-        tool(code, context, "workflow.next_step", next(&token, output))
+    const TOKENS: &str = r#"
+        TOKEN_MALFORMED | tool | nonsense | {"summary": "a"}
+        TOKEN_FROM_FUTURE | execution_id | from the future | {"summary": "a"}
+        TOKEN_MISMATCH | execution_id step_id | never issued | {"summary": "a"}
+        STEP_OUTPUT_INVALID | execution_id step_id workflow_state | live | {}
+        TOKEN_ALREADY_USED | execution_id step_id | used | {"summary": "b"}
+        EXECUTION_PAUSED | execution_id pause_reasons | paused | {"summary": "a"}
+        TOKEN_SUPERSEDED | execution_id workflow_state | abandoned | {"summary": "a"}
+        USER_ALONE | execution_id workflow | alone | {"seats": 1}
+    "#;
+    let token = |name: &str| match name {
+        "from the future" => forged(&scene.live, "issued_at", "2999-01-01T00:00:00.000Z"),
+        "never issued" => forged(&scene.live, "nonce", "0123456789abcdef0123456789abcdef"),
+        "live" => scene.live.clone(),
+        "used" => scene.used.clone(),
+        "paused" => scene.paused.clone(),
+        "abandoned" => scene.abandoned.clone(),
+        "alone" => scene.alone.clone(),
+        other => json!(other),
+    };
+    let case = |[code, context, name, output]: [String; 4]| {
+        let output = serde_json::from_str(&output).expect("JSON");
+        let arguments = next(&token(&name), output);
+        tool(named(&code), &context, "workflow.next_step", arguments)
     };
     let choice = json!({ "token": scene.live, "output": output("a"), "choice": "nowhere" });
-    let unknown = tool(
-        Code::ChoiceUnknown,
-        "execution_id step_id workflow_state choices",
-        "workflow.next_step",
-        choice,
-    );
-    cases.into_iter().map(case).chain([unknown]).collect()
+    let context = "execution_id step_id workflow_state choices";
+    let unknown = tool(Code::ChoiceUnknown, context, "workflow.next_step", choice);
+    rows(TOKENS).map(case).chain([unknown]).collect()
 }
 
 fn of_executions() -> Vec<Case> {
-    vec![
-        tool(
-            Code::ExecutionIdTaken,
-            "execution_id",
-            "workflow.start",
-            json!({ "workflow_name": "gated", "execution_id": "e" }),
-        ),
-        tool(
-            Code::ExecutionNotFound,
-            "asked",
-            "execution.wait",
-            json!({ "execution_id": "nobody" }),
-        ),
-        tool(
-            Code::OutcomeKnown,
-            "execution_id step_id",
-            "execution.resolve",
-            json!({ "execution_id": "e", "step_name": "a", "verdict": "retry" }),
-        ),
-        tool(
-            Code::StateTransitionRefused,
-            "execution_id workflow_state",
-            "execution.fail",
-            json!({ "execution_id": "paused", "reason": "x" }),
-        ),
-        tool(
-            Code::ExecutionFinished,
-            "execution_id workflow_state",
-            "execution.signal",
-            json!({ "execution_id": "abandoned", "signal": "s" }),
-        ),
-        tool(
-            Code::InputsInvalid,
-            "workflow",
-            "workflow.start",
-            json!({ "workflow_name": "gated", "inputs": { "n": "x" } }),
-        ),
-        tool(
-            Code::LimitExceeded,
-            "limit tool",
-            "workflow.start",
-            json!({ "workflow_name": "line", "inputs": { "x": "x".repeat(2 << 20) } }),
-        ),
-    ]
+    let long = json!({ "workflow_name": "line", "inputs": { "x": "x".repeat(2 << 20) } });
+    let mut cases = cases(
+        r#"
+        EXECUTION_ID_TAKEN | execution_id | workflow.start | {"workflow_name": "gated", "execution_id": "e"}
+        EXECUTION_NOT_FOUND | asked | execution.wait | {"execution_id": "nobody"}
+        OUTCOME_KNOWN | execution_id step_id | execution.resolve | {"execution_id": "e", "step_name": "a", "verdict": "retry"}
+        STATE_TRANSITION_REFUSED | execution_id workflow_state | execution.fail | {"execution_id": "paused", "reason": "x"}
+        EXECUTION_FINISHED | execution_id workflow_state | execution.signal | {"execution_id": "abandoned", "signal": "s"}
+        INPUTS_INVALID | workflow | workflow.start | {"workflow_name": "gated", "inputs": {"n": "x"}}
+        "#,
+    );
+    cases.push(tool(
+        Code::LimitExceeded,
+        "limit tool",
+        "workflow.start",
+        long,
+    ));
+    cases
 }
 
 fn of_definitions() -> Vec<Case> {
+    let mut cases = cases(
+        r#"
+        WORKFLOW_NOT_FOUND | workflow | workflow.start | {"workflow_name": "gone"}
+        WORKFLOW_NOT_FOUND | workflow | workflow.get | {"workflow_id": "gone"}
+        WORKFLOW_VALIDATION_FAILED | workflow path line column | workflow.start | {"workflow_name": "wrong"}
+        IDENTIFIER_INVALID | workflow_id | workflow.rename | {"workflow_id": "mine", "new_id": "../mine"}
+        WORKFLOW_NOT_WRITABLE | workflow_id path source | workflow.delete | {"workflow_id": "gated", "confirm": true}
+        CONFIRMATION_REQUIRED | workflow_id path | workflow.delete | {"workflow_id": "mine"}
+        "#,
+    );
+    let mut save = |code, context, manifest: Value| {
+        cases.push(tool(code, context, "workflow.save", manifest));
+    };
+    let wrong = json!({ "manifest": MINE.replace("guidance", "guidence") });
+    save(
+        Code::WorkflowValidationFailed,
+        "workflow line column",
+        wrong,
+    );
     let mine = json!({ "manifest": MINE });
+    save(
+        Code::WorkflowAlreadyExists,
+        "workflow_id path version",
+        mine,
+    );
     let stale = json!({ "manifest": MINE, "expected_version": "0".repeat(64) });
-    vec![
-        tool(
-            Code::WorkflowNotFound,
-            "workflow",
-            "workflow.start",
-            json!({ "workflow_name": "gone" }),
-        ),
-        tool(
-            Code::WorkflowNotFound,
-            "workflow",
-            "workflow.get",
-            json!({ "workflow_id": "gone" }),
-        ),
-        tool(
-            Code::WorkflowValidationFailed,
-            "workflow path line column",
-            "workflow.start",
-            json!({ "workflow_name": "wrong" }),
-        ),
-        tool(
-            Code::WorkflowValidationFailed,
-            "workflow line column",
-            "workflow.save",
-            json!({ "manifest": MINE.replace("guidance", "guidence") }),
-        ),
-        tool(
-            Code::WorkflowAlreadyExists,
-            "workflow_id path version",
-            "workflow.save",
-            mine,
-        ),
-        tool(
-            Code::VersionConflict,
-            "workflow_id path expected_version actual_version",
-            "workflow.save",
-            stale,
-        ),
-        tool(
-            Code::IdentifierInvalid,
-            "workflow_id",
-            "workflow.rename",
-            json!({ "workflow_id": "mine", "new_id": "../mine" }),
-        ),
-        tool(
-            Code::WorkflowNotWritable,
-            "workflow_id path source",
-            "workflow.delete",
-            json!({ "workflow_id": "gated", "confirm": true }),
-        ),
-        tool(
-            Code::ConfirmationRequired,
-            "workflow_id path",
-            "workflow.delete",
-            json!({ "workflow_id": "mine" }),
-        ),
-    ]
+    let context = "workflow_id path expected_version actual_version";
+    save(Code::VersionConflict, context, stale);
+    cases
 }
 
 fn of_the_protocol() -> Vec<Case> {
-    vec![
-        tool(Code::ArgumentsInvalid, "tool", "workflow.start", json!({})),
-        method(
-            Code::ToolNotFound,
-            "tools",
-            "tools/call",
-            json!({ "name": "no.tool" }),
-        ),
-        method(
-            Code::ResourceNotFound,
-            "uri",
-            "resources/read",
-            json!({ "uri": "midex://nothing" }),
-        ),
-        method(
-            Code::PromptNotFound,
-            "",
-            "prompts/get",
-            json!({ "name": "no.prompt" }),
-        ),
-        method(Code::MethodNotFound, "", "nothing/at_all", json!({})),
-        method(Code::ParamsInvalid, "", "tools/call", json!({ "name": 1 })),
-    ]
+    cases(
+        r#"
+        ARGUMENTS_INVALID | tool | workflow.start | {}
+        TOOL_NOT_FOUND | tools | tools/call | {"name": "no.tool"}
+        RESOURCE_NOT_FOUND | uri | resources/read | {"uri": "midex://nothing"}
+        PROMPT_NOT_FOUND |  | prompts/get | {"name": "no.prompt"}
+        METHOD_NOT_FOUND |  | nothing/at_all | {}
+        PARAMS_INVALID |  | tools/call | {"name": 1}
+        "#,
+    )
 }
 
 /// What midex's own commands ask on the control socket, where people answer.
@@ -391,20 +314,16 @@ fn of_people() -> Vec<Case> {
             "execution_id": "gated", "step_name": step, "visit": 1, "shown": "0".repeat(64), "approved": true, "by": "ann"
         })
     };
-    vec![
-        tool(
-            Code::GateChanged,
-            "execution_id step_id",
-            "execution.approve",
-            answer("approve"),
-        ),
-        tool(
-            Code::GateNotOpen,
-            "execution_id step_id",
-            "execution.approve",
-            answer("other"),
-        ),
-    ]
+    [(Code::GateChanged, "approve"), (Code::GateNotOpen, "other")]
+        .map(|(code, step)| {
+            tool(
+                code,
+                "execution_id step_id",
+                "execution.approve",
+                answer(step),
+            )
+        })
+        .into()
 }
 
 /// The code that a server refuses a start with whose data directory this was done to.
@@ -459,7 +378,8 @@ fn of_answers_astray() -> Vec<Code> {
         "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "0" },
         "io.modelcontextprotocol/clientCapabilities": {}
     } });
-    let astray = method(Code::RequestStateMissing, "tool", "tools/call", call);
+    let ask = Ask::Method("tools/call".to_owned(), call);
+    let astray = Case(Code::RequestStateMissing, "tool".to_owned(), ask);
     provoke(&mut server, vec![astray])
 }
 
@@ -470,12 +390,8 @@ fn of_short_lives() -> Vec<Code> {
     let started = server.begin("line", "e");
     outlive(&started["expires_at"]);
     let late = next(&started["new_token"], output("a"));
-    let expired = tool(
-        Code::TokenExpired,
-        "execution_id step_id",
-        "workflow.next_step",
-        late,
-    );
+    let context = "execution_id step_id";
+    let expired = tool(Code::TokenExpired, context, "workflow.next_step", late);
     let mut met = provoke(&mut server, vec![expired]);
     fs::remove_dir_all(project.data_dir()).unwrap();
     let start = json!({ "workflow_name": "line" });
@@ -508,11 +424,11 @@ fn every_code_is_met_over_mcp_or_by_the_test_that_is_named_for_it() {
     met.extend(of_short_lives());
 
     for (name, arguments, error) in &calls {
-        advice::follow_change(&mut scene.server, (name, arguments), error);
+        advice::follow_change(&mut scene.server, (name.as_str(), arguments), error);
     }
 
     let met: BTreeSet<_> = met.iter().map(|code| code.as_str()).collect();
-    let others: BTreeSet<_> = ELSEWHERE.iter().map(|(code, ..)| code.as_str()).collect();
+    let others: BTreeSet<_> = elsewhere().map(|(code, ..)| code.as_str()).collect();
     let twice: Vec<_> = met.intersection(&others).collect();
     assert!(twice.is_empty(), "met over MCP after all: {twice:?}");
     let all: BTreeSet<_> = Code::ALL.iter().map(|code| code.as_str()).collect();

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{next, pause};
-use midex_test::{Client, Server, address, has_fields, output, says, steps};
+use midex_test::{Client, Fields, Server, address, output, says, steps};
 
 #[test]
 fn parallel_steps_come_with_all_that_they_need() {
@@ -18,7 +18,7 @@ fn parallel_steps_come_with_all_that_they_need() {
     let mut server = Server::start_with(&dir.path().join("data"), &flags);
     let first = server.begin("audit", "e");
     let named = json!({ "step_name": "a", "agent_name": "reviewer", "instructions": null });
-    has_fields(&first["new_tokens"][0], named);
+    first["new_tokens"][0].has_fields(named);
     let offers = steps(&first, "new_tokens");
     assert_eq!(offers.len(), 3);
     let persona = |step: &Value| {
@@ -51,10 +51,7 @@ fn parallel_steps_come_with_all_that_they_need() {
     );
     next(&mut server, &offers[0]["continuation_token"], "a");
     let last = next(&mut server, &offers[2]["continuation_token"], "c");
-    has_fields(
-        &last,
-        json!({ "step_name": "d", "output_schema": { "type": "integer" } }),
-    );
+    last.has_fields(json!({ "step_name": "d", "output_schema": { "type": "integer" } }));
     let refused = server.refuse(&last["new_token"], output("x"));
     assert_eq!(refused["violations"][0]["rule"], "type");
     let end = server.hand_in(&last["new_token"], 7);
@@ -93,10 +90,7 @@ fn an_execution_keeps_the_definition_it_started_with() {
     agent("The second persona");
     let mut server = Server::start_with(&data, &flags);
     let second = next(&mut server, &first["new_token"], "done");
-    has_fields(
-        &second,
-        json!({ "step_name": "b", "agent_content": first["agent_content"] }),
-    );
+    second.has_fields(json!({ "step_name": "b", "agent_content": first["agent_content"] }));
     let fresh = server.begin("mine", "f");
     says(&fresh["agent_content"], "The second persona");
 }
@@ -120,10 +114,7 @@ fn the_stateless_era_is_served_too() {
     let arguments = json!({ "workflow_name": "bug-fix", "execution_id": "e" });
     let call = json!({ "_meta": meta, "name": "workflow.start", "arguments": arguments });
     let started = server.request("tools/call", call);
-    assert_eq!(
-        started["result"]["structuredContent"]["step_name"],
-        "diagnose"
-    );
+    started.has_fields(json!({ "/result/structuredContent/step_name": "diagnose" }));
     let read = json!({ "_meta": meta, "uri": address("workflow_status", "e") });
     assert!(server.request("resources/read", read)["result"]["contents"].is_array());
     let unknown = json!({ "_meta": meta, "uri": address("workflow_status", "nobody") });
@@ -139,7 +130,7 @@ fn a_start_without_an_id_gets_one_that_sorts_by_age() {
     let mut server = Server::start(dir.path());
     let mut ids = Vec::new();
     for _ in 0..3 {
-        let first = server.done("workflow.start", json!({ "workflow_name": "bug-fix" }));
+        let first = server.begin_with(json!({ "workflow_name": "bug-fix" }));
         ids.push(first["execution_id"].as_str().unwrap().to_owned());
         // Ids carry the time in milliseconds; within one they are in no order.
         pause();

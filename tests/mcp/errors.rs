@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use midex_test::{
-    Client, Server, fails_with, output,
+    Client, Server, fails_with,
     project::{Project, line, list, text, workflow},
+    table,
 };
 
 /// Fault F19 of the study: the failure of a resource was a success that said `isError`.
@@ -29,11 +30,7 @@ fn f19_the_failure_of_a_resource_is_an_error_of_the_protocol() {
         let answer = server.request("resources/read", json!({ "uri": uri }));
         assert!(answer.get("result").is_none(), "{answer}");
         let error = &answer["error"];
-        assert_eq!(
-            (&error["code"], &error["data"]["error_code"]),
-            (&json!(code), &json!(name)),
-            "{path}: {error}"
-        );
+        fails_with(error, code, name);
         assert!(!text(&error["data"]["suggested_action"]).is_empty());
     }
 }
@@ -63,93 +60,56 @@ fn plain(what: &str, answer: &Value) {
     }
 }
 
+/// Tools and arguments that they refuse.
+const CALLS: &str = r#"
+    workflow.start | {"workflow_name": 1}
+    workflow.start | {"workflow_name": ""}
+    workflow.start | {"workflow_name": "nothing"}
+    workflow.start | {"workflow_name": "broken"}
+    workflow.start | {"workflow_name": "line", "execution_id": "e", "inputs": {"a": 1}}
+    workflow.start | {"workflow_name": "line", "inputs": "x", "more": {}}
+    workflow.next_step | {}
+    workflow.next_step | {"token": "e30", "output": {"summary": "s"}}
+    workflow.next_step | {"token": "bnVsbA", "output": {"summary": "s"}}
+    workflow.next_step | {"token": "%", "output": {"summary": "s"}}
+    workflow.next_step | {"token": "TOKEN", "output": null}
+    workflow.next_step | {"token": "TOKEN", "output": {"artifacts": [{"type": "diagram"}, 1]}}
+    workflow.next_step | {"token": "TOKEN", "error": "x"}
+    execution.pause | {"execution_id": ""}
+    execution.pause | {"execution_id": "a\u000ab", "reason": 5}
+    execution.resume | {"execution_id": "nobody"}
+    execution.wait | {"execution_id": "e", "timeout_s": "long"}
+    execution.list | {"cursor": "x"}
+    execution.list | {"state": "x", "limit": 0}
+"#;
+/// Methods and parameters that the protocol refuses.
+const REQUESTS: &str = r#"
+    resources/read | {}
+    resources/read | {"uri": 1}
+    resources/read | {"uri": "midex://workflow/artifact/e/1?offset=x"}
+    resources/read | {"uri": "midex://workflow/current_step/%ff"}
+    tools/call | {"name": 1}
+    tools/call | {"name": "workflow.start", "arguments": []}
+    completion/complete | {"ref": {"type": "x"}}
+    prompts/list | 1
+    no/such | {}
+"#;
+
 /// Whatever is wrong with a call or an address: its answer.
 fn failures(server: &mut Server, token: &Value) -> Vec<(String, Value)> {
-    let calls = [
-        (
-            "workflow.start",
-            vec![
-                json!({ "workflow_name": 1 }),
-                json!({ "workflow_name": "" }),
-                json!({ "workflow_name": "nothing" }),
-                json!({ "workflow_name": "broken" }),
-                json!({ "workflow_name": "line", "execution_id": "e", "inputs": { "a": 1 } }),
-                json!({ "workflow_name": "line", "inputs": "x", "more": {} }),
-            ],
-        ),
-        (
-            "workflow.next_step",
-            vec![
-                json!({}),
-                json!({ "token": "e30", "output": output("s") }),
-                json!({ "token": "bnVsbA", "output": output("s") }),
-                json!({ "token": "%", "output": output("s") }),
-                json!({ "token": token, "output": null }),
-                json!({ "token": token, "output": { "artifacts": [{ "type": "diagram" }, 1] } }),
-                json!({ "token": token, "output": { "summary": "x".repeat(5 << 20) } }),
-                json!({ "token": token, "error": "x" }),
-            ],
-        ),
-        (
-            "execution.pause",
-            vec![
-                json!({ "execution_id": "" }),
-                json!({ "execution_id": "a\nb", "reason": 5 }),
-            ],
-        ),
-        (
-            "execution.resume",
-            vec![json!({ "execution_id": "nobody" })],
-        ),
-        (
-            "execution.wait",
-            vec![json!({ "execution_id": "e", "timeout_s": "long" })],
-        ),
-        (
-            "execution.list",
-            vec![
-                json!({ "cursor": "x" }),
-                json!({ "state": "x", "limit": 0 }),
-            ],
-        ),
-    ];
+    let long = json!({ "token": token, "output": { "summary": "x".repeat(5 << 20) } });
     let mut answers = Vec::new();
-    for (tool, all) in calls {
-        for arguments in all {
-            let shown: String = format!("{tool} {arguments}").chars().take(120).collect();
-            answers.push((shown, server.refused(tool, arguments)));
-        }
+    let table = CALLS.replace("TOKEN", text(token));
+    let calls = rows(&table);
+    let calls = calls.map(|[tool, arguments]| (tool, serde_json::from_str(&arguments).unwrap()));
+    for (tool, arguments) in calls.chain([("workflow.next_step".to_owned(), long)]) {
+        let shown: String = format!("{tool} {arguments}").chars().take(120).collect();
+        answers.push((shown, server.refused(&tool, arguments)));
     }
-    let requests = [
-        (
-            "resources/read",
-            vec![
-                json!({}),
-                json!({ "uri": 1 }),
-                json!({ "uri": "midex://workflow/artifact/e/1?offset=x" }),
-                json!({ "uri": "midex://workflow/current_step/%ff" }),
-            ],
-        ),
-        (
-            "tools/call",
-            vec![
-                json!({ "name": 1 }),
-                json!({ "name": "workflow.start", "arguments": [] }),
-            ],
-        ),
-        (
-            "completion/complete",
-            vec![json!({ "ref": { "type": "x" } })],
-        ),
-        ("prompts/list", vec![json!(1)]),
-        ("no/such", vec![json!({})]),
-    ];
-    for (method, all) in requests {
-        for params in all {
-            let answer = server.request(method, params.clone());
-            assert!(answer["error"].is_object(), "{method} {params}: {answer}");
-            answers.push((format!("{method} {params}"), answer));
-        }
+    for [method, params] in table(REQUESTS) {
+        let answer = server.request(&method, serde_json::from_str(&params).unwrap());
+        assert!(answer["error"].is_object(), "{method} {params}: {answer}");
+        answers.push((format!("{method} {params}"), answer));
     }
     answers
 }

@@ -4,7 +4,7 @@ use midex_domain::limits;
 use serde_json::{Value, json};
 
 use midex_test::{
-    Client, Server, output, serve_alone,
+    Client, Fields, Server, output, serve_alone,
     witness::{WITNESS, Witness},
 };
 
@@ -166,10 +166,9 @@ fn an_id_that_is_in_use_is_refused_and_its_first_call_is_answered() {
         (&json!(INVALID_REQUEST), &Value::Null),
         "under no id: it would settle the call that has it"
     );
-    witness.server.post(
-        "tools/call",
-        json!({ "name": "execution.pause", "arguments": { "execution_id": "victim" } }),
-    );
+    witness
+        .server
+        .post_call("execution.pause", json!({ "execution_id": "victim" }));
     let answer = std::iter::repeat_with(|| witness.server.next_line())
         .find(|answer| answer["id"] == "w")
         .unwrap();
@@ -273,10 +272,7 @@ fn a_frame_past_its_limit_is_refused_under_its_id_and_is_not_done() {
     for (line, id) in [(early, json!("early")), (late, Value::Null)] {
         let said = witness.says_to(line.to_string().as_bytes());
         assert_eq!(said.len(), 1);
-        assert_eq!(
-            (&said[0]["error"]["code"], &said[0]["id"]),
-            (&json!(INVALID_REQUEST), &id)
-        );
+        said[0].has_fields(json!({ "/error/code": INVALID_REQUEST, "id": id }));
     }
     let whole = |bytes: usize| {
         let line = |x: &str| {
@@ -312,10 +308,7 @@ fn a_frame_nested_without_end_is_refused_under_its_id() {
         ] {
             let said = witness.says_to(line.as_bytes());
             assert_eq!(said.len(), 1);
-            assert_eq!(
-                (&said[0]["error"]["code"], &said[0]["id"]),
-                (&json!(PARSE_ERROR), &id)
-            );
+            said[0].has_fields(json!({ "/error/code": PARSE_ERROR, "id": id }));
         }
     }
     witness.survives();
@@ -365,7 +358,7 @@ fn garbage_before_the_handshake_is_refused_and_the_handshake_follows() {
         server.shake_hands()["result"]["serverInfo"]["name"],
         "midex"
     );
-    server.done("workflow.start", json!({ "workflow_name": "bug-fix" }));
+    server.begin_with(json!({ "workflow_name": "bug-fix" }));
 }
 
 #[test]
@@ -390,11 +383,7 @@ fn half_a_character_in_a_call_is_a_sign_that_it_was_cut() {
             r#"{{"jsonrpc":"2.0","id":"{id}","method":"tools/call","params":{{"name":"workflow.next_step","arguments":{{"token":{token},"output":{{"summary":"{sent}"}}}}}}}}"#
         ));
         let answer = server.next_line();
-        assert_eq!(
-            (&answer["id"], &answer["result"]["isError"]),
-            (&json!(id), &json!(false)),
-            "{answer}"
-        );
+        answer.has_fields(json!({ "id": id, "/result/isError": false }));
         assert_eq!(server.history(&id)[0]["output"]["summary"], kept);
     }
 }

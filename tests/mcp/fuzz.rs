@@ -183,7 +183,7 @@ fn throw(witness: &mut Witness, thrown: Thrown) -> Value {
         ),
     };
     // It takes only an answer with this call's id.
-    witness.server.request(method, params)
+    witness.request(method, params)
 }
 
 /// Either a result, or a refusal with a reason of its own.
@@ -209,10 +209,7 @@ fn check(answer: &Value) {
 }
 
 #[test]
-#[expect(
-    clippy::print_stdout,
-    reason = "a failing run must say which seed it had"
-)]
+#[expect(clippy::print_stdout, reason = "a failure names its seed")]
 fn whatever_is_thrown_at_the_server_is_answered() {
     println!("fuzz: seed {SEED}, {CASES} cases");
     let config = Config {

@@ -5,7 +5,7 @@ use std::{collections::HashSet, time::Duration};
 use serde_json::{Value, json};
 
 use super::{next, start};
-use midex_test::{Client, Server, has_fields, wait};
+use midex_test::{Client, Fields, Server, wait};
 
 #[test]
 fn four_thousand_calls_written_before_a_reply_is_read_are_all_answered() {
@@ -18,8 +18,7 @@ fn four_thousand_calls_written_before_a_reply_is_read_are_all_answered() {
     server.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
     for n in 0..4000 {
         let arguments = json!({ "workflow_name": "bug-fix", "execution_id": format!("e{n}") });
-        let call = json!({ "name": "workflow.start", "arguments": arguments });
-        waiting.insert(server.post("tools/call", call));
+        waiting.insert(server.post_call("workflow.start", arguments));
     }
     // Nothing has been read until here.
     while !waiting.is_empty() {
@@ -38,15 +37,12 @@ fn a_killed_server_is_followed_by_one_that_goes_on() {
     let mut server = Server::start(dir.path());
     let inputs = json!({ "task": "a dark mode" });
     let arguments = json!({ "workflow_name": "bug-fix", "execution_id": "e", "inputs": inputs });
-    let first = server.done("workflow.start", arguments);
+    let first = server.begin_with(arguments);
     let second = next(&mut server, &first["new_token"], "found it");
     server.kill();
     let mut server = Server::start(dir.path());
     let current = server.current("e");
-    has_fields(
-        &current,
-        json!({ "continuation_token": second["new_token"], "inputs": inputs }),
-    );
+    current.has_fields(json!({ "continuation_token": second["new_token"], "inputs": inputs }));
     assert_eq!(
         next(&mut server, &first["new_token"], "found it")["replayed"],
         true,
@@ -75,10 +71,7 @@ fn the_server_ends_with_its_input_and_pending_replies_leave_first() {
     let mut server = Server::start(dir.path());
     for n in 0..20 {
         let arguments = json!({ "workflow_name": "bug-fix", "execution_id": format!("e{n}") });
-        server.post(
-            "tools/call",
-            json!({ "name": "workflow.start", "arguments": arguments }),
-        );
+        server.post_call("workflow.start", arguments);
     }
     let (status, took, lines) = server.close();
     assert!(status.success());

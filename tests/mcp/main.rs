@@ -38,7 +38,7 @@ use std::{collections::HashSet, time::Duration};
 
 use serde_json::{Value, json};
 
-use midex_test::{Client, Server, address, has_fields};
+use midex_test::{Client, Fields, Server, address};
 
 const STEPS: [(&str, &str); 3] = [
     ("design", "architect"),
@@ -85,40 +85,29 @@ fn a_shipped_workflow_runs_from_start_to_completed() {
     assert_eq!(listed[0]["complexity"], "high");
 
     let mut step = start(&mut server, "exec_001");
-    assert_eq!(
-        step["message"],
-        "Workflow 'feature-development' started. Step 'design' ready."
+    step.has_fields(
+        json!({ "message": "Workflow 'feature-development' started. Step 'design' ready." }),
     );
     for (at, (name, agent)) in STEPS.iter().enumerate() {
-        has_fields(&step, json!({ "step_name": name, "agent_name": agent }));
-        has_fields(
-            &step,
-            json!({ "workflow_state": "running", "success": true }),
-        );
+        step.has_fields(json!({ "step_name": name, "agent_name": agent }));
+        step.has_fields(json!({ "workflow_state": "running", "success": true }));
         assert_eq!(step["progress"], format!("{}/3", at + 1));
         let listed = step["new_tokens"].as_array().unwrap();
         assert_eq!(listed.len(), 1);
-        has_fields(
-            &listed[0],
-            json!({ "step_name": name, "agent_name": agent, "continuation_token": step["new_token"] }),
-        );
+        listed[0].has_fields(json!({ "step_name": name, "agent_name": agent, "continuation_token": step["new_token"] }));
         assert!(
             step["agent_content"].as_str().unwrap().len() > 1000,
             "a persona worth reading"
         );
         step = next(&mut server, &step["new_token"], name);
     }
-    has_fields(
-        &step,
+    step.has_fields(
         json!({ "workflow_state": "completed", "message": "Workflow completed successfully" }),
     );
     assert!(step["new_token"].is_null() && step["step_name"].is_null());
 
     let status = server.status("exec_001");
-    assert_eq!(
-        (&status["state"], &status["steps"]["completed"]),
-        (&json!("completed"), &json!(3))
-    );
+    status.has_fields(json!({ "state": "completed", "/steps/completed": 3 }));
     assert!(status["completed_at"].is_string() && status["duration_ms"].is_number());
 }
 
@@ -133,10 +122,7 @@ fn the_resources_have_every_field_of_the_documents() {
         "execution_id workflow_name workflow_state current_step step_status agent_name progress \
          continuation_token agent_content instructions ready_steps expires_at",
     );
-    has_fields(
-        &current,
-        json!({ "current_step": "design", "step_status": "running" }),
-    );
+    current.has_fields(json!({ "current_step": "design", "step_status": "running" }));
     assert_eq!(current["continuation_token"], first["new_token"]);
     assert_eq!(current["agent_content"], first["agent_content"]);
     next(&mut server, &first["new_token"], "done");
@@ -161,14 +147,8 @@ fn the_resources_have_every_field_of_the_documents() {
         &history[0],
         "step_name agent_name status started_at completed_at duration_ms output",
     );
-    assert_eq!(
-        (&history[0]["status"], &history[0]["output"]["summary"]),
-        (&json!("completed"), &json!("done"))
-    );
-    assert_eq!(
-        (&history[1]["status"], &history[1]["output"]),
-        (&json!("running"), &Value::Null)
-    );
+    history.has_fields(json!({ "/0/status": "completed", "/0/output/summary": "done" }));
+    history[1].has_fields(json!({ "status": "running", "output": null }));
 
     let details = server.read("midex://workflow/workflow_details/feature-development");
     has(&details, "name description content tags complexity phases");
@@ -220,10 +200,7 @@ fn telemetry_tells_what_happened_in_order() {
         &told[0],
         "id event_type execution_id step_name agent_name metadata created_at",
     );
-    assert_eq!(
-        told[0]["metadata"],
-        json!({ "workflow_name": "feature-development" })
-    );
+    told[0].has_fields(json!({ "metadata": { "workflow_name": "feature-development" } }));
     assert_eq!(told[4]["metadata"], json!({ "step_name": "design" }));
     assert_eq!(
         told.last().unwrap()["metadata"],
@@ -281,10 +258,7 @@ fn outputs_and_arguments_are_checked_and_all_violations_named() {
         .collect();
     assert_eq!(paths.len(), 3, "{refused}");
     assert!(paths.contains(&"/artifacts") && paths.contains(&"/findings/0") && paths.contains(&""));
-    has_fields(
-        &refused,
-        json!({ "step_id": "design", "execution_id": "exec_001" }),
-    );
+    refused.has_fields(json!({ "step_id": "design", "execution_id": "exec_001" }));
     let cases = [
         ("workflow.start", json!({}), 1),
         (
@@ -317,10 +291,7 @@ fn outputs_and_arguments_are_checked_and_all_violations_named() {
     next(&mut server, &first["new_token"], "the token is still valid");
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "between two looks at a real process"
-)]
+#[expect(clippy::disallowed_methods, reason = "it looks at a real process")]
 fn pause() {
     std::thread::sleep(Duration::from_millis(50));
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::asked::{finish, send};
 use midex_test::{
-    Client, Server, address, assert_has, has_fields,
+    Client, Fields, Server, Shows, address,
     http::{HttpServer, SESSION_VERSIONS, Session},
     project::{Project, eventually, list, text},
     says,
@@ -82,35 +82,23 @@ fn a_client_that_can_asks_its_user_what_is_missing_and_for_approval() {
         schema["properties"]["platform"],
         json!({ "type": "string", "enum": ["iOS", "Android"], "title": "Platform", "description": "one of two" })
     );
-    assert_eq!(
-        schema["properties"]["seats"],
-        json!({ "type": "integer", "minimum": 1 })
-    );
+    schema.has_fields(json!({ "/properties/seats": { "type": "integer", "minimum": 1 } }));
     let given = accept(json!({ "platform": "iOS", "seats": 0 }));
     answer(&mut server, &asked, given);
     // What was refused is asked for again, with why; the rest is known.
     let again = question(&mut server);
     let message = text(&again["params"]["message"]);
-    assert_has(message, &["`seats` is less than the minimum of 1"]);
-    assert_eq!(
-        again["params"]["requestedSchema"]["required"],
-        json!(["seats"])
-    );
+    message.shows("`seats` is less than the minimum of 1");
+    again.has_fields(json!({ "/params/requestedSchema/required": ["seats"] }));
     answer(&mut server, &again, accept(json!({ "seats": 2 })));
     let gate = question(&mut server);
     assert!(text(&gate["params"]["message"]).starts_with("Make it for iOS?\n(until "));
     let given = accept(json!({ "decision": "approve", "comment": " " }));
     answer(&mut server, &gate, given);
     let reply = answered(&mut server, call);
-    has_fields(
-        &reply,
-        json!({ "step_name": "make", "workflow_state": "running" }),
-    );
+    reply.has_fields(json!({ "step_name": "make", "workflow_state": "running" }));
     let reply = server.hand_in(&reply["new_token"], json!("made"));
-    assert_eq!(
-        reply["final_output"],
-        json!({ "platform": "iOS", "by": "the user of test" })
-    );
+    reply.has_fields(json!({ "final_output": { "platform": "iOS", "by": "the user of test" } }));
     let history = server.history("e");
     assert_eq!(history[1]["output"]["via"], "elicitation");
 }
@@ -134,10 +122,7 @@ fn a_user_who_puts_the_question_aside_is_asked_by_the_agent() {
     let gate = question(&mut server);
     answer(&mut server, &gate, json!({ "action": "cancel" }));
     let reply = answered(&mut server, call);
-    has_fields(
-        &reply,
-        json!({ "workflow_state": "paused", "new_token": null }),
-    );
+    reply.has_fields(json!({ "workflow_state": "paused", "new_token": null }));
     says(&reply["message"], "`midex approve e`");
     assert!(
         text(&reply["message"]).ends_with("The user gave no answer; the gate stays open."),
@@ -167,17 +152,15 @@ fn what_only_the_user_may_answer_no_agent_answers() {
     answer(&mut server, &gate, given);
     let reply = answered(&mut server, call);
     assert_eq!(reply["workflow_state"], "failed");
-    assert_eq!(reply["failure"]["code"], "GATE_REJECTED");
-    assert_eq!(
-        reply["failure"]["message"],
-        "the user of test rejected 'ship': not yet"
+    reply["failure"].has_fields(
+        json!({ "code": "GATE_REJECTED", "message": "the user of test rejected 'ship': not yet" }),
     );
 }
 
 #[test]
 fn a_stateless_client_sends_the_call_again_with_the_answers() {
     let project = project();
-    let mut server = Server::run(project.command(&["serve"]));
+    let mut server = Server::run(project.command("serve"));
     // An id that the server makes: done twice, the start would make two executions.
     let start = |server: &mut Server, again: Option<(&Value, Value)>| {
         let again = again.map(|(needs, responses)| {
@@ -223,7 +206,7 @@ fn a_stateless_client_sends_the_call_again_with_the_answers() {
 #[test]
 fn over_http_the_question_comes_on_the_stream_of_the_call() {
     let project = project();
-    let server = HttpServer::run(project.command(&["serve", "--http", "127.0.0.1:0"]));
+    let server = HttpServer::run(project.command("serve --http 127.0.0.1:0"));
     let session = Session::open_asking(server.loopback(), SESSION_VERSIONS[2]);
     let message =
         json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": start("app") });
@@ -239,10 +222,7 @@ fn over_http_the_question_comes_on_the_stream_of_the_call() {
     assert_eq!(session.post(&answer).status, 202);
     let reply = stream.event();
     assert_eq!(reply["id"], 7);
-    assert_eq!(
-        reply["result"]["structuredContent"]["workflow_state"],
-        "paused"
-    );
+    reply.has_fields(json!({ "/result/structuredContent/workflow_state": "paused" }));
 }
 
 #[test]
@@ -274,22 +254,16 @@ fn neither_a_script_nor_an_agent_approves_by_running_the_command() {
     let project = waiting();
     let mut server = project.serve();
     server.begin("go", "e");
-    let shown = project.command(&["show", "e"]).output().unwrap();
+    let shown = project.command("show e").output().unwrap();
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
-    assert_has(
-        &shown,
-        &[
-            "  go waits for an approval: Go?\n",
-            "  midex approve e go  (answers the gate)\n",
-        ],
-    );
-    let said = project.command(&["approve", "e"]).output().unwrap();
+    shown.shows("  go waits for an approval: Go?\n…  midex approve e go  (answers the gate)\n");
+    let said = project.command("approve e").output().unwrap();
     let told = String::from_utf8_lossy(&said.stderr).into_owned();
     assert_eq!(said.status.code(), Some(2), "{told}");
-    assert_has(&told, &["an approval is given on a terminal"]);
-    let listed = project.command(&["approve"]).output().unwrap();
+    told.shows("an approval is given on a terminal");
+    let listed = project.command("approve").output().unwrap();
     assert_eq!(String::from_utf8_lossy(&listed.stdout), "e  go  Go?\n");
-    let listed = project.command(&["approve", "--json"]).output().unwrap();
+    let listed = project.command("approve --json").output().unwrap();
     let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
     assert_eq!(listed["gate"]["approvers"], json!(["ann"]));
     assert_eq!(server.status("e")["state"], "paused");
@@ -300,7 +274,7 @@ fn a_person_approves_on_a_terminal_while_the_server_runs() {
     let project = waiting();
     let mut server = project.serve();
     server.begin("go", "e");
-    let mut terminal = Terminal::open(project.command(&["approve", "e", "--as", "ann"]));
+    let mut terminal = Terminal::open(project.command("approve e --as ann"));
     let page = terminal.expect("Approve?");
     for part in [
         "Gate 'go' of execution 'e' (workflow 'go')",
@@ -312,20 +286,13 @@ fn a_person_approves_on_a_terminal_while_the_server_runs() {
     terminal.type_line("");
     terminal.ends(1);
     assert_eq!(server.status("e")["state"], "paused");
-    let mut terminal =
-        Terminal::open(project.command(&["approve", "e", "--as", "ann", "--comment", "fine"]));
+    let mut terminal = Terminal::open(project.command("approve e --as ann --comment fine"));
     terminal.answer("Approve?", "y");
     let shown = terminal.ends(0);
-    assert_has(
-        &shown,
-        &["'go' of execution 'e' is approved; the execution is"],
-    );
+    shown.shows("'go' of execution 'e' is approved; the execution is");
     let output = &server.history("e")[0]["output"];
-    has_fields(
-        output,
-        json!({ "by": "ann", "via": "terminal", "comment": "fine" }),
-    );
-    let again = project.command(&["approve", "e"]).output().unwrap();
+    output.has_fields(json!({ "by": "ann", "via": "terminal", "comment": "fine" }));
+    let again = project.command("approve e").output().unwrap();
     let told = String::from_utf8_lossy(&again.stdout).into_owned();
     assert_eq!(told, "gate 'go' of 'e' is approved already, by ann\n");
 }
@@ -336,7 +303,7 @@ fn a_person_rejects_on_a_terminal_with_no_server_about_and_the_store_is_let_go_m
     let mut server = project.serve();
     server.begin("go", "e");
     drop(server);
-    let mut terminal = Terminal::open(project.command(&["approve", "e"]));
+    let mut terminal = Terminal::open(project.command("approve e"));
     terminal.expect("Approve?");
     // While the person thinks a server finds the store free.
     let mut server = project.serve();
@@ -361,16 +328,16 @@ fn a_person_rejects_on_a_terminal_with_no_server_about_and_the_store_is_let_go_m
 #[test]
 fn whoever_runs_a_workflow_on_a_terminal_is_asked_for_approval_there() {
     let project = waiting();
-    let mut terminal = Terminal::open(project.command(&["run", "go", "--id", "e"]));
+    let mut terminal = Terminal::open(project.command("run go --id e"));
     terminal.answer("Approve?", "y");
     let shown = terminal.ends(0);
     assert!(shown.contains("completed"), "{shown}");
     // Left open, it says how to go on; and so it does to a script.
-    let mut terminal = Terminal::open(project.command(&["run", "go", "--id", "f"]));
+    let mut terminal = Terminal::open(project.command("run go --id f"));
     terminal.answer("Approve?", "later");
     let shown = terminal.ends(1);
     assert!(shown.contains("To go on: midex approve f"), "{shown}");
-    let mut script = project.command(&["run", "go", "--id", "g"]);
+    let mut script = project.command("run go --id g");
     let said = script.stdin(std::process::Stdio::null()).output().unwrap();
     let shown = String::from_utf8_lossy(&said.stdout).into_owned();
     assert!(shown.contains("go waits for an approval: "), "{shown}");
@@ -392,10 +359,7 @@ fn a_run_goes_on_with_the_inputs_it_was_started_with_whatever_was_answered_since
     server.hand_in(&token, json!({ "seats": 1 }));
     let current = server.current("e");
     assert_eq!(current["inputs"], json!({ "platform": "iOS", "seats": 1 }));
-    assert_eq!(
-        current["inputs_at_start"],
-        json!({ "platform": "iOS", "seats": null })
-    );
+    current.has_fields(json!({ "inputs_at_start": { "platform": "iOS", "seats": null } }));
     server.close();
     let again = run(&["--input", "platform=iOS"]);
     assert!(again.contains("Going on with e"), "{again}");

@@ -13,7 +13,7 @@ use midex_test::{
 #[test]
 fn f01_an_empty_directory_and_no_flags_serve_at_once() {
     let project = Project::new(&[]);
-    let mut server = Server::run(project.command(&["serve"]));
+    let mut server = Server::run(project.command("serve"));
     let hello = server.shake_hands();
     assert_eq!(hello["result"]["serverInfo"]["name"], "midex");
     assert!(!list(&server.read("midex://workflow/available_workflows")).is_empty());
@@ -52,7 +52,7 @@ fn f11_two_servers_on_one_directory_lose_nothing_and_refuse_nobody() {
 #[test]
 fn w4_whatever_is_logged_every_line_of_the_output_is_the_protocol_s() {
     let project = line();
-    let mut command = project.command(&["serve"]);
+    let mut command = project.command("serve");
     command.env("RUST_LOG", "trace");
     let mut server = Server::run(command);
     server.shake_hands();
@@ -83,10 +83,7 @@ fn time_to_end() -> Duration {
     let mut server = project.serve();
     server.begin("line", "e");
     let wait = json!({ "execution_id": "e", "timeout_s": 25 });
-    let waiting = server.post(
-        "tools/call",
-        json!({ "name": "execution.wait", "arguments": wait }),
-    );
+    let waiting = server.post_call("execution.wait", wait);
     let ping = server.post("ping", json!({}));
     let (status, took, lines) = server.close();
     assert!(status.success());

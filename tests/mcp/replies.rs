@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use midex_test::{
-    Client, address,
+    Client, Fields, Shows, address,
     client::offers,
-    has_fields, output,
+    output,
     project::{PERSONA, line, list, text, workflow},
 };
 
@@ -34,22 +34,15 @@ fn f22_each_step_is_told_what_it_is_for_and_what_was_decided_before() {
     assert_eq!(first["description"], "Do a");
     let decided = json!({ "summary": "We take Rust", "findings": ["it is quick"], "next_step_recommendation": "begin" });
     let second = server.hand_in(&first["new_token"], decided.clone());
-    has_fields(
-        &second,
-        json!({ "agent_name": "worker", "description": "Do b" }),
-    );
+    second.has_fields(json!({ "agent_name": "worker", "description": "Do b" }));
     let previous = json!([{ "step_name": "a", "agent_name": "worker", "output": decided }]);
     assert_eq!(second["previous"], previous);
     let current = server.current("e");
     assert_eq!(current["previous"], previous);
-    has_fields(
-        &current,
-        json!({ "description": "Do b", "instructions": second["instructions"] }),
-    );
+    current.has_fields(json!({ "description": "Do b", "instructions": second["instructions"] }));
     let ready = list(&current["ready_steps"]);
     assert_eq!(ready.len(), 1);
-    has_fields(
-        &ready[0],
+    ready[0].has_fields(
         json!({ "step_name": "b", "agent_name": "worker", "instructions": null, "previous": null }),
     );
 }
@@ -106,7 +99,7 @@ fn f23_a_persona_comes_once_in_a_reply_and_not_at_all_to_who_knows_it() {
     let first = server.begin("wide", "e");
     assert_eq!((offers(&first).len(), personas(&first)), (3, 1));
     let start = json!({ "workflow_name": "wide", "execution_id": "f", "known_agents": ["worker"] });
-    let known = server.done("workflow.start", start);
+    let known = server.begin_with(start);
     assert_eq!((offers(&known).len(), personas(&known)), (3, 0));
     assert_eq!(
         (&known["agent_name"], known["new_token"].is_string()),
@@ -115,15 +108,13 @@ fn f23_a_persona_comes_once_in_a_reply_and_not_at_all_to_who_knows_it() {
     let resumed = json!({ "execution_id": "f", "known_agents": ["worker"] });
     for reply in [&known, &server.done("execution.resume", resumed)] {
         let words = reply["instructions"].as_str().unwrap();
-        assert!(
-            words.contains("Act as worker, as you know it.") && !words.contains("agent_uri"),
-            "{words}"
-        );
+        words.shows("Act as worker, as you know it.");
+        words.lacks("agent_uri");
     }
     // Who knows one agent is told of another.
     let mut call =
         json!({ "token": known["new_token"], "output": output("s"), "known_agents": ["worker"] });
-    let reviewed = server.done("workflow.next_step", call.clone());
+    let reviewed = server.next_step(call.clone());
     assert_eq!(
         (
             &reviewed["agent_name"],
@@ -133,7 +124,7 @@ fn f23_a_persona_comes_once_in_a_reply_and_not_at_all_to_who_knows_it() {
     );
     // The same call again is the same call, whoever is known by then.
     call["known_agents"] = json!(["worker", "reviewer"]);
-    let again = server.done("workflow.next_step", call);
+    let again = server.next_step(call);
     assert_eq!(
         (&again["replayed"], again.get("agent_content")),
         (&json!(true), None)

@@ -3,155 +3,66 @@
 use serde_json::{Value, json};
 
 use midex_test::{
-    Client, fails_with, says,
+    Client, Fields, fails_with, says, table,
     witness::{WITNESS, Witness},
 };
 
-/// Below `midex://workflow/`, each with the code of its refusal.
+/// Codes, each with the addresses below `midex://workflow/` that are refused with it.
 const NOT_FOUND: &[(&str, &str)] = &[
-    ("", "RESOURCE_NOT_FOUND"),
-    ("/", "RESOURCE_NOT_FOUND"),
-    ("?", "RESOURCE_NOT_FOUND"),
-    ("nonsense", "RESOURCE_NOT_FOUND"),
-    ("../executions", "RESOURCE_NOT_FOUND"),
-    ("Executions", "RESOURCE_NOT_FOUND"),
-    ("executions/", "RESOURCE_NOT_FOUND"),
-    ("executions/x", "RESOURCE_NOT_FOUND"),
-    ("executions#x", "RESOURCE_NOT_FOUND"),
-    ("executions%00", "RESOURCE_NOT_FOUND"),
-    ("available_workflows/", "RESOURCE_NOT_FOUND"),
-    ("current_step", "RESOURCE_NOT_FOUND"),
-    ("current_step/", "RESOURCE_NOT_FOUND"),
-    ("current_step/%ff", "RESOURCE_NOT_FOUND"),
-    ("current_step/%c0%af", "RESOURCE_NOT_FOUND"),
-    ("current_step/witness%20", "RESOURCE_NOT_FOUND"),
-    ("current_step/nobody", "EXECUTION_NOT_FOUND"),
-    ("current_step/Witness", "EXECUTION_NOT_FOUND"),
-    ("current_step/witness/", "EXECUTION_NOT_FOUND"),
-    ("current_step/{execution_id}", "EXECUTION_NOT_FOUND"),
-    ("workflow_status/nobody", "EXECUTION_NOT_FOUND"),
-    ("step_history/nobody", "EXECUTION_NOT_FOUND"),
-    ("telemetry/", "RESOURCE_NOT_FOUND"),
-    ("telemetry/nobody", "EXECUTION_NOT_FOUND"),
-    ("workflow_artifacts/nobody", "EXECUTION_NOT_FOUND"),
-    ("workflow_artifacts/nobody/fix", "EXECUTION_NOT_FOUND"),
-    ("workflow_artifacts/witness/nonsense", "RESOURCE_NOT_FOUND"),
-    ("workflow_artifacts/witness/..", "RESOURCE_NOT_FOUND"),
-    ("workflow_artifacts/witness/fix/more", "RESOURCE_NOT_FOUND"),
-    ("workflow_artifacts//fix", "RESOURCE_NOT_FOUND"),
-    ("artifact/witness", "RESOURCE_NOT_FOUND"),
-    ("artifact/witness/", "RESOURCE_NOT_FOUND"),
-    ("artifact/witness/0", "RESOURCE_NOT_FOUND"),
-    ("artifact/witness/1", "RESOURCE_NOT_FOUND"),
-    ("artifact/witness/-1", "RESOURCE_NOT_FOUND"),
+    ("RESOURCE_NOT_FOUND", NO_RESOURCES),
+    ("EXECUTION_NOT_FOUND", NO_EXECUTIONS),
     (
-        "artifact/witness/99999999999999999999",
-        "RESOURCE_NOT_FOUND",
+        "WORKFLOW_NOT_FOUND",
+        "workflow_details/ workflow_details/nonsense",
     ),
-    ("artifact/nobody/1", "EXECUTION_NOT_FOUND"),
-    ("agent", "RESOURCE_NOT_FOUND"),
-    ("agent/", "RESOURCE_NOT_FOUND"),
-    ("agent/%ff", "RESOURCE_NOT_FOUND"),
-    ("workflow_details/", "WORKFLOW_NOT_FOUND"),
-    ("workflow_details/nonsense", "WORKFLOW_NOT_FOUND"),
-    // A query that is none, and a name in it that stands twice.
-    ("current_step/witness?x", "RESOURCE_NOT_FOUND"),
-    ("telemetry?limit=1&limit=1", "RESOURCE_NOT_FOUND"),
-    (
-        "telemetry?event_type=error&event_type=error",
-        "RESOURCE_NOT_FOUND",
-    ),
-    ("executions?state=open&state=paused", "RESOURCE_NOT_FOUND"),
-    ("executions?state=%ff", "RESOURCE_NOT_FOUND"),
-    ("artifact/witness/1?offset=1&offset=2", "RESOURCE_NOT_FOUND"),
 ];
+/// The last of them have a query that is none, or a name in it that stands twice.
+const NO_RESOURCES: &str = "
+    / ? nonsense ../executions Executions executions/ executions/x executions#x executions%00 available_workflows/
+    current_step current_step/ current_step/%ff current_step/%c0%af current_step/witness%20 telemetry/
+    workflow_artifacts/witness/nonsense workflow_artifacts/witness/.. workflow_artifacts/witness/fix/more
+    workflow_artifacts//fix artifact/witness artifact/witness/ artifact/witness/0 artifact/witness/1 artifact/witness/-1
+    artifact/witness/99999999999999999999 agent agent/ agent/%ff current_step/witness?x telemetry?limit=1&limit=1
+    telemetry?event_type=error&event_type=error executions?state=open&state=paused executions?state=%ff
+    artifact/witness/1?offset=1&offset=2";
+const NO_EXECUTIONS: &str = "
+    current_step/nobody current_step/Witness current_step/witness/ current_step/{execution_id} workflow_status/nobody
+    step_history/nobody telemetry/nobody workflow_artifacts/nobody workflow_artifacts/nobody/fix artifact/nobody/1";
 
 /// Queries with values or names that there are not; each with what the refusal must name.
-const BAD_QUERIES: &[(&str, &str, &str)] = &[
-    (
-        "telemetry",
-        "limit=0 limit=1001 limit=-1 limit=1.5 limit=x limit= limit=99999999999999999999",
-        "limit",
-    ),
-    ("telemetry/witness", "limit=0 limit=%31%30%30%31", "limit"),
-    (
-        "telemetry",
-        "event_type=x event_type= event_type=ERROR event_type=error%00",
-        "event_type",
-    ),
-    (
-        "executions",
-        "limit=0 limit=201 limit=-1 limit=1e1 limit=x limit=",
-        "limit",
-    ),
-    (
-        "executions",
-        "state=x state= state=OPEN state=open%20",
-        "state",
-    ),
-    (
-        "executions",
-        "cursor=x cursor= cursor=-1 cursor=1.5 cursor=99999999999999999999",
-        "cursor",
-    ),
-    (
-        "executions",
-        "workflow= workflow=%0a workflow=a%00b",
-        "workflow",
-    ),
-    (
-        "artifact/witness/1",
-        "offset=-1 offset=x offset=1.5 offset= offset=99999999999999999999",
-        "offset",
-    ),
-    (
-        "artifact/witness/1",
-        "limit=0 limit=-1 limit=1048577 limit=x limit=",
-        "limit",
-    ),
-    (
-        "current_step/witness",
-        "limit=1 nonsense=1 nonsense= =1",
-        "query",
-    ),
-    ("available_workflows", "nonsense=1", "query"),
-    ("workflow_details/bug-fix", "nonsense=1", "query"),
-    ("agent/reviewer", "nonsense=1", "query"),
-    (
-        "executions",
-        "State=open nonsense=1 execution_id=witness",
-        "query",
-    ),
-    ("telemetry", "offset=1", "query"),
-    ("artifact/witness/1", "Limit=1", "query"),
-];
+const BAD_QUERIES: &str = "
+    telemetry | limit=0 limit=1001 limit=-1 limit=1.5 limit=x limit= limit=99999999999999999999 | limit
+    telemetry/witness | limit=0 limit=%31%30%30%31 | limit
+    telemetry | event_type=x event_type= event_type=ERROR event_type=error%00 | event_type
+    executions | limit=0 limit=201 limit=-1 limit=1e1 limit=x limit= | limit
+    executions | state=x state= state=OPEN state=open%20 | state
+    executions | cursor=x cursor= cursor=-1 cursor=1.5 cursor=99999999999999999999 | cursor
+    executions | workflow= workflow=%0a workflow=a%00b | workflow
+    artifact/witness/1 | offset=-1 offset=x offset=1.5 offset= offset=99999999999999999999 | offset
+    artifact/witness/1 | limit=0 limit=-1 limit=1048577 limit=x limit= | limit
+    current_step/witness | limit=1 nonsense=1 nonsense= =1 | query
+    available_workflows | nonsense=1 | query
+    workflow_details/bug-fix | nonsense=1 | query
+    agent/reviewer | nonsense=1 | query
+    executions | State=open nonsense=1 execution_id=witness | query
+    telemetry | offset=1 | query
+    artifact/witness/1 | Limit=1 | query
+";
 
 #[test]
 fn an_address_that_names_nothing_is_not_found_in_the_protocols_own_words() {
     let mut witness = Witness::new();
-    let elsewhere = [
-        "",
-        " ",
-        "x",
-        "\0",
-        "midex:",
-        "midex://",
-        "midex://workflow",
-        "MIDEX://workflow/executions",
-        "file:///etc/passwd",
-        "midex://knowledge/global",
-        " midex://workflow/executions",
-        "http://localhost/",
-        "../../etc/passwd",
-    ];
-    let below = NOT_FOUND
-        .iter()
-        .map(|(path, code)| (format!("midex://workflow/{path}"), *code));
+    let below = NOT_FOUND.iter().flat_map(|(code, paths)| {
+        let uri = move |path| (format!("midex://workflow/{path}"), *code);
+        paths.split_whitespace().map(uri)
+    });
+    let elsewhere = "| |x|\0|midex:|midex://|midex://workflow|midex://workflow/|MIDEX://workflow/executions|\
+        file:///etc/passwd|midex://knowledge/global| midex://workflow/executions|http://localhost/|../../etc/passwd";
     let elsewhere = elsewhere
-        .into_iter()
+        .split('|')
         .map(|uri| (uri.to_owned(), "RESOURCE_NOT_FOUND"));
     for (uri, code) in below.chain(elsewhere) {
-        let error = witness.server.read_error(&uri);
+        let error = witness.read_error(&uri);
         fails_with(&error, -32002, code);
         let action = error["data"]["suggested_action"].as_str().unwrap();
         assert!(
@@ -165,12 +76,12 @@ fn an_address_that_names_nothing_is_not_found_in_the_protocols_own_words() {
 #[test]
 fn a_query_that_is_wrong_is_refused_as_a_violation_that_says_what_may_stand_there() {
     let mut witness = Witness::new();
-    for (path, queries, named) in BAD_QUERIES {
+    for [path, queries, named] in table(BAD_QUERIES) {
         for query in queries.split(' ') {
             let uri = format!("midex://workflow/{path}?{query}");
-            let error = witness.server.read_error(&uri);
+            let error = witness.read_error(&uri);
             fails_with(&error, -32602, "ARGUMENTS_INVALID");
-            says(&error["message"], named);
+            says(&error["message"], &named);
             // The one right next call is to correct every violation and to call the same again.
             let data = &error["data"];
             assert_ne!(data["violations"], json!([]), "{uri}: {error}");
@@ -185,21 +96,19 @@ fn a_query_that_is_wrong_is_refused_as_a_violation_that_says_what_may_stand_ther
 #[test]
 fn odd_spellings_of_what_there_is_are_read() {
     let mut witness = Witness::new();
-    let plain = witness.server.current(WITNESS);
+    let plain = witness.current(WITNESS);
     for uri in [
         "current_step/%77itness",
         "current_step/witness?",
         "current_step/witness?&&",
     ] {
         assert_eq!(
-            witness.server.read(&format!("midex://workflow/{uri}")),
+            witness.read(&format!("midex://workflow/{uri}")),
             plain,
             "{uri}"
         );
     }
-    let telemetry = witness
-        .server
-        .read("midex://workflow/telemetry?%6cimit=%31");
+    let telemetry = witness.read("midex://workflow/telemetry?%6cimit=%31");
     assert_eq!(telemetry.as_array().unwrap().len(), 1);
     witness.survives();
 }
@@ -209,7 +118,7 @@ fn complete(witness: &mut Witness, reference: Value, argument: Value, context: V
     if !context.is_null() {
         params["context"] = context;
     }
-    witness.server.request("completion/complete", params)
+    witness.request("completion/complete", params)
 }
 
 fn template(path: &str) -> Value {
@@ -220,14 +129,9 @@ fn template(path: &str) -> Value {
 fn a_completion_of_what_there_is_not_is_refused() {
     let mut witness = Witness::new();
     let argument = json!({ "name": "execution_id", "value": "" });
-    for uri in [
-        "nonsense/{x}",
-        "",
-        "current_step/witness",
-        "current_step/{id}",
-        "{",
-        "../current_step/{execution_id}",
-    ] {
+    let uris =
+        "nonsense/{x} | |current_step/witness|current_step/{id}|{|../current_step/{execution_id}";
+    for uri in uris.split('|').map(str::trim) {
         let answer = complete(&mut witness, template(uri), argument.clone(), Value::Null);
         fails_with(&answer["error"], -32002, "RESOURCE_NOT_FOUND");
     }
@@ -325,15 +229,9 @@ fn a_completion_that_nothing_fits_is_empty() {
     }
     let nobody = json!({ "arguments": { "execution_id": "nobody" } });
     let answer = complete(&mut witness, steps.clone(), argument.clone(), nobody);
-    assert_eq!(
-        answer["error"]["data"]["error_code"], "EXECUTION_NOT_FOUND",
-        "{answer}"
-    );
+    answer.has_fields(json!({ "/error/data/error_code": "EXECUTION_NOT_FOUND" }));
     let given = json!({ "arguments": { "execution_id": WITNESS } });
     let answer = complete(&mut witness, steps, argument, given);
-    assert_eq!(
-        answer["result"]["completion"]["values"],
-        json!(["diagnose", "fix", "verify"])
-    );
+    answer.has_fields(json!({ "/result/completion/values": ["diagnose", "fix", "verify"] }));
     witness.survives();
 }

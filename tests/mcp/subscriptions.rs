@@ -21,7 +21,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use midex_test::PATIENCE;
+use midex_test::{Fields, PATIENCE};
 
 /// Bytes on their way between a client that reads and its server.
 const PIPE_BYTES: usize = 1 << 16;
@@ -281,10 +281,7 @@ impl Client {
             .post("subscriptions/listen", json!({ "notifications": filter }))
             .await;
         let acknowledged = self.told().await;
-        assert_eq!(
-            acknowledged["method"],
-            "notifications/subscriptions/acknowledged"
-        );
+        acknowledged.has_fields(json!({ "method": "notifications/subscriptions/acknowledged" }));
         assert_eq!(listen_of(&acknowledged), id);
         (id, acknowledged["params"]["notifications"].clone())
     }

@@ -14,11 +14,10 @@ use midex_domain::{
 };
 use midex_mcp::{self as mcp, LineTransport, Server};
 use midex_server::{app::App, config::Config};
+use midex_test::Fields;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 use tokio_util::sync::CancellationToken;
-
-use midex_test::has_fields;
 
 fn app(dir: &tempfile::TempDir) -> Arc<App> {
     let config = Config::new(Some(dir.path().join("data"))).expect("a configuration");
@@ -100,7 +99,7 @@ async fn bytes_that_trickle_in_are_answered_like_any_others() {
         serde_json::from_str(&lines.next_line().await.expect("UTF-8").expect("a line"))
             .expect("JSON");
     assert_eq!(first["result"]["serverInfo"]["name"], "midex");
-    has_fields(&second, json!({ "id": 1, "result": {} }));
+    second.has_fields(json!({ "id": 1, "result": {} }));
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use midex_test::{
-    Client, Server, fails_with, has_fields,
+    Client, Fields, Server, fails_with,
     project::{each, line, list, text},
     says,
 };
@@ -66,7 +66,7 @@ fn an_unknown_execution_is_not_found_by_any_tool() {
             refused["error_code"], "EXECUTION_NOT_FOUND",
             "{tool}: {refused}"
         );
-        has_fields(&refused, json!({ "success": false, "retryable": false }));
+        refused.has_fields(json!({ "success": false, "retryable": false }));
         assert!(text(&refused["error"]).contains("'nobody'"));
     }
     assert_eq!(server.status("somebody")["revision"], 1);

@@ -4,7 +4,7 @@ use midex_domain::limits;
 use serde_json::{Value, json};
 
 use midex_test::{
-    Client, address,
+    Client, Fields, address,
     witness::{WITNESS, Witness},
 };
 
@@ -219,22 +219,16 @@ fn what_does_not_print_is_kept_in_values_and_refused_in_ids() {
     let inputs = json!({ odd: odd, "": { "": "" } });
     let arguments =
         json!({ "workflow_name": "anything", "execution_id": "victim", "inputs": inputs });
-    let started = witness.server.done("workflow.start", arguments);
+    let started = witness.begin_with(arguments);
     let output = json!({
         "summary": odd, odd: [odd], "artifacts": [{ "type": "file", "name": odd, "content": odd, "metadata": { odd: odd } }]
     });
-    witness.server.hand_in(&started["new_token"], &output);
+    witness.hand_in(&started["new_token"], &output);
     let reason = json!({ "execution_id": "victim", "reason": odd });
-    assert_eq!(
-        witness.server.done("execution.pause", reason)["reason"],
-        odd
-    );
+    assert_eq!(witness.done("execution.pause", reason)["reason"], odd);
     let refused = json!({ "workflow_name": "bug-fix", "execution_id": "a\u{0}b" });
-    let refused = witness.server.refused("workflow.start", refused);
-    assert_eq!(
-        refused["violations"][0]["path"], "/execution_id",
-        "{refused}"
-    );
+    let refused = witness.refused("workflow.start", refused);
+    refused.has_fields(json!({ "/violations/0/path": "/execution_id" }));
     let (mut server, _home) = witness.survives();
     assert_eq!(server.current("victim")["inputs"], inputs);
     let history = server.read(&address("step_history", "victim"));
@@ -269,12 +263,9 @@ fn names_of_a_megabyte_are_refused_in_few_words() {
         json!({ "workflow_name": "bug-fix", "project": long }),
         json!({ "workflow_name": "bug-fix", "known_agents": [long] }),
     ] {
-        let refused = witness.server.refused("workflow.start", arguments);
+        let refused = witness.refused("workflow.start", arguments);
         assert_eq!(refused["error_code"], "ARGUMENTS_INVALID");
-        assert!(
-            refused.to_string().len() < 4000,
-            "what is refused is not sent back"
-        );
+        refused.is_below(4000);
     }
     for kind in [
         "current_step",
@@ -284,16 +275,11 @@ fn names_of_a_megabyte_are_refused_in_few_words() {
         "artifact/witness",
         "workflow_artifacts/witness",
     ] {
-        let error = witness
-            .server
-            .read_error(&format!("midex://workflow/{kind}/{long}"));
+        let error = witness.read_error(&format!("midex://workflow/{kind}/{long}"));
         assert_eq!(error["code"], -32002, "{kind}");
-        assert!(
-            error.to_string().len() < 4000,
-            "what is refused is not sent back"
-        );
+        error.is_below(4000);
     }
-    let current = witness.server.current(WITNESS);
+    let current = witness.current(WITNESS);
     assert_eq!(current["workflow_state"], "running");
     witness.survives();
 }

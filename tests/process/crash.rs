@@ -161,14 +161,8 @@ impl Crowd {
     }
 }
 
-#[expect(
-    clippy::print_stdout,
-    reason = "a failing run must say which seed it had"
-)]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the kill comes at a random moment"
-)]
+#[expect(clippy::print_stdout, reason = "a failure names its seed")]
+#[expect(clippy::disallowed_methods, reason = "it kills at random")]
 fn survive(kills: u64, seed: u64, flags: &[&str]) {
     println!("crash test: seed {seed}, {kills} kills, {flags:?}");
     let dir = tempfile::tempdir().unwrap();

@@ -1,8 +1,5 @@
 //! A pipe in place of a file, which never ends: it is refused at once, wherever a client or a user may name a file.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "how long others wait is told by the machine's own clock"
-)]
+#![expect(clippy::disallowed_methods, reason = "it times real processes")]
 
 use std::{
     path::Path,
@@ -13,7 +10,7 @@ use std::{
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::json;
 
-use midex_test::{Client, PATIENCE, assert_has, project::Project};
+use midex_test::{Client, PATIENCE, Shows, project::Project};
 
 fn make_pipe(path: &Path) {
     mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
@@ -33,7 +30,7 @@ fn a_document_that_is_a_pipe_is_refused_and_holds_up_no_other_client() {
         one.post("tools/call", call);
     }
     let began = Instant::now();
-    other.done("workflow.start", json!({ "workflow_name": "bug-fix" }));
+    other.begin_with(json!({ "workflow_name": "bug-fix" }));
     assert!(
         began.elapsed() < Duration::from_secs(10),
         "{:?}",
@@ -41,7 +38,7 @@ fn a_document_that_is_a_pipe_is_refused_and_holds_up_no_other_client() {
     );
     let refused = one.refused("catalog.validate_openapi", source);
     assert_eq!(refused["error_code"], "FILE_UNUSABLE", "{refused}");
-    assert_has(&refused.to_string(), &["a pipe, not a file"]);
+    refused.to_string().shows("a pipe, not a file");
 }
 
 #[test]
@@ -75,6 +72,6 @@ fn commands_refuse_a_pipe_in_place_of_a_file() {
         let ended = child.wait_with_output().unwrap();
         let told = String::from_utf8([ended.stdout, ended.stderr].concat()).unwrap();
         assert!(!ended.status.success(), "{arguments:?}");
-        assert_has(&told, &[said]);
+        told.shows(&[said]);
     }
 }

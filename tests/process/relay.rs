@@ -16,7 +16,7 @@ use std::fs::File;
 use serde_json::{Value, json};
 
 use midex_test::{
-    Client, Server,
+    Client, Fields, Server,
     project::{Project, line, text},
 };
 
@@ -131,10 +131,7 @@ fn frames_that_nobody_can_use_are_answered_through_a_relay_too() {
         "{{\"id\":7,\"jsonrpc\":\"2.0\",\"x\":\"{long}\"}}"
     ));
     let answer = relay.next_line();
-    assert_eq!(
-        (&answer["id"], &answer["error"]["code"]),
-        (&json!(7), &json!(-32600))
-    );
+    answer.has_fields(json!({ "id": 7, "/error/code": -32600 }));
     relay.begin("line", "e");
 }
 
@@ -157,10 +154,7 @@ fn a_relayed_client_is_asked_for_its_user() {
     approve(&mut relay, &question);
     let answer = relay.next_line();
     assert_eq!(answer["id"], call);
-    assert_eq!(
-        answer["result"]["structuredContent"]["step_name"], "tell",
-        "{answer}"
-    );
+    answer.has_fields(json!({ "/result/structuredContent/step_name": "tell" }));
 }
 
 #[test]
@@ -169,10 +163,8 @@ fn a_question_is_withdrawn_with_the_call_that_asked_it() {
     let params = json!({ "requestId": call });
     relay.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params }));
     let withdrawn = relay.next_line();
-    assert_eq!(
-        (&withdrawn["method"], &withdrawn["params"]["requestId"]),
-        (&json!("notifications/cancelled"), &question["id"]),
-        "{withdrawn}"
+    withdrawn.has_fields(
+        json!({ "method": "notifications/cancelled", "/params/requestId": question["id"] }),
     );
     // Who answers all the same answers nobody.
     approve(&mut relay, &question);

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::Parts;
+
 /// What `part` is of each item.
 pub fn list_of<'a, T, U>(items: &'a [T], part: impl FnMut(&'a T) -> U) -> Vec<U> {
     items.iter().map(part).collect()
@@ -9,18 +11,25 @@ pub fn list_of<'a, T, U>(items: &'a [T], part: impl FnMut(&'a T) -> U) -> Vec<U>
 
 /// Holds a text to have each of these parts.
 #[track_caller]
-pub fn assert_has(text: impl AsRef<str>, parts: &[&str]) {
+pub fn assert_has(text: impl AsRef<str>, parts: impl Parts) {
     let text = text.as_ref();
-    for part in parts {
+    for part in parts.parts() {
         assert!(text.contains(part), "`{part}` is missing in\n{text}");
     }
 }
 
-/// Holds an answer to these fields; of one that it does not have the value is null.
+/// Holds an answer to these fields, each by its name or by its path as `/path/0/name`; of one that it does not have the
+/// value is null.
 #[track_caller]
 pub fn has_fields(answer: &Value, fields: Value) {
     for (name, expected) in fields.as_object().expect("fields") {
-        assert_eq!(&answer[name], expected, "`{name}` of {answer}");
+        let path = answer.pointer(name).unwrap_or(&Value::Null);
+        let field = if name.starts_with('/') {
+            path
+        } else {
+            &answer[name]
+        };
+        assert_eq!(field, expected, "`{name}` of {answer}");
     }
 }
 

@@ -57,8 +57,17 @@ pub trait Client {
 
     /// Starts `workflow` as the execution `id`.
     fn begin(&mut self, workflow: &str, id: &str) -> Value {
-        let arguments = json!({ "workflow_name": workflow, "execution_id": id });
+        self.begin_with(json!({ "workflow_name": workflow, "execution_id": id }))
+    }
+
+    /// Calls `workflow.start`, which must succeed.
+    fn begin_with(&mut self, arguments: Value) -> Value {
         self.done("workflow.start", arguments)
+    }
+
+    /// Calls `workflow.next_step`, which must succeed.
+    fn next_step(&mut self, arguments: Value) -> Value {
+        self.done("workflow.next_step", arguments)
     }
 
     /// Finishes the step of `token` with this summary.
@@ -74,8 +83,7 @@ pub trait Client {
     where
         Self: Sized,
     {
-        let arguments = json!({ "token": token, "output": output });
-        self.done("workflow.next_step", arguments)
+        self.next_step(json!({ "token": token, "output": output }))
     }
 
     /// Tries to, and is refused.
@@ -167,6 +175,27 @@ pub fn offers(reply: &Value) -> Vec<(String, Value)> {
         (name, offer["continuation_token"].clone())
     };
     steps(reply, "new_tokens").iter().map(offer).collect()
+}
+
+/// What an answer is held to.
+pub trait Fields {
+    /// It has these fields; of one that it does not have the value is null.
+    fn has_fields(&self, fields: Value);
+    /// It has fewer bytes: what is refused is not sent back.
+    fn is_below(&self, bytes: usize);
+}
+
+impl Fields for Value {
+    #[track_caller]
+    fn has_fields(&self, fields: Value) {
+        has_fields(self, fields);
+    }
+
+    #[track_caller]
+    fn is_below(&self, bytes: usize) {
+        let shown = self.to_string();
+        assert!(shown.len() < bytes, "what is refused is sent back: {shown}");
+    }
 }
 
 /// Holds an error of the protocol to its number and our code.

@@ -17,6 +17,7 @@ pub mod long;
 pub mod play;
 pub mod sample;
 pub mod shop;
+mod text;
 
 #[cfg(feature = "process")]
 pub mod advice;
@@ -51,10 +52,11 @@ use serde_json::{Value, json};
 pub use self::{
     checks::{assert_has, has_code, has_fields, list_of, rows, says},
     clock::TokioClock,
+    text::{Parts, Shows, Words, table},
 };
 #[cfg(feature = "process")]
 pub use self::{
-    client::{Client, fails_with},
+    client::{Client, Fields, fails_with},
     server::{
         NOBODY, OF_EXECUTION, PATIENCE, Server, address, binary, serve_alone, terminate, wait,
         without_rights,

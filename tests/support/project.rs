@@ -11,7 +11,7 @@ use std::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::{PATIENCE, Server};
+use crate::{PATIENCE, Server, Words};
 
 /// A directory with definitions. Its servers know no others but the shipped ones, whoever's machine this is.
 pub struct Project {
@@ -90,24 +90,9 @@ impl Project {
     }
 
     /// Runs `midex` here.
-    pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(crate::binary());
-        command
-            .args(arguments)
-            .current_dir(self.root())
-            .env("HOME", self.path("home"))
-            .env("NO_COLOR", "1");
-        for name in [
-            "MIDEX_DATA_DIR",
-            "XDG_CONFIG_HOME",
-            "XDG_DATA_HOME",
-            "REGISTRY_WORKFLOWS_PATH",
-            "REGISTRY_CONFIG_PATH",
-            "REGISTRY_CATALOGS_PATH",
-            "XDG_CACHE_HOME",
-        ] {
-            command.env_remove(name);
-        }
+    pub fn command(&self, arguments: impl Words) -> Command {
+        let mut command = midex_at(self.root(), &self.path("home"));
+        command.args(arguments.words());
         command
     }
 
@@ -118,14 +103,14 @@ impl Project {
 
     /// The same with flags.
     pub fn serve_with(&self, flags: &[&str]) -> Server {
-        let mut server = Server::run(self.command(&[&["serve"], flags].concat()));
+        let mut server = Server::run(self.command("serve".and(flags)));
         server.shake_hands();
         server
     }
 
     /// A server of a client that can ask its user.
     pub fn serve_asking(&self) -> Server {
-        let mut server = Server::run(self.command(&["serve"]));
+        let mut server = Server::run(self.command("serve"));
         server.shake_hands_with(&json!({ "elicitation": {} }));
         server
     }
@@ -139,6 +124,19 @@ impl Project {
     pub fn data_file(&self) -> PathBuf {
         self.data_dir().join("executions.redb")
     }
+}
+
+/// Runs `midex` in a directory, with an empty environment of a user but for this home.
+pub fn midex_at(directory: &Path, home: &Path) -> Command {
+    let mut command = Command::new(crate::binary());
+    let paths = "MIDEX_DATA_DIR XDG_CONFIG_HOME XDG_DATA_HOME XDG_CACHE_HOME REGISTRY_WORKFLOWS_PATH \
+        REGISTRY_CONFIG_PATH REGISTRY_CATALOGS_PATH";
+    for name in paths.split(' ') {
+        command.env_remove(name);
+    }
+    command.current_dir(directory).env("HOME", home);
+    command.env("NO_COLOR", "1");
+    command
 }
 
 /// A workflow in front matter; each phase is `(name, agent, dependsOn)`, and does what its name says.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    Client as _, Server,
+    Client as _, Server, Words,
     project::{Project, each, list},
 };
 
@@ -27,7 +27,7 @@ pub struct Reader {
 
 impl Reader {
     pub fn new(project: &Project, era: Era, name: &str, flags: &[&str]) -> Self {
-        let command = project.command(&[&["serve"], flags].concat());
+        let command = project.command("serve".and(flags));
         let mut client = Self {
             server: Server::run(command),
             era,

@@ -143,6 +143,14 @@ impl Server {
         id
     }
 
+    /// Calls a tool and does not wait for the answer; the id of the call.
+    pub fn post_call(&mut self, tool: &str, arguments: Value) -> u64 {
+        self.post(
+            "tools/call",
+            json!({ "name": tool, "arguments": arguments }),
+        )
+    }
+
     /// The next line that the server writes, as it stands.
     pub fn next_text(&mut self) -> String {
         self.lines()

@@ -134,6 +134,12 @@ impl Witness {
     }
 }
 
+impl Client for Witness {
+    fn request(&mut self, method: &str, params: Value) -> Value {
+        self.server.request(method, params)
+    }
+}
+
 /// Everything below a directory, without what links lead to, sorted.
 pub fn tree(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();

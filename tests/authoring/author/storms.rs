@@ -388,7 +388,7 @@ fn on_a_full_disk_the_old_text_stays() {
     fs::create_dir(&directory).unwrap();
     let script = "mount -t tmpfs -o size=1m none \"$1\" && shift && exec \"$@\"";
     let inside = |program: &str, arguments: &[&str]| {
-        let mut command = project.command(&[]);
+        let mut command = project.command("");
         let sandboxed = Command::new("unshare");
         let variables: Vec<_> = command
             .get_envs()

@@ -7,7 +7,7 @@
     reason = "each says something else of a command"
 )]
 pub(super) struct Case {
-    pub(super) args: &'static [&'static str],
+    pub(super) args: &'static str,
     /// On a terminal: what is waited for, and what is typed then.
     pub(super) keys: &'static [(&'static str, &'static str)],
     /// In a pipe: what stands on standard input.
@@ -22,7 +22,7 @@ pub(super) struct Case {
     pub(super) is_usual: bool,
 }
 
-const fn case(args: &'static [&'static str]) -> Case {
+const fn case(args: &'static str) -> Case {
     Case {
         args,
         keys: &[],
@@ -35,7 +35,7 @@ const fn case(args: &'static [&'static str]) -> Case {
 }
 
 /// What a person looks at every day.
-const fn usual(args: &'static [&'static str]) -> Case {
+const fn usual(args: &'static str) -> Case {
     Case {
         is_usual: true,
         ..case(args)
@@ -43,15 +43,12 @@ const fn usual(args: &'static [&'static str]) -> Case {
 }
 
 /// A command that asks.
-const fn asking(
-    args: &'static [&'static str],
-    keys: &'static [(&'static str, &'static str)],
-) -> Case {
+const fn asking(args: &'static str, keys: &'static [(&'static str, &'static str)]) -> Case {
     Case { keys, ..case(args) }
 }
 
 /// A command whose output is a file, or for a machine.
-const fn file(args: &'static [&'static str]) -> Case {
+const fn file(args: &'static str) -> Case {
     Case {
         is_verbatim: true,
         is_long: true,
@@ -60,7 +57,7 @@ const fn file(args: &'static [&'static str]) -> Case {
 }
 
 /// A command that writes into the project.
-const fn writing(args: &'static [&'static str]) -> Case {
+const fn writing(args: &'static str) -> Case {
     Case {
         is_elsewhere: true,
         ..case(args)
@@ -71,117 +68,108 @@ const fn writing(args: &'static [&'static str]) -> Case {
 const EVENT: &str = "{\"session_id\":\"s\"}\n";
 
 pub(super) static CASES: &[Case] = &[
-    usual(&["list"]),
-    usual(&["list", "agents"]),
-    usual(&["list", "executions"]),
-    case(&["list", "executions", "--state", "open", "--limit", "2"]),
+    usual("list"),
+    usual("list agents"),
+    usual("list executions"),
+    case("list executions --state open --limit 2"),
     Case {
         is_verbatim: true,
-        ..case(&["list", "executions", "--wide"])
+        ..case("list executions --wide")
     },
-    case(&["list", "executions", "--workflow", "bugfix"]),
-    case(&["list", "--state", "open"]),
-    usual(&["show", "running"]),
-    usual(&["show", "gate"]),
-    usual(&["show", "waiting"]),
-    usual(&["show", "paused"]),
-    usual(&["show", "failed"]),
-    usual(&["show", "completed"]),
-    usual(&["show", "abandoned"]),
-    usual(&["show", "items"]),
-    usual(&["show", "loop"]),
-    case(&["show", "loop", "--visits"]),
-    case(&["show", "nobody"]),
-    usual(&["show", "workflow", "letter"]),
+    case("list executions --workflow bugfix"),
+    case("list --state open"),
+    usual("show running"),
+    usual("show gate"),
+    usual("show waiting"),
+    usual("show paused"),
+    usual("show failed"),
+    usual("show completed"),
+    usual("show abandoned"),
+    usual("show items"),
+    usual("show loop"),
+    case("show loop --visits"),
+    case("show nobody"),
+    usual("show workflow letter"),
     Case {
         is_long: true,
-        ..case(&["show", "workflow", "app-scaffold"])
+        ..case("show workflow app-scaffold")
     },
-    usual(&["tail", "loop", "--no-follow"]),
-    usual(&["tail", "--no-follow", "-n", "12"]),
-    usual(&["graph", "letter", "--format", "text"]),
-    usual(&["graph", "loop", "--format", "text"]),
-    file(&["graph", "letter", "--format", "mermaid"]),
+    usual("tail loop --no-follow"),
+    usual("tail --no-follow -n 12"),
+    usual("graph letter --format text"),
+    usual("graph loop --format text"),
+    file("graph letter --format mermaid"),
     asking(
-        &["run", "bug-fix", "--id", "mine"],
+        "run bug-fix --id mine",
         &[("task> ", "it hangs\r"), ("diagnose> ", "later\r")],
     ),
-    asking(
-        &["run", "letter", "--id", "gate"],
-        &[("leaves it open: ", "\r")],
-    ),
-    case(&["run", "bugfix"]),
-    usual(&["validate"]),
-    case(&["validate", "broken.yaml"]),
-    asking(&["pause"], &[("empty: none) ", "\n")]),
-    case(&["pause", "running", "--reason", "lunch"]),
-    asking(&["resume"], &[("empty: none) ", "\n")]),
-    case(&["resume", "paused"]),
-    asking(&["abandon"], &[("empty: none) ", "\n")]),
-    case(&["abandon", "abandoned"]),
-    case(&["signal", "waiting", "paid"]),
-    asking(&["approve"], &[("empty: none) ", "\n")]),
-    asking(&["approve", "gate"], &[("leaves it open: ", "y\r")]),
-    case(&["resolve", "running", "fix", "--retry"]),
-    file(&["cat", "letter"]),
-    writing(&["new", "workflow", "notes"]),
-    writing(&["new", "agent", "editor"]),
-    case(&["catalog", "list"]),
-    case(&["catalog", "add", "pantry.yaml", "--title", "Larder"]),
-    case(&["catalog", "preview", "pantry.yaml", "--title", "Larder"]),
-    usual(&["catalog", "show", "pantry"]),
-    case(&["catalog", "show", "pantry", "jars:list"]),
-    case(&["catalog", "enable", "pantry"]),
-    case(&["catalog", "disable", "pantry"]),
-    asking(
-        &["catalog", "remove", "pantry"],
-        &[("does nothing: ", "n\n")],
-    ),
-    asking(
-        &["catalog", "refresh", "pantry"],
-        &[("does nothing: ", "n\n")],
-    ),
-    case(&["catalog", "headers", "pantry"]),
-    case(&["catalog", "credential", "pantry", "key", "${env:KEY}"]),
-    case(&["catalog", "class", "pantry", "jars:list", "safe"]),
-    case(&["catalog", "allow", "pantry", "127.0.0.1:8"]),
-    case(&["catalog", "base-url", "pantry", "http://127.0.0.1:9/v1"]),
-    usual(&["call"]),
-    case(&["call", "pantry", "jars:nothing"]),
-    file(&["schema", "output"]),
-    usual(&["doctor"]),
+    asking("run letter --id gate", &[("leaves it open: ", "\r")]),
+    case("run bugfix"),
+    usual("validate"),
+    case("validate broken.yaml"),
+    asking("pause", &[("empty: none) ", "\n")]),
+    case("pause running --reason lunch"),
+    asking("resume", &[("empty: none) ", "\n")]),
+    case("resume paused"),
+    asking("abandon", &[("empty: none) ", "\n")]),
+    case("abandon abandoned"),
+    case("signal waiting paid"),
+    asking("approve", &[("empty: none) ", "\n")]),
+    asking("approve gate", &[("leaves it open: ", "y\r")]),
+    case("resolve running fix --retry"),
+    file("cat letter"),
+    writing("new workflow notes"),
+    writing("new agent editor"),
+    case("catalog list"),
+    case("catalog add pantry.yaml --title Larder"),
+    case("catalog preview pantry.yaml --title Larder"),
+    usual("catalog show pantry"),
+    case("catalog show pantry jars:list"),
+    case("catalog enable pantry"),
+    case("catalog disable pantry"),
+    asking("catalog remove pantry", &[("does nothing: ", "n\n")]),
+    asking("catalog refresh pantry", &[("does nothing: ", "n\n")]),
+    case("catalog headers pantry"),
+    case("catalog credential pantry key ${env:KEY}"),
+    case("catalog class pantry jars:list safe"),
+    case("catalog allow pantry 127.0.0.1:8"),
+    case("catalog base-url pantry http://127.0.0.1:9/v1"),
+    usual("call"),
+    case("call pantry jars:nothing"),
+    file("schema output"),
+    usual("doctor"),
     Case {
         is_long: true,
-        ..case(&["bench", "--help"])
+        ..case("bench --help")
     },
     Case {
         input: EVENT,
         is_verbatim: true,
         keys: &[("", EVENT), ("", "\u{4}")],
-        ..case(&["hook", "session-start"])
+        ..case("hook session-start")
     },
     Case {
         input: EVENT,
         is_verbatim: true,
         keys: &[("", EVENT), ("", "\u{4}")],
-        ..case(&["hook", "stop"])
+        ..case("hook stop")
     },
     Case {
         is_verbatim: true,
-        ..case(&["config"])
+        ..case("config")
     },
-    file(&["install", "--client", "cursor", "--print"]),
-    writing(&["install", "--client", "cursor", "--scope", "project"]),
-    case(&["trust", "--list"]),
-    file(&["completions", "fish"]),
-    usual(&["help"]),
-    usual(&["help", "run"]),
-    usual(&["help", "errors", "STORE_BUSY"]),
-    case(&["list", "nothing"]),
-    case(&["frobnicate"]),
-    asking(&["serve"], &[("", "\u{4}")]),
+    file("install --client cursor --print"),
+    writing("install --client cursor --scope project"),
+    case("trust --list"),
+    file("completions fish"),
+    usual("help"),
+    usual("help run"),
+    usual("help errors STORE_BUSY"),
+    case("list nothing"),
+    case("frobnicate"),
+    asking("serve", &[("", "\u{4}")]),
     Case {
         is_elsewhere: true,
-        ..case(&["demo"])
+        ..case("demo")
     },
 ];

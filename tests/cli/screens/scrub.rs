@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use midex_test::table;
+
 /// Units of what a command measured of itself.
 const UNITS: &[&str] = &["ms", "s", "MiB"];
 
@@ -118,30 +120,15 @@ fn measured(line: &str) -> String {
 #[test]
 fn what_differs_between_runs_is_hidden_and_nothing_else() {
     let root = Path::new("/tmp/midex-abc123");
-    for (text, expected) in [
-        (
-            "in /tmp/midex-abc123/data-017/x",
-            "in /tmp/midex-xxxxxx/data-NNN/x\n",
-        ),
-        (
-            "exec_01m89mkawsqvvmcf49z4nz8728 is",
-            "exec_iiiiiiiiiiiiiiiiiiiiiiiiii is\n",
-        ),
-        ("exec_01k", "exec_01k\n"),
-        (
-            "clock 2026-11-25T15:08:04.102Z",
-            "clock 0000-00-00T00:00:00.000Z\n",
-        ),
-        (
-            "at 2025-01-15 10:00:00 +00:00",
-            "at 2025-01-15 10:00:00 +00:00\n",
-        ),
-        (
-            "took 12 ms, 679 d ago (1.2 s)",
-            "took N ms, NNN d ago (N s)\n",
-        ),
-        ("3 of 4 done", "3 of 4 done\n"),
-    ] {
-        assert_eq!(scrubbed(text, root), expected);
+    for [text, expected] in table(
+        "in /tmp/midex-abc123/data-017/x | in /tmp/midex-xxxxxx/data-NNN/x
+        exec_01m89mkawsqvvmcf49z4nz8728 is | exec_iiiiiiiiiiiiiiiiiiiiiiiiii is
+        exec_01k | exec_01k
+        clock 2026-11-25T15:08:04.102Z | clock 0000-00-00T00:00:00.000Z
+        at 2025-01-15 10:00:00 +00:00 | at 2025-01-15 10:00:00 +00:00
+        took 12 ms, 679 d ago (1.2 s) | took N ms, NNN d ago (N s)
+        3 of 4 done | 3 of 4 done",
+    ) {
+        assert_eq!(scrubbed(&text, root), expected + "\n");
     }
 }

@@ -21,43 +21,32 @@ use midex_server::{
 };
 use serde_json::{Value, json};
 
-use midex_test::EPOCH;
+use midex_test::{EPOCH, Words};
 
-/// The workflows of the project, each `(file, text)`.
-const FILES: &[(&str, &str)] = &[
-    (
-        "project/workflows/letter.yaml",
-        "workflow: letter
+/// The files of the project: of each `===` with its name, and its text.
+const FILES: &str = "=== project/workflows/letter.yaml
+workflow: letter
 description: Write a letter, and send it once a person agrees
 steps:
   - { id: write, guidance: Write the letter. }
   - { id: agree, gate: \"Shall this letter go out to everybody who asked for it last year?\" }
   - { id: send, guidance: Send it. }
-",
-    ),
-    (
-        "project/workflows/rest.yaml",
-        "workflow: rest
+=== project/workflows/rest.yaml
+workflow: rest
 description: Wait for a day and for a word
 steps:
   - { id: day, wait: { until: \"2099-01-01T00:00:00Z\" } }
   - { id: word, depends_on: [], wait: { signal: paid } }
   - { id: ship, depends_on: [day, word], guidance: Ship it. }
-",
-    ),
-    (
-        "project/workflows/rooms.yaml",
-        "workflow: rooms
+=== project/workflows/rooms.yaml
+workflow: rooms
 description: Look at each room
 steps:
   - id: look
     foreach: { in: [cellar, kitchen, attic], do: { guidance: 'Look at the ${{ item }}.' } }
   - { id: tell, guidance: Tell what was seen. }
-",
-    ),
-    (
-        "project/workflows/draft.yaml",
-        "workflow: draft
+=== project/workflows/draft.yaml
+workflow: draft
 description: Write until the reviewer is content
 memory: { wishes: none yet }
 steps:
@@ -68,15 +57,12 @@ steps:
       - { if: steps.review.summary == 'fine', next: $end }
       - { next: keep }
   - { id: keep, set: { wishes: '${{ steps.review.summary }}' }, next: write }
-",
-    ),
-    (
-        "project/broken.yaml",
-        "workflow: broken\ndescription: d\nsteps: [{ id: a, agent: nobody }, { id: a, guidance: x }]\n",
-    ),
-    (
-        "project/pantry.yaml",
-        "openapi: 3.0.3
+=== project/broken.yaml
+workflow: broken
+description: d
+steps: [{ id: a, agent: nobody }, { id: a, guidance: x }]
+=== project/pantry.yaml
+openapi: 3.0.3
 info: {title: Pantry, version: \"2\"}
 servers: [{url: \"http://127.0.0.1:9\"}]
 paths:
@@ -91,9 +77,7 @@ paths:
     delete:
       summary: Throw a jar away
       responses: {\"204\": {description: It is gone}}
-",
-    ),
-];
+";
 
 /// A clock that stands until it is told.
 #[derive(Debug)]
@@ -119,7 +103,8 @@ impl Seed {
             .rand_bytes(6)
             .tempdir_in("/tmp")
             .unwrap();
-        for (name, text) in FILES {
+        for file in FILES.split("=== ").skip(1) {
+            let (name, text) = file.split_once('\n').expect("a name");
             let path = root.path().join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
@@ -140,22 +125,14 @@ impl Seed {
     /// The catalog that `midex call` finds.
     fn catalog(&self) {
         let home = self.root().join("home");
-        let args = [
-            "catalog",
-            "add",
-            "pantry.yaml",
-            "--title",
-            "Pantry",
-            "--allow",
-            "127.0.0.1:9",
-        ];
-        let mut command = self.command(&args, &self.root().join("data"), &home);
+        let args = "catalog add pantry.yaml --title Pantry --allow 127.0.0.1:9";
+        let mut command = self.command(args, &self.root().join("data"), &home);
         let ran = command.output().unwrap();
         assert!(ran.status.success(), "{ran:?}");
     }
 
     /// A command in the project, with a copy of the data and the home of its own.
-    pub(crate) fn copied(&self, args: &[&str], number: usize) -> Command {
+    pub(crate) fn copied(&self, args: impl Words, number: usize) -> Command {
         let copy = |name: &str| {
             let to = self.root().join(format!("{name}-{number:03}"));
             copy(&self.root().join(name), &to);
@@ -165,7 +142,7 @@ impl Seed {
     }
 
     /// The same in a new project without any executions, which it may write into.
-    pub(crate) fn elsewhere(&self, args: &[&str], number: usize) -> Command {
+    pub(crate) fn elsewhere(&self, args: impl Words, number: usize) -> Command {
         let place = self.root().join(format!("other-{number:03}"));
         fs::create_dir(&place).unwrap();
         let mut command = self.copied(args, number);
@@ -174,15 +151,15 @@ impl Seed {
     }
 
     /// A command that shares data and home with others: it must change nothing.
-    pub(crate) fn reading(&self, args: &[&str]) -> Command {
+    pub(crate) fn reading(&self, args: impl Words) -> Command {
         let [data, home] = ["data", "home"].map(|name| self.root().join(name));
         self.command(args, &data, &home)
     }
 
-    fn command(&self, args: &[&str], data: &Path, home: &Path) -> Command {
+    fn command(&self, args: impl Words, data: &Path, home: &Path) -> Command {
         let mut command = Command::new(midex_test::binary());
         command
-            .args(args)
+            .args(args.words())
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("MIDEX_DATA_DIR", data)

@@ -114,8 +114,8 @@ const KNOWN: &[(&str, &str)] = &[
 ];
 
 /// Whether this line of a command is one of them.
-pub(crate) fn is_known(args: &[&str], line: &str) -> bool {
-    let is_of = |command: &str| command.is_empty() || args.first() == Some(&command);
+pub(crate) fn is_known(args: &str, line: &str) -> bool {
+    let is_of = |command: &str| args.starts_with(command);
     let is_it = |(command, begins): &(&str, &str)| is_of(command) && line.starts_with(begins);
     KNOWN.iter().any(is_it)
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use midex_test::{
-    Client, Server, address, has_fields,
+    Client, Fields, Server, address,
     project::{Project, each, line, list, text},
 };
 
@@ -93,7 +93,7 @@ fn f14_the_content_of_an_artifact_can_be_read_whole_and_in_ranges() {
         }
     }
     let empty = server.read(text(&listed[1]["uri"]));
-    has_fields(&empty, json!({ "content": "", "next_offset": null }));
+    empty.has_fields(json!({ "content": "", "next_offset": null }));
     for query in [
         "limit=0",
         "limit=1048577",
@@ -243,13 +243,10 @@ fn check(server: &mut Server) {
     for (at, (kind, given)) in contents.iter().enumerate() {
         let shown = &stored[at];
         assert!(content(server, shown) == *given, "artifact {at}");
-        has_fields(shown, json!({ "id": at + 1, "content_type": kind }));
-        has_fields(
-            shown,
-            json!({ "size_bytes": given.len(), "metadata": { "at": at } }),
-        );
+        shown.has_fields(json!({ "id": at + 1, "content_type": kind }));
+        shown.has_fields(json!({ "size_bytes": given.len(), "metadata": { "at": at } }));
         assert_eq!(text(&shown["sha256"]), sha256(given.as_bytes()));
-        has_fields(shown, json!({ "step_name": "a", "artifact_type": "data" }));
+        shown.has_fields(json!({ "step_name": "a", "artifact_type": "data" }));
     }
 }
 
@@ -280,7 +277,7 @@ fn an_artifact_never_changes_whatever_comes_after_it() {
     let of_step = list(&server.read(&(address("workflow_artifacts", "e") + "/a")));
     assert_eq!(of_step, first);
     let latest = server.read(&(address("artifact", "e") + "/same%20name"));
-    has_fields(&latest, json!({ "id": 3, "content": "second" }));
+    latest.has_fields(json!({ "id": 3, "content": "second" }));
     assert_eq!(
         list(&server.read(&(address("workflow_artifacts", "e") + "/c"))),
         [] as [Value; 0]

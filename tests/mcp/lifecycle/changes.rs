@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use midex_test::{
-    Client, Server, has_fields, output,
+    Client, Fields, Server, output,
     project::{each, line, text},
 };
 
@@ -85,10 +85,7 @@ fn f05_every_legal_change_is_made_by_its_tool() {
         );
         let status = server.status(&id);
         assert_eq!(status["state"], *to, "{id}");
-        has_fields(
-            &status,
-            json!({ "revision": revision + 1, "reason": "a reason" }),
-        );
+        status.has_fields(json!({ "revision": revision + 1, "reason": "a reason" }));
         let ended = !["running", "paused"].contains(to);
         assert_eq!(
             (
@@ -157,10 +154,7 @@ fn every_illegal_change_is_refused_with_both_states_and_changes_nothing() {
                 message.contains(&format!("`{from}`")) && message.contains(&format!("`{to}`")),
                 "{message}"
             );
-            has_fields(
-                &refused,
-                json!({ "execution_id": from, "workflow_state": from }),
-            );
+            refused.has_fields(json!({ "execution_id": from, "workflow_state": from }));
             assert_eq!(shown(&mut server, from), before, "{from} {verb}");
             refusals += 1;
         }
@@ -177,11 +171,8 @@ fn an_execution_runs_at_its_current_step_and_completes_with_its_time() {
     let mut token = server.begin("line", "e")["new_token"].clone();
     for step in ["a", "b", "c"] {
         let status = server.status("e");
-        has_fields(&status, json!({ "state": "running", "current_step": step }));
-        has_fields(
-            &status,
-            json!({ "completed_at": null, "duration_ms": null }),
-        );
+        status.has_fields(json!({ "state": "running", "current_step": step }));
+        status.has_fields(json!({ "completed_at": null, "duration_ms": null }));
         token = server
             .finish(&token, step)
             .get("new_token")
@@ -189,10 +180,7 @@ fn an_execution_runs_at_its_current_step_and_completes_with_its_time() {
             .unwrap_or_default();
     }
     let status = server.status("e");
-    has_fields(
-        &status,
-        json!({ "state": "completed", "current_step": null }),
-    );
+    status.has_fields(json!({ "state": "completed", "current_step": null }));
     assert!(text(&status["completed_at"]) >= text(&status["started_at"]));
     assert_eq!(status["completed_at"], status["updated_at"]);
     assert!(status["duration_ms"].is_u64());
@@ -210,17 +198,11 @@ fn a_paused_execution_goes_on_where_it_was_when_it_is_resumed() {
     server.kill();
     let mut server = project.serve();
     let refused = server.refuse(&token, output("s"));
-    has_fields(
-        &refused,
-        json!({ "error_code": "EXECUTION_PAUSED", "workflow_state": "paused" }),
-    );
+    refused.has_fields(json!({ "error_code": "EXECUTION_PAUSED", "workflow_state": "paused" }));
     assert_eq!(server.finish(&second, "s")["replayed"], true);
     server.change("resume", "e");
     let current = server.current("e");
-    has_fields(
-        &current,
-        json!({ "current_step": "b", "continuation_token": token }),
-    );
+    current.has_fields(json!({ "current_step": "b", "continuation_token": token }));
     assert_eq!(server.finish(&token, "s")["step_name"], "c");
 }
 
@@ -243,10 +225,7 @@ fn f04_an_execution_that_is_not_running_does_not_go_on() {
             _ => "TOKEN_SUPERSEDED",
         };
         assert_eq!(refused["error_code"], code, "{refused}");
-        has_fields(
-            &refused,
-            json!({ "execution_id": state, "workflow_state": state }),
-        );
+        refused.has_fields(json!({ "execution_id": state, "workflow_state": state }));
         assert_eq!(server.status(state), before);
         assert_eq!(
             each(&server.history(state), "step_name"),
@@ -269,17 +248,11 @@ fn f05_a_step_that_could_not_be_done_fails_the_execution_with_its_reason() {
     let mut server = project.serve();
     let token = server.begin("line", "e")["new_token"].clone();
     let error = json!({ "message": "there is no disk", "code": "NO_DISK" });
-    let reply = server.done(
-        "workflow.next_step",
-        json!({ "token": token, "error": error }),
-    );
+    let reply = server.next_step(json!({ "token": token, "error": error }));
     let failure = json!({ "code": "NO_DISK", "message": "there is no disk", "step_name": "a" });
-    has_fields(
-        &reply,
-        json!({ "success": true, "workflow_state": "failed", "failure": failure }),
-    );
+    reply.has_fields(json!({ "success": true, "workflow_state": "failed", "failure": failure }));
     let status = server.status("e");
-    has_fields(&status, json!({ "state": "failed", "error": failure }));
+    status.has_fields(json!({ "state": "failed", "error": failure }));
     assert_eq!(status["steps"]["failed"], 1);
     let history = server.history("e");
     assert_eq!(

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use midex_test::{
-    Client, Server, has_fields, output,
+    Client, Fields, Server, output,
     project::{Project, each, eventually, line, list, outlive, text},
     says,
 };
@@ -138,7 +138,7 @@ fn who_lost_the_thread_is_told_what_is_open_and_goes_on_from_it() {
         ["running", "paused", "running", "running", "running"]
     );
     let (e3, e4) = (&open[0], &open[1]);
-    has_fields(e3, json!({ "done": "1/3", "workflow_name": "line" }));
+    e3.has_fields(json!({ "done": "1/3", "workflow_name": "line" }));
     assert_eq!(
         (&e3["decided"][0]["step_name"], &e3["decided"][0]["output"]),
         (&json!("a"), &output("s"))
@@ -213,10 +213,7 @@ fn executions_of_one_project_are_not_listed_in_another() {
     assert_eq!(ids(&mut server, json!({ "project": root })), ["mine"]);
     let told = server.done("execution.resume", json!({}));
     // The only one of this project is told of whole.
-    has_fields(
-        &told,
-        json!({ "execution_id": "theirs", "workflow_state": "running" }),
-    );
+    told.has_fields(json!({ "execution_id": "theirs", "workflow_state": "running" }));
     assert!(text(&told["instructions"]).contains("workflow.next_step"));
     assert_eq!(
         server.current("mine")["current_step"],

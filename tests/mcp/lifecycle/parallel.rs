@@ -15,7 +15,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng, seq::SliceRandom};
 use serde_json::{Value, json};
 
 use midex_test::{
-    Client, MANIFESTS, Server, address, door::Door, has_fields, long, output, serve_alone, steps,
+    Client, Fields, MANIFESTS, Server, address, door::Door, long, output, serve_alone, steps,
 };
 
 fn start(server: &mut Server, workflow: &str, id: &str) -> Value {
@@ -83,7 +83,7 @@ fn of_two_clients_with_one_token_and_two_outputs_exactly_one_wins() {
             );
         }
         let status = server.status(&id);
-        has_fields(&status, json!({ "state": "completed", "revision": 4 }));
+        status.has_fields(json!({ "state": "completed", "revision": 4 }));
     }
     assert_eq!(wins.iter().sum::<usize>(), 90);
 }
@@ -131,12 +131,9 @@ fn a_change_by_one_client_is_seen_by_all_at_once() {
         other.done(tool, json!({ "execution_id": "e" }));
         assert_eq!(server.status("e")["state"], state);
     }
-    let next = server.done("workflow.next_step", finish(&token, output("x")));
-    let again = other.done("workflow.next_step", finish(&token, output("x")));
-    has_fields(
-        &again,
-        json!({ "new_token": next["new_token"], "replayed": true }),
-    );
+    let next = server.next_step(finish(&token, output("x")));
+    let again = other.next_step(finish(&token, output("x")));
+    again.has_fields(json!({ "new_token": next["new_token"], "replayed": true }));
     other.done("execution.abandon", json!({ "execution_id": "e" }));
     let refused = server.refused(
         "workflow.next_step",
@@ -154,10 +151,7 @@ fn worker(home: &Path, worker: usize, left: &AtomicUsize) {
         let id = format!("w{worker}-{round}");
         let mut reply = door.begin("bug-fix", &id);
         while reply["workflow_state"] == "running" {
-            reply = door.done(
-                "workflow.next_step",
-                finish(&reply["new_token"], output("done")),
-            );
+            reply = door.next_step(finish(&reply["new_token"], output("done")));
         }
     }
     left.fetch_sub(1, Ordering::SeqCst);
@@ -361,10 +355,7 @@ impl<'a> Run<'a> {
 }
 
 #[test]
-#[expect(
-    clippy::print_stdout,
-    reason = "a failing run must say which seed it had"
-)]
+#[expect(clippy::print_stdout, reason = "a failure names its seed")]
 fn every_shipped_workflow_comes_to_its_end_in_whatever_order_its_phases_end() {
     let home = tempfile::tempdir().unwrap();
     let mut server = Server::greeted(serve_alone(home.path(), &[]));
@@ -389,7 +380,7 @@ fn every_shipped_workflow_comes_to_its_end_in_whatever_order_its_phases_end() {
                 let open: Vec<_> = run.open.keys().cloned().collect();
                 let chosen = &open[dice.random_range(0..open.len())];
                 let call = run.finish(chosen, dice.random_range(0..20_000));
-                reply = server.done("workflow.next_step", call);
+                reply = server.next_step(call);
                 run.take(&reply);
             }
             ended(&mut server, &id, &reply, &run);
@@ -445,14 +436,8 @@ const AUDIT: &str = "parallel-maintenance-audit";
 
 /// Takes it through a crash while the phases end. Whatever was on its way
 /// is sent again.
-#[expect(
-    clippy::print_stdout,
-    reason = "a failing run must say which seed it had"
-)]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the kill comes at a random moment"
-)]
+#[expect(clippy::print_stdout, reason = "a failure names its seed")]
+#[expect(clippy::disallowed_methods, reason = "it kills at random")]
 fn survive_a_kill(seed: u64, flags: &[&str]) {
     println!("a kill amid parallel phases: seed {seed}, {flags:?}");
     let mut dice = StdRng::seed_from_u64(seed);
@@ -467,13 +452,10 @@ fn survive_a_kill(seed: u64, flags: &[&str]) {
     let mut calls: Vec<_> = order.iter().map(|name| run.finish(name, 6000)).collect();
     let (first, rest) = calls.split_at(dice.random_range(0..calls.len()));
     for call in first {
-        server.done("workflow.next_step", call.clone());
+        server.next_step(call.clone());
     }
     for call in rest {
-        server.post(
-            "tools/call",
-            json!({ "name": "workflow.next_step", "arguments": call }),
-        );
+        server.post_call("workflow.next_step", call.clone());
     }
     std::thread::sleep(std::time::Duration::from_micros(dice.random_range(0..6000)));
     let acknowledged = first.len() + server.kill_and_drain().len();
@@ -489,7 +471,7 @@ fn survive_a_kill(seed: u64, flags: &[&str]) {
     let last: Vec<_> = run.open.keys().cloned().collect();
     assert_eq!(last, ["maintenance-synthesis"]);
     let call = run.finish(&last[0], 10);
-    let reply = server.done("workflow.next_step", call);
+    let reply = server.next_step(call);
     ended(&mut server, "e", &reply, &run);
 }
 
@@ -498,7 +480,7 @@ fn survive_a_kill(seed: u64, flags: &[&str]) {
 fn sent_again(server: &mut Server, calls: Vec<Value>, done: usize) -> Value {
     let replies: Vec<_> = calls
         .into_iter()
-        .map(|call| server.done("workflow.next_step", call))
+        .map(|call| server.next_step(call))
         .collect();
     assert_eq!(
         replies

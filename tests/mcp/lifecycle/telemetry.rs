@@ -64,10 +64,8 @@ fn a_run_of_three_steps_with_an_artifact_each_tells_twenty_events_in_order() {
         let of_step = !text(&event["event_type"]).starts_with("workflow");
         assert_eq!(event["step_name"].is_string(), of_step, "{event}");
     }
-    assert_eq!(
-        (&events[3]["agent_name"], &events[6]["step_name"]),
-        (&json!("worker"), &json!("a"))
-    );
+    assert_eq!(events[3]["agent_name"], "worker");
+    assert_eq!(events[6]["step_name"], "a");
 }
 
 #[test]
@@ -79,10 +77,7 @@ fn failures_refusals_and_changes_of_state_are_told_too() {
     server.refuse(json!(text(&token).repeat(2)), output("s"));
     server.change("pause", "e");
     server.change("resume", "e");
-    server.done(
-        "workflow.next_step",
-        json!({ "token": token, "error": { "message": "no" } }),
-    );
+    server.next_step(json!({ "token": token, "error": { "message": "no" } }));
     let events = server.telemetry("e");
     let after = [
         "error",

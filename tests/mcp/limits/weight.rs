@@ -22,10 +22,7 @@ impl Scales {
     }
 
     /// Prints all figures, and fails where one is past its limit.
-    #[expect(
-        clippy::print_stdout,
-        reason = "whoever reads the log of a test run wants the figures"
-    )]
+    #[expect(clippy::print_stdout, reason = "it prints the figures")]
     fn read(self) {
         for (what, bytes, bytes_max) in &self.0 {
             println!("{bytes:>7} of {bytes_max:>7} bytes: {what}");
@@ -81,7 +78,7 @@ fn feature(known: &[&str]) -> (Vec<Value>, Vec<Value>) {
     let dir = tempfile::tempdir().unwrap();
     let mut server = server(dir.path(), &[]);
     let start = json!({ "workflow_name": "feature-development", "known_agents": known });
-    let mut replies = vec![server.done("workflow.start", start)];
+    let mut replies = vec![server.begin_with(start)];
     let mut currents = Vec::new();
     while let Some(token) = replies.last().and_then(|reply| reply.get("new_token")) {
         let output = json!({
@@ -93,7 +90,7 @@ fn feature(known: &[&str]) -> (Vec<Value>, Vec<Value>) {
         let call = json!({ "token": token, "output": output, "known_agents": known });
         let id = replies[0]["execution_id"].as_str().unwrap();
         currents.push(server.current(id));
-        replies.push(server.done("workflow.next_step", call));
+        replies.push(server.next_step(call));
     }
     assert_eq!(
         (replies.len(), &replies[3]["workflow_state"]),
@@ -135,10 +132,7 @@ fn a_run_of_three_steps() {
 fn a_start_of_five_steps_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let mut server = server(dir.path(), &[]);
-    let reply = server.done(
-        "workflow.start",
-        json!({ "workflow_name": "parallel-code-review" }),
-    );
+    let reply = server.begin_with(json!({ "workflow_name": "parallel-code-review" }));
     assert_eq!(reply["new_tokens"].as_array().unwrap().len(), 5);
     let mut scales = Scales(Vec::new());
     scales.weigh("the start of parallel-code-review", bytes(&reply), 16_000);

@@ -4,7 +4,7 @@ use midex_domain::schema::Schema;
 use serde_json::{Value, json};
 
 use midex_test::{
-    Client, Server,
+    Client, Server, Shows,
     project::{Project, list},
     reader::{ERAS, Era, Reader},
 };
@@ -108,13 +108,7 @@ fn the_list_of_tools_is_the_same_to_the_byte_over_calls_and_processes() {
 #[test]
 fn what_is_said_at_the_start_is_what_is_offered() {
     let project = Project::new(&[]);
-    let mut command = project.command(&[
-        "serve",
-        "--toolsets",
-        "operate",
-        "--tool-names",
-        "underscored",
-    ]);
+    let mut command = project.command("serve --toolsets operate --tool-names underscored");
     command.stdin(std::process::Stdio::null());
     let said = command.output().unwrap();
     assert!(said.status.success());
@@ -126,11 +120,9 @@ fn what_is_said_at_the_start_is_what_is_offered() {
         ),
         "{said}"
     );
-    assert!(
-        said.contains(", limits, ") && !said.contains("bug-fix"),
-        "{said}"
-    );
-    let mut server = Server::run(project.command(&["serve", "--toolsets", "operate"]));
+    said.shows(", limits, ");
+    said.lacks("bug-fix");
+    let mut server = Server::run(project.command("serve --toolsets operate"));
     server.shake_hands();
     let tools = server.request("tools/list", json!({}))["result"]["tools"].clone();
     assert_eq!(list(&tools).len(), 10);

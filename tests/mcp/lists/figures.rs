@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use midex_domain::limits;
 use serde_json::{Value, json};
 
-use midex_test::{Client, Server, has_fields, project::Project};
+use midex_test::{Client, Fields, Server, project::Project};
 
 const SOURCES: [&str; 7] = [
     include_str!("../../../src/domain/limits.rs"),
@@ -133,7 +133,7 @@ fn units_and_descriptions_are_for_readers() {
         ("ADAPTIVE_WAIT_COMMIT_MIN", json!(0.2), "milliseconds"),
     ] {
         let limit = find(name);
-        has_fields(limit, json!({ "value": value, "unit": unit }));
+        limit.has_fields(json!({ "value": value, "unit": unit }));
     }
     for limit in &shown {
         let description = limit["description"].as_str().unwrap();

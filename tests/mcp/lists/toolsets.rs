@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::underscored;
 use midex_test::{
-    Client, TOOLS,
+    Client, Shows, TOOLS,
     project::Project,
     reader::{ERAS, Era, Reader},
 };
@@ -48,7 +48,7 @@ fn every_tool_is_in_a_set_and_its_page_and_the_help_say_which() {
     });
     assert_eq!(rows.collect::<BTreeMap<_, _>>(), offered);
 
-    let help = project.command(&["serve", "--help"]).output().unwrap();
+    let help = project.command("serve --help").output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
     for (set, tools) in &offered {
         // A long line is broken between words.
@@ -102,10 +102,7 @@ fn what_is_left_out_is_neither_listed_nor_called_nor_spoken_of() {
                     let message = error["message"].as_str().unwrap();
                     let order: Vec<_> =
                         SETS.into_iter().filter(|set| given.contains(set)).collect();
-                    assert!(
-                        message.contains(&format!("--toolsets {}", order.join(","))),
-                        "{message}"
-                    );
+                    message.shows(&format!("--toolsets {}", order.join(",")));
                     // It names a call that this server has, where it has any.
                     let action = error["data"]["suggested_action"].as_str().unwrap();
                     let leads_on = action.starts_with("Call execution.resume: ");
@@ -133,7 +130,7 @@ fn a_set_that_there_is_not_is_an_error_of_usage_that_names_those_there_are() {
         assert!(said.contains("run, author, operate, catalog"), "{said}");
     }
     let said = project
-        .command(&["serve", "--tool-names", "camel"])
+        .command("serve --tool-names camel")
         .output()
         .unwrap();
     assert_eq!(said.status.code(), Some(2));

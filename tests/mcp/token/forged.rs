@@ -231,10 +231,7 @@ async fn refusals(store: &RedbStore) -> u64 {
 }
 
 #[tokio::test]
-#[expect(
-    clippy::print_stdout,
-    reason = "a failing run must say which seed it had"
-)]
+#[expect(clippy::print_stdout, reason = "a failure names its seed")]
 async fn no_random_token_is_accepted_and_what_is_told_of_them_is_bounded() {
     let count = long::rounds(10_000, 1_000_000);
     let seed = long::seed(20_260_101);
@@ -388,10 +385,7 @@ fn shown(server: &mut Server) -> Value {
 }
 
 #[test]
-#[expect(
-    clippy::print_stdout,
-    reason = "a failing run must say which seed it had"
-)]
+#[expect(clippy::print_stdout, reason = "a failure names its seed")]
 fn the_real_server_refuses_a_sample_of_all_kinds_and_remembers_nothing_of_it() {
     let seed = 20_260_102;
     println!("random tokens over stdio: seed {seed}");
@@ -408,8 +402,7 @@ fn the_real_server_refuses_a_sample_of_all_kinds_and_remembers_nothing_of_it() {
         .map(|_| {
             let arguments =
                 json!({ "token": random_token(&mut dice, &known), "output": output("forged") });
-            let params = json!({ "name": "workflow.next_step", "arguments": arguments });
-            server.post("tools/call", params)
+            server.post_call("workflow.next_step", arguments)
         })
         .collect();
     for _ in &calls {

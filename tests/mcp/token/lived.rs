@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use midex_test::{
-    Client, Server, has_fields, output,
+    Client, Fields, Server, output,
     project::{Project, eventually, forge, line, outlive, payload, text},
 };
 
@@ -25,7 +25,7 @@ fn f03_a_forged_token_is_refused_and_its_holder_not_locked_out() {
         "success": false, "error": "Invalid or malformed token", "error_code": "TOKEN_MALFORMED",
         "execution_id": "", "workflow_state": "failed", "retryable": false
     });
-    has_fields(&garbage, expected);
+    garbage.has_fields(expected);
     for field in [
         "category",
         "message",
@@ -59,10 +59,7 @@ fn f03_a_forged_token_is_refused_and_its_holder_not_locked_out() {
         let refused = server.refuse(forge(&forged), output("forged"));
         assert_eq!(refused["error_code"], code, "{field} {value}: {refused}");
         if code == "TOKEN_MISMATCH" {
-            has_fields(
-                &refused,
-                json!({ "execution_id": "e", "workflow_state": "running" }),
-            );
+            refused.has_fields(json!({ "execution_id": "e", "workflow_state": "running" }));
         }
         assert_eq!(server.status("e"), before, "{field} {value}");
     }
@@ -113,12 +110,12 @@ fn f20_an_expired_token_is_renewed_by_reading_the_current_step() {
 
 /// Answers `call` twice: now, and after a crash.
 fn twice(project: &Project, server: &mut Server, call: &Value) -> (Value, Value) {
-    let first = server.done("workflow.next_step", call.clone());
-    let mut again = server.done("workflow.next_step", call.clone());
+    let first = server.next_step(call.clone());
+    let mut again = server.next_step(call.clone());
     assert_eq!(again["replayed"], true);
     server.kill();
     *server = project.serve();
-    assert_eq!(server.done("workflow.next_step", call.clone()), again);
+    assert_eq!(server.next_step(call.clone()), again);
     again.as_object_mut().unwrap().remove("replayed");
     (first, again)
 }

@@ -34,7 +34,7 @@ const MOVES_MAX: usize = 100;
 struct Drill {
     home: TempDir,
     /// What executions of the client's follow, in turns.
-    workflows: &'static [(&'static str, &'static str)],
+    workflows: Vec<(&'static str, &'static str)>,
     process: u32,
     executions: BTreeMap<String, Started>,
 }
@@ -46,14 +46,21 @@ struct Started {
     is_acknowledged: bool,
 }
 
+/// The workflows of a text, which `---` divides, by name.
+fn workflows(all: &str) -> impl Iterator<Item = (&str, &str)> {
+    all.split("---\n").map(|text| {
+        let head = text.lines().next().and_then(|line| line.split_once(": "));
+        (head.expect("a name").1, text)
+    })
+}
+
 impl Drill {
-    fn new(all: &'static [(&'static str, &'static str)]) -> Self {
+    fn new(all: &'static str) -> Self {
         let home = tempfile::tempdir().unwrap();
-        let workflows = home.path().join("workflows");
-        std::fs::create_dir(&workflows).unwrap();
+        std::fs::create_dir(home.path().join("workflows")).unwrap();
         let drill = Self {
             home,
-            workflows: all,
+            workflows: workflows(all).collect(),
             process: 0,
             executions: BTreeMap::new(),
         };
@@ -61,9 +68,9 @@ impl Drill {
         drill
     }
 
-    fn write(&self, workflows: &[(&str, &str)]) {
+    fn write(&self, all: &str) {
         let directory = self.home.path().join("workflows");
-        for (name, text) in workflows {
+        for (name, text) in workflows(all) {
             std::fs::write(directory.join(format!("{name}.yaml")), text).unwrap();
         }
     }
@@ -92,8 +99,7 @@ impl Drill {
                 started.asked += 1;
                 let arguments =
                     json!({ "workflow_name": tale::workflow_of(id), "execution_id": id });
-                let call = json!({ "name": "workflow.start", "arguments": arguments });
-                waiting.insert(server.post("tools/call", call), id.clone());
+                waiting.insert(server.post_call("workflow.start", arguments), id.clone());
             }
         }
         waiting
@@ -116,10 +122,7 @@ impl Drill {
         self.kill(server, dice);
     }
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the kill comes at a random moment"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "it kills at random")]
     fn kill(&mut self, mut server: Server, dice: &mut Dice) {
         let mut waiting = self.start(&mut server, STARTS);
         for _ in 0..=dice.roll(waiting.len() as u64) {
@@ -216,13 +219,10 @@ fn resolve(server: &mut Server, id: &str, is_nothing: bool) -> BTreeSet<tale::Si
     panic!("{id} never ends");
 }
 
-#[expect(
-    clippy::print_stdout,
-    reason = "a failing run must say which seed it had"
-)]
+#[expect(clippy::print_stdout, reason = "a failure names its seed")]
 fn survive(kills: usize, seed: u64) {
     println!("effects under crashes: seed {seed}, {kills} kills");
-    let (mut dice, mut drill) = (Dice(seed), Drill::new(&tale::WORKFLOWS));
+    let (mut dice, mut drill) = (Dice(seed), Drill::new(tale::WORKFLOWS));
     for _ in 0..kills {
         drill.kill_one(&mut dice);
     }

@@ -9,6 +9,7 @@ use midex_domain::{
 use midex_server::app::App;
 
 use super::{CANARY, World};
+use midex_test::{Shows, table};
 
 /// What becomes of a start while the project is not trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,286 +25,69 @@ enum Start {
 }
 use Start::{Begins, Fails, Refused, Unknown};
 
-/// A repository: its files and links, the workflow that is started, and what becomes of that.
-type Case = (
-    &'static str,
-    &'static [(&'static str, &'static str)],
-    &'static [(&'static str, &'static str)],
-    &'static str,
-    Start,
-);
-
+/// The workflow of other files that calls a service, and one that begins it as a child.
 const POST: &str =
-    "workflow: post\ndescription: d\nsteps:\n  - { id: a, run: 'shop orders:create' }\n";
-const CHILD: &str = "workflow: parent\ndescription: d\nsteps:\n  - { id: a, workflow: post }\n";
+    "{ workflow: post, description: d, steps: [{ id: a, run: 'shop orders:create' }] }";
+const PARENT: &str = "{ workflow: parent, description: d, steps: [{ id: a, workflow: post }] }";
 
-const CASES: &[Case] = &[
-    (
-        "a shipped name is taken for calls with the user's catalog",
-        &[(
-            "workflows/bug-fix.yaml",
-            "workflow: bug-fix\ndescription: d\nsteps:\n  - { id: a, run: 'shop orders:create' }\n",
-        )],
-        &[],
-        "bug-fix",
-        Refused,
-    ),
-    (
-        "a call that changes something",
-        &[("workflows/post.yaml", POST)],
-        &[],
-        "post",
-        Refused,
-    ),
-    (
-        "a call that deletes",
-        &[(
-            "workflows/x.yaml",
-            "workflow: x\ndescription: d\nsteps:\n  - { id: a, run: 'shop orders:delete', with: { order: '1' } }\n",
-        )],
-        &[],
-        "x",
-        Refused,
-    ),
-    (
-        "a safe call with a secret",
-        &[(
-            "workflows/x.yaml",
-            "workflow: x\ndescription: d\nsteps:\n  - { id: a, run: 'shop orders:list', with: { q: '${{ secrets.PATH }}' } }\n",
-        )],
-        &[],
-        "x",
-        Refused,
-    ),
-    (
-        "a safe call with a header of the file's own",
-        &[(
-            "workflows/x.yaml",
-            "workflow: x\ndescription: d\nsteps:\n  - { id: a, run: 'shop orders:list', with: { X-Note: mine } }\n",
-        )],
-        &[],
-        "x",
-        Refused,
-    ),
-    (
-        "a call of a catalog that is not there yet",
-        &[(
-            "workflows/x.yaml",
-            "workflow: x\ndescription: d\nsteps:\n  - { id: a, guidance: g }\n  - { id: b, run: 'later orders:list' }\n",
-        )],
-        &[],
-        "x",
-        Unknown,
-    ),
-    (
-        "an item of a list",
-        &[(
-            "workflows/x.yaml",
-            "workflow: x\ndescription: d\nsteps:\n  - id: a\n    foreach: { in: ['1'], do: { run: 'shop orders:delete', with: { order: '${{ item }}' } } }\n",
-        )],
-        &[],
-        "x",
-        Refused,
-    ),
-    (
-        "a hook of a step",
-        &[(
-            "workflows/x.yaml",
-            "workflow: x\ndescription: d\nsteps:\n  - id: a\n    set: { b: 1 }\n    hooks: { on_success: { run: 'shop orders:create' } }\n",
-        )],
-        &[],
-        "x",
-        Refused,
-    ),
-    (
-        "a hook of the workflow",
-        &[(
-            "workflows/x.yaml",
-            "workflow: x\ndescription: d\nhooks: { on_complete: { run: 'shop orders:create' } }\nsteps:\n  - { id: a, set: { b: 1 } }\n",
-        )],
-        &[],
-        "x",
-        Refused,
-    ),
-    (
-        "a step that follows a failure",
-        &[(
-            "workflows/x.yaml",
-            "workflow: x\ndescription: d\nsteps:\n  - { id: a, fail: { code: no, message: m } }\non_failure:\n  - { id: b, run: 'shop orders:create' }\n",
-        )],
-        &[],
-        "x",
-        Refused,
-    ),
-    (
-        "a compensation",
-        &[(
-            "workflows/x.yaml",
-            "workflow: x\ndescription: d\nsteps:\n  - id: a\n    set: { b: 1 }\n    compensate: { run: 'shop orders:create' }\n  - { id: c, fail: { code: no, message: m } }\n",
-        )],
-        &[],
-        "x",
-        Refused,
-    ),
-    (
-        "a child",
-        &[
-            ("workflows/parent.yaml", CHILD),
-            ("workflows/post.yaml", POST),
-        ],
-        &[],
-        "parent",
-        Fails,
-    ),
-    (
-        "a child that is retried",
-        &[
-            (
-                "workflows/parent.yaml",
-                "workflow: parent\ndescription: d\nsteps:\n  - { id: a, workflow: post, retry: { max_attempts: 3, backoff: 1s } }\n",
-            ),
-            ("workflows/post.yaml", POST),
-        ],
-        &[],
-        "parent",
-        Fails,
-    ),
-    (
-        "a child of a child",
-        &[
-            (
-                "workflows/top.yaml",
-                "workflow: top\ndescription: d\nsteps:\n  - { id: a, workflow: parent }\n",
-            ),
-            ("workflows/parent.yaml", CHILD),
-            ("workflows/post.yaml", POST),
-        ],
-        &[],
-        "top",
-        Fails,
-    ),
-    (
-        "a hook that begins a child",
-        &[
-            (
-                "workflows/x.yaml",
-                "workflow: x\ndescription: d\nsteps:\n  - id: a\n    set: { b: 1 }\n    hooks: { on_success: { workflow: post, required: true } }\n",
-            ),
-            ("workflows/post.yaml", POST),
-        ],
-        &[],
-        "x",
-        Fails,
-    ),
-    (
-        "an heir of a base that calls",
-        &[
-            ("workflows/post.yaml", POST),
-            (
-                "workflows/heir.yaml",
-                "workflow: heir\ndescription: d\nextends: post\n",
-            ),
-        ],
-        &[],
-        "heir",
-        Refused,
-    ),
-    (
-        "a directory that its own configuration would name is none of the tests in this process",
-        &[("tools/x.yaml", POST)],
-        &[],
-        "post",
-        Unknown,
-    ),
-    (
-        "tools that are exposed",
-        &[(
-            "workflows/x.yaml",
-            "workflow: x\ndescription: d\nexpose: { tools: true }\nsteps:\n  - { id: a, run: 'shop orders:create' }\n",
-        )],
-        &[],
-        "x",
-        Unknown,
-    ),
-    (
-        "a workflow of a model alone",
-        &[(
-            "workflows/x.yaml",
-            "workflow: x\ndescription: d\nsteps:\n  - { id: a, guidance: g }\n",
-        )],
-        &[],
-        "x",
-        Begins,
-    ),
-    (
-        "a step that waits, one that branches and one that sets",
-        &[(
-            "workflows/x.yaml",
-            "workflow: x\ndescription: d\nsteps:\n  - { id: s, set: { b: 1 } }\n  - { id: w, wait: { for: 1h } }\n",
-        )],
-        &[],
-        "x",
-        Begins,
-    ),
-    (
-        "guidance that only speaks of secrets",
-        &[(
-            "workflows/x.yaml",
-            "workflow: x\ndescription: d\nsteps:\n  - { id: a, guidance: 'never show secrets' }\n",
-        )],
-        &[],
-        "x",
-        Begins,
-    ),
-    (
-        "a persona of the repository in a workflow of a model",
-        &[(
-            "agents/reviewer.md",
-            "---\nname: reviewer\ndescription: d\n---\nMine.\n",
-        )],
-        &[],
-        "code-review",
-        Begins,
-    ),
-    (
-        "workflows that are a link to elsewhere",
-        &[],
-        &[("workflows", "OUTSIDE")],
-        "token",
-        Unknown,
-    ),
-    (
-        "agents that are a link to elsewhere",
-        &[],
-        &[("agents", "OUTSIDE")],
-        "hosts",
-        Unknown,
-    ),
-    (
-        "a link back into the user's home",
-        &[],
-        &[("workflows", "../home/.config/midex/catalogs/shop")],
-        "shop",
-        Unknown,
-    ),
-    (
-        "a file that is a link to elsewhere",
-        &[],
-        &[("workflows/token.yaml", "OUTSIDE/token.yaml")],
-        "token",
-        Unknown,
-    ),
-    (
-        "a name with the escapes of a terminal",
-        &[(
-            "workflows/\u{1b}[31mx.yaml",
-            "workflow: \"\\e[31mx\"\ndescription: d\nsteps:\n  - { id: a, run: 'shop orders:create' }\n",
-        )],
-        &[],
-        "\u{1b}[31mx",
-        Unknown,
-    ),
-];
+/// What becomes of a start, the workflow that is started, what is tried, and what the repository has, divided by ` + `: the keys
+/// of that workflow, `post` or `parent`, `PATH = TEXT`, and a link as `PATH -> TARGET`.
+const CASES: &str = r#"
+    Refused | bug-fix | a shipped name is taken for calls with the user's catalog | steps: [{ id: a, run: 'shop orders:create' }]
+    Refused | post | a call that changes something | post
+    Refused | x | a call that deletes | steps: [{ id: a, run: 'shop orders:delete', with: { order: '1' } }]
+    Refused | x | a safe call with a secret | steps: [{ id: a, run: 'shop orders:list', with: { q: '${{ secrets.PATH }}' } }]
+    Refused | x | a safe call with a header of the file's own | steps: [{ id: a, run: 'shop orders:list', with: { X-Note: mine } }]
+    Unknown | x | a call of a catalog that is not there yet | steps: [{ id: a, guidance: g }, { id: b, run: 'later orders:list' }]
+    Refused | x | an item of a list | steps: [{ id: a, foreach: { in: ['1'], do: { run: 'shop orders:delete', with: { order: '${{ item }}' } } } }]
+    Refused | x | a hook of a step | steps: [{ id: a, set: { b: 1 }, hooks: { on_success: { run: 'shop orders:create' } } }]
+    Refused | x | a hook of the workflow | hooks: { on_complete: { run: 'shop orders:create' } }, steps: [{ id: a, set: { b: 1 } }]
+    Refused | x | a step that follows a failure | steps: [{ id: a, fail: { code: no, message: m } }], on_failure: [{ id: b, run: 'shop orders:create' }]
+    Refused | x | a compensation | steps: [{ id: a, set: { b: 1 }, compensate: { run: 'shop orders:create' } }, { id: c, fail: { code: no, message: m } }]
+    Fails | parent | a child | parent + post
+    Fails | parent | a child that is retried | steps: [{ id: a, workflow: post, retry: { max_attempts: 3, backoff: 1s } }] + post
+    Fails | top | a child of a child | steps: [{ id: a, workflow: parent }] + parent + post
+    Fails | x | a hook that begins a child | steps: [{ id: a, set: { b: 1 }, hooks: { on_success: { workflow: post, required: true } } }] + post
+    Refused | heir | an heir of a base that calls | extends: post + post
+    Unknown | post | a directory that its own configuration would name | tools/x.yaml = POST
+    Unknown | x | tools that are exposed | expose: { tools: true }, steps: [{ id: a, run: 'shop orders:create' }]
+    Begins | x | a workflow of a model alone | steps: [{ id: a, guidance: g }]
+    Begins | x | a step that sets and one that waits | steps: [{ id: s, set: { b: 1 } }, { id: w, wait: { for: 1h } }]
+    Begins | x | guidance that only speaks of secrets | steps: [{ id: a, guidance: 'never show secrets' }]
+    Begins | code-review | a persona of the repository | agents/reviewer.md = ---\nname: reviewer\ndescription: d\n---\nMine.\n
+    Unknown | token | workflows that are a link to elsewhere | workflows -> OUTSIDE
+    Unknown | hosts | agents that are a link to elsewhere | agents -> OUTSIDE
+    Unknown | shop | a link back into the user's home | workflows -> ../home/.config/midex/catalogs/shop
+    Unknown | token | a file that is a link to elsewhere | workflows/token.yaml -> OUTSIDE/token.yaml
+    Unknown | <ESC>[31mx | a name with the escapes of a terminal | workflows/<ESC>[31mx.yaml = workflow: "\e[31mx"\ndescription: d\nsteps:\n  - { id: a, run: 'shop orders:create' }\n
+"#;
+
+/// The repository of a case.
+fn world(workflow: &str, repository: &str) -> World {
+    let (mut files, mut links) = (Vec::new(), Vec::new());
+    for part in repository.split(" + ") {
+        if let Some((path, target)) = part.split_once(" -> ") {
+            links.push((path, target));
+        } else if let Some((path, text)) = part.split_once(" = ") {
+            files.push((path.to_owned(), text.replace("POST", POST)));
+        } else {
+            let (name, text) = match part {
+                "post" => (part, POST.to_owned()),
+                "parent" => (part, PARENT.to_owned()),
+                keys => (
+                    workflow,
+                    format!("{{ workflow: {workflow}, description: d, {keys} }}"),
+                ),
+            };
+            files.push((format!("workflows/{name}.yaml"), text));
+        }
+    }
+    let files: Vec<_> = files
+        .iter()
+        .map(|(path, text)| (&**path, &**text))
+        .collect();
+    World::new(&files, &links)
+}
 
 fn id() -> ExecutionId {
     ExecutionId::parse("e").expect("an id")
@@ -313,11 +97,8 @@ fn id() -> ExecutionId {
 async fn started(app: &App, workflow: &str) -> (Start, String, Option<Error>) {
     match app.start(workflow, Some(id()), None, None).await {
         Err(error) => {
-            let start = if error.code() == Code::ProjectNotTrusted {
-                Refused
-            } else {
-                Unknown
-            };
+            let is_refused = error.code() == Code::ProjectNotTrusted;
+            let start = if is_refused { Refused } else { Unknown };
             (start, format!("{error:?}"), Some(error))
         }
         Ok(reply) => {
@@ -332,11 +113,8 @@ async fn started(app: &App, workflow: &str) -> (Start, String, Option<Error>) {
                 (status, _) = app.wait(&id(), since, longest).await.expect("a move");
             }
             let said = format!("{said}{status:?}");
-            let start = if status.state == "failed" {
-                Fails
-            } else {
-                Begins
-            };
+            let has_failed = status.state == "failed";
+            let start = if has_failed { Fails } else { Begins };
             (start, said, None)
         }
     }
@@ -345,8 +123,10 @@ async fn started(app: &App, workflow: &str) -> (Start, String, Option<Error>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_repository_brings_does_nothing_outside_until_it_is_trusted() {
     let mut wrong = Vec::new();
-    for (what, files, links, workflow, expected) in CASES {
-        let world = World::new(files, links);
+    for row in table(CASES) {
+        let [expected, workflow, what, repository] =
+            row.map(|cell| cell.replace("<ESC>", "\u{1b}"));
+        let world = world(&workflow, &repository);
         let before = world.outside();
         let app = world.app();
         // Its user may look at all of it.
@@ -354,20 +134,15 @@ async fn what_a_repository_brings_does_nothing_outside_until_it_is_trusted() {
         let workflows: Vec<_> = listed.all_workflows().collect();
         let agents: Vec<_> = listed.agents().collect();
         let mut said = format!("{workflows:?}{agents:?}");
-        let (start, reply, error) = started(&app, workflow).await;
+        let (start, reply, error) = started(&app, &workflow).await;
         said += &reply;
         app.stop().await.expect("an end");
-        if start != *expected {
-            wrong.push(format!(
-                "{what}: {start:?} instead of {expected:?}: {reply}"
-            ));
+        if format!("{start:?}") != expected {
+            wrong.push(format!("{what}: {start:?} instead of {expected}: {reply}"));
         }
         if let Some(error) = error.filter(|error| error.code() == Code::ProjectNotTrusted) {
             let command = format!("midex trust {}", world.path("repo").display());
-            assert!(
-                error.suggested_action().contains(&command),
-                "{what}: {error:?}"
-            );
+            error.suggested_action().shows(&command);
         }
         if start == Fails {
             assert!(said.contains("PROJECT_NOT_TRUSTED"), "{what}: {said}");
@@ -387,7 +162,7 @@ async fn a_trusted_repository_calls_and_a_trust_that_is_taken_back_ends() {
     let world = World::new(
         &[
             ("workflows/post.yaml", POST),
-            ("workflows/parent.yaml", CHILD),
+            ("workflows/parent.yaml", PARENT),
         ],
         &[],
     );

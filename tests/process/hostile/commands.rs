@@ -8,7 +8,11 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{CANARY, World};
-use midex_test::{Client, Server, assert_has, project::text, terminal::Terminal};
+use midex_test::{
+    Client, Server, Shows, Words,
+    project::{midex_at, text},
+    terminal::Terminal,
+};
 
 const BUG_FIX: &str =
     "workflow: bug-fix\ndescription: d\nsteps:\n  - { id: a, run: 'shop orders:create' }\n";
@@ -16,33 +20,18 @@ const NAMED: &str =
     "workflow: named\ndescription: d\nsteps:\n  - { id: a, run: 'shop orders:create' }\n";
 
 impl World {
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(midex_test::binary());
-        command
-            .args(arguments)
-            .current_dir(self.path("repo"))
-            .env("HOME", self.path("home"))
-            .env("NO_COLOR", "1");
-        for name in [
-            "MIDEX_DATA_DIR",
-            "XDG_CONFIG_HOME",
-            "XDG_DATA_HOME",
-            "XDG_CACHE_HOME",
-            "REGISTRY_WORKFLOWS_PATH",
-            "REGISTRY_CONFIG_PATH",
-            "REGISTRY_CATALOGS_PATH",
-        ] {
-            command.env_remove(name);
-        }
+    fn command(&self, arguments: impl Words) -> Command {
+        let mut command = midex_at(&self.path("repo"), &self.path("home"));
+        command.args(arguments.words());
         command
     }
 
-    pub(super) fn midex(&self, arguments: &[&str]) -> Output {
+    pub(super) fn midex(&self, arguments: impl Words) -> Output {
         self.command(arguments).output().expect("midex runs")
     }
 
     fn trusted(&self) -> Vec<String> {
-        let listed = self.midex(&["trust", "--list", "--json"]);
+        let listed = self.midex("trust --list --json");
         let listed: Value = serde_json::from_slice(&listed.stdout).expect("JSON");
         let projects = listed["projects"].as_array().expect("a list");
         projects.iter().map(|one| text(one).to_owned()).collect()
@@ -57,32 +46,23 @@ fn said(output: &Output) -> String {
 #[test]
 fn a_command_in_a_pipe_is_refused_with_the_command_that_its_user_gives() {
     let world = World::new(&[("workflows/bug-fix.yaml", BUG_FIX)], &[]);
-    let refused = world.midex(&["run", "bug-fix", "--input", "task=x"]);
+    let refused = world.midex("run bug-fix --input task=x");
     let repo = world.path("repo").display().to_string();
     assert!(!refused.status.success());
-    assert_has(
-        &said(&refused),
-        &[
-            "is not trusted",
-            "calls `shop orders:create`",
-            &format!("midex trust {repo}"),
-        ],
-    );
-    assert_has(
-        &said(&world.midex(&["list"])),
-        &["bug-fix", "project (hides"],
-    );
+    said(&refused).shows(&[
+        "is not trusted",
+        "calls `shop orders:create`",
+        &format!("midex trust {repo}"),
+    ]);
+    said(&world.midex("list")).shows("bug-fix…project (hides");
     assert_eq!(world.calls(), 0);
-    let trusted = world.midex(&["trust"]);
+    let trusted = world.midex("trust");
     assert!(trusted.status.success(), "{}", said(&trusted));
     assert_eq!(world.trusted(), std::slice::from_ref(&repo));
-    let ran = world.midex(&["run", "bug-fix", "--input", "task=x"]);
+    let ran = world.midex("run bug-fix --input task=x");
     assert!(ran.status.success(), "{}", said(&ran));
     let warned = String::from_utf8_lossy(&ran.stderr).into_owned();
-    assert_has(
-        &warned,
-        &["warning: `bug-fix` is the project's: it hides the shipped one"],
-    );
+    warned.shows("warning: `bug-fix` is the project's: it hides the shipped one");
     assert_eq!(world.calls(), 1);
     assert!(world.midex(&["trust", "--remove", &repo]).status.success());
     assert!(world.trusted().is_empty());
@@ -91,19 +71,13 @@ fn a_command_in_a_pipe_is_refused_with_the_command_that_its_user_gives() {
 #[test]
 fn on_a_terminal_its_user_is_asked() {
     let world = World::new(&[("workflows/named.yaml", NAMED)], &[]);
-    let mut terminal = Terminal::open(world.command(&["run", "named"]));
+    let mut terminal = Terminal::open(world.command("run named"));
     let asked = terminal.expect("[y/N] ");
-    assert_has(
-        &asked,
-        &[
-            "Trust the project ",
-            "Its workflow `named` calls `shop orders:create`",
-        ],
-    );
+    asked.shows("Trust the project …Its workflow `named` calls `shop orders:create`");
     terminal.type_line("");
     terminal.end();
     assert!(world.calls() == 0 && world.trusted().is_empty());
-    let mut terminal = Terminal::open(world.command(&["run", "named"]));
+    let mut terminal = Terminal::open(world.command("run named"));
     terminal.answer("[y/N] ", "y");
     terminal.ends(0);
     assert_eq!((world.calls(), world.trusted().len()), (1, 1));
@@ -112,36 +86,27 @@ fn on_a_terminal_its_user_is_asked() {
 #[test]
 fn a_client_that_can_ask_its_user_does_so_and_nothing_that_an_agent_calls_trusts() {
     let world = World::new(&[("workflows/named.yaml", NAMED)], &[]);
-    let mut plain = Server::run(world.command(&["serve"]));
+    let mut plain = Server::run(world.command("serve"));
     plain.shake_hands();
     let start = |id: &str| json!({ "workflow_name": "named", "execution_id": id });
     let refused = plain.refused("workflow.start", start("a"));
     assert_eq!(refused["error_code"], "PROJECT_NOT_TRUSTED", "{refused}");
-    assert_has(
-        text(&refused["suggested_action"]),
-        &["Ask your user", "midex trust "],
-    );
+    text(&refused["suggested_action"]).shows("Ask your user…midex trust ");
     let refused = plain.refused("workflow.run", json!({ "workflow_id": "named" }));
     assert_eq!(refused["error_code"], "PROJECT_NOT_TRUSTED", "{refused}");
     let refused = plain.refused("command.run", json!({ "id": "workflow named" }));
     assert_eq!(refused["error_code"], "PROJECT_NOT_TRUSTED", "{refused}");
     let tools = plain.request("tools/list", json!({})).to_string();
-    assert!(
-        !tools.contains("midex trust") && !tools.contains("\"trust\""),
-        "{tools}"
-    );
+    tools.lacks("midex trust…\"trust\"");
 
-    let mut asking = Server::run(world.command(&["serve"]));
+    let mut asking = Server::run(world.command("serve"));
     asking.shake_hands_with(&json!({ "elicitation": {} }));
     for (decision, is_trusted) in [("no", false), ("yes", true)] {
         let call = json!({ "name": "workflow.start", "arguments": start(decision) });
         let call = asking.post("tools/call", call);
         let question = asking.next_line();
         assert_eq!(question["method"], "elicitation/create", "{question}");
-        assert_has(
-            text(&question["params"]["message"]),
-            &["Trust the project", "Its workflow `named` calls"],
-        );
+        text(&question["params"]["message"]).shows("Trust the project…Its workflow `named` calls");
         let result = json!({ "action": "accept", "content": { "decision": decision } });
         asking.send(&json!({ "jsonrpc": "2.0", "id": question["id"], "result": result }));
         let answer = asking.next_line();
@@ -166,21 +131,14 @@ fn what_a_repository_configures_stays_in_it_and_is_not_its_user_s() {
         );
         let world = World::new(&[("midex.toml", &toml)], &[("out", "OUTSIDE")]);
         let before = world.outside();
-        let listed = world.midex(&["list", "--json"]);
+        let listed = world.midex("list --json");
         let shown = said(&listed);
         assert!(listed.status.success(), "{shown}");
         assert!(
             !shown.contains(CANARY) && !shown.contains("token"),
             "{shown}"
         );
-        assert_has(
-            &shown,
-            &[
-                "`workflows` leads out of the project",
-                "`agents` leads out",
-                "only the user's file may set `trust`",
-            ],
-        );
+        shown.shows("`workflows` leads out of the project…`agents` leads out…only the user's file may set `trust`");
         for key in [
             "data-dir",
             "allow-env",
@@ -189,7 +147,7 @@ fn what_a_repository_configures_stays_in_it_and_is_not_its_user_s() {
             "http",
             "secret-host",
         ] {
-            assert_has(&shown, &[&format!("only the user's file may set `{key}`")]);
+            shown.shows(&[&format!("only the user's file may set `{key}`")]);
         }
         assert!(world.outside() == before, "{workflows}");
     }
@@ -201,20 +159,20 @@ fn what_a_repository_configures_stays_in_it_and_is_not_its_user_s() {
         ],
         &[],
     );
-    let refused = world.midex(&["run", "named"]);
-    assert_has(&said(&refused), &["is not trusted"]);
+    let refused = world.midex("run named");
+    said(&refused).shows("is not trusted");
     // Named by its user it is the user's.
-    let ran = world.midex(&["run", "named", "--workflows", "tools"]);
+    let ran = world.midex("run named --workflows tools");
     assert!(ran.status.success(), "{}", said(&ran));
 }
 
 #[test]
 fn a_configuration_that_is_no_file_or_too_large_keeps_nobody_waiting() {
     let world = World::new(&[("midex.toml", &"# x\n".repeat(1 << 18))], &[]);
-    assert!(!world.midex(&["list"]).status.success());
+    assert!(!world.midex("list").status.success());
     let path = world.path("repo/midex.toml");
     fs::remove_file(&path).expect("it is there");
     let made = Command::new("mkfifo").arg(&path).status();
     assert!(made.expect("mkfifo runs").success());
-    assert!(!world.midex(&["list"]).status.success());
+    assert!(!world.midex("list").status.success());
 }

@@ -114,7 +114,7 @@ async fn replies_that_nobody_takes() {
         let mut session = Session::open(address, "2025-11-25");
         let mut stateless = Stateless::new(address);
         let start = json!({ "workflow_name": "bug-fix" });
-        let reply = session.done("workflow.start", start);
+        let reply = session.begin_with(start);
         let output = json!({ "summary": "x".repeat(limits::OUTPUT_BYTES_MAX - 1000) });
         session.hand_in(&reply["new_token"], &output);
         let id = reply["execution_id"].as_str().unwrap();
@@ -198,7 +198,7 @@ fn a_byte_now_and_then_in_heads_and_in_bodies() {
 fn half_closed() {
     let server = HttpServer::alone();
     let mut session = server.session();
-    let started = session.done("workflow.start", json!({ "workflow_name": "bug-fix" }));
+    let started = session.begin_with(json!({ "workflow_name": "bug-fix" }));
     let arguments = json!({ "execution_id": started["execution_id"], "timeout_s": 25 });
     let wait = json!({ "name": "execution.wait", "arguments": arguments });
     for _ in 0..20 {
@@ -271,7 +271,7 @@ fn ten_thousand_connections() {
     all_files();
     let server = HttpServer::alone();
     let mut session = server.session();
-    let started = session.done("workflow.start", json!({ "workflow_name": "bug-fix" }));
+    let started = session.begin_with(json!({ "workflow_name": "bug-fix" }));
     let arguments = json!({ "execution_id": started["execution_id"], "timeout_s": 25 });
     let wait = json!({ "name": "execution.wait", "arguments": arguments });
     let call = json!({ "jsonrpc": "2.0", "id": "w", "method": "tools/call", "params": wait });
@@ -434,10 +434,7 @@ fn nothing_that_is_sent_is_in_the_log() {
     assert!(told.is_empty(), "{told:#?}");
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a client that is slow in real time"
-)]
+#[expect(clippy::disallowed_methods, reason = "it is slow in real time")]
 fn pause() {
     std::thread::sleep(Duration::from_millis(300));
 }

@@ -14,7 +14,7 @@ use midex_test::{
 
 /// The arguments of a call that is in work until the execution moves.
 fn waiting(session: &mut Session) -> (Value, Value) {
-    let started = session.done("workflow.start", json!({ "workflow_name": "bug-fix" }));
+    let started = session.begin_with(json!({ "workflow_name": "bug-fix" }));
     let arguments = json!({ "execution_id": started["execution_id"], "timeout_s": 25 });
     let wait = json!({ "name": "execution.wait", "arguments": arguments });
     (wait, started["new_token"].clone())

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use tempfile::tempdir;
 
 use midex_test::{
+    Fields,
     door::until,
-    has_fields,
     http::{Client, Http, HttpServer, Session},
     says,
 };
@@ -26,7 +26,7 @@ fn waiting(id: Value, execution: &str) -> Value {
 
 /// Starts an execution; its id and token.
 fn started(session: &mut Session) -> (String, Value) {
-    let reply = session.done("workflow.start", json!({ "workflow_name": "bug-fix" }));
+    let reply = session.begin_with(json!({ "workflow_name": "bug-fix" }));
     (
         reply["execution_id"].as_str().unwrap().to_owned(),
         reply["new_token"].clone(),
@@ -125,10 +125,7 @@ fn an_id_is_in_work_once_in_a_session_and_free_after_its_answer() {
     for http in [&mut first, &mut others] {
         let answer = http.answer().unwrap().json();
         assert_eq!(answer["id"], 7);
-        assert_eq!(
-            answer["result"]["structuredContent"]["changed"], true,
-            "{answer}"
-        );
+        answer.has_fields(json!({ "/result/structuredContent/changed": true }));
     }
     let reused = session.post(&request(json!(7), "tools/list", json!({})));
     assert!(reused.json()["result"]["tools"].is_array());
@@ -167,5 +164,5 @@ fn sessions_die_with_the_process_and_executions_go_on() {
     let mut session = server.session();
     moved(&mut session, &token);
     let status = session.status(&execution);
-    has_fields(&status, json!({ "state": "running", "revision": 2 }));
+    status.has_fields(json!({ "state": "running", "revision": 2 }));
 }

@@ -8,7 +8,7 @@ use midex_test::http::{ACCEPT, Client, HttpServer, JSON, Stateless};
 fn whoever_waits_is_answered_and_everybody_else_is_let_go() {
     let mut server = HttpServer::alone();
     let mut session = server.session();
-    let started = session.done("workflow.start", json!({ "workflow_name": "bug-fix" }));
+    let started = session.begin_with(json!({ "workflow_name": "bug-fix" }));
     let arguments = json!({ "execution_id": started["execution_id"], "timeout_s": 25 });
     let wait = json!({ "name": "execution.wait", "arguments": arguments });
     let message = json!({ "jsonrpc": "2.0", "id": "w", "method": "tools/call", "params": wait });

@@ -48,7 +48,7 @@ fn lead(address: SocketAddr, ends: &AtomicBool, took: &Histogram) {
         for token in &mut tokens {
             let began = now();
             let answer = match token.take() {
-                None => client.done("workflow.start", json!({ "workflow_name": "soaked" })),
+                None => client.begin_with(json!({ "workflow_name": "soaked" })),
                 Some(token) => client.hand_in(&token, json!({ "summary": "Done." })),
             };
             took.add(began.elapsed());
@@ -72,18 +72,12 @@ impl Drop for AtTheEnd<'_> {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "how long calls take is printed, and nothing depends on it"
-)]
+#[expect(clippy::disallowed_methods, reason = "it prints how long calls take")]
 fn now() -> Instant {
     Instant::now()
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "how long it is watched is the subject"
-)]
+#[expect(clippy::disallowed_methods, reason = "it watches for a time")]
 fn pause() {
     thread::sleep(Duration::from_millis(long::rounds(300, 30_000)));
 }

@@ -14,6 +14,7 @@ use midex_test::{
     Client, Server, address,
     long::share,
     project::{Project, line, list, payload, text},
+    table,
 };
 
 /// What the log may be asked for.
@@ -221,100 +222,64 @@ fn fail(life: &mut Life<'_>, id: &str) {
     life.refused("workflow.next_step", again, "TOKEN_ALREADY_USED");
 }
 
+/// Tools, and what is wrong with their arguments.
+const MISTAKES: &str = r#"
+    workflow.next_step | {"token": "TOKENx", "output": {"summary": "SECRET"}}
+    workflow.next_step | {"token": "CUT", "output": {"summary": "SECRET"}}
+    workflow.next_step | {"token": "SECRET", "output": {"summary": "SECRET"}}
+    workflow.next_step | {"token": ["TOKEN"], "output": {"summary": "SECRET"}}
+    workflow.next_step | {"token": "TOKEN"}
+    workflow.next_step | {"token": "TOKEN", "output": {"summary": "SECRET"}, "error": {"message": "SECRET"}}
+    workflow.next_step | {"token": "TOKEN", "output": {"summary": "SECRET"}, "more": "SECRET"}
+    workflow.next_step | {"token": "TOKEN", "output": {"summary": "SECRET"}, "known_agents": "SECRET"}
+    workflow.start | {"workflow_name": "line", "inputs": "SECRET"}
+    workflow.start | {"workflow_name": ["SECRET"]}
+    workflow.start | {"workflow_name": "nothing", "inputs": {"a": "SECRET"}}
+    execution.pause | {"execution_id": "TOKEN", "reason": "SECRET"}
+    execution.pause | {"execution_id": "ID", "reason": ["SECRET"]}
+    execution.list | {"limit": "SECRET"}
+    execution.wait | {"execution_id": "TOKEN", "timeout_s": 0}
+    TOKEN | {"output": {"summary": "SECRET"}}
+    nothing | {"token": "TOKEN", "output": {"summary": "SECRET"}}
+"#;
+/// Methods, and what is wrong with their parameters.
+const MISTAKEN_REQUESTS: &str = r#"
+    resources/read | {"uri": "midex://workflow/current_step/TOKEN"}
+    resources/read | {"uri": "midex://workflow/artifact/x/TOKEN"}
+    resources/read | {"uri": "midex://workflow/nothing/TOKEN"}
+    resources/read | {"uri": "midex://workflow/agent/TOKEN"}
+    resources/read | {"uri": "midex://workflow/workflow_details/TOKEN"}
+    tools/call | {"name": 7, "arguments": {"token": "TOKEN", "output": {"summary": "SECRET"}}}
+    tools/call | ["TOKEN", "SECRET"]
+    no/such/method | {"token": "TOKEN", "a": "SECRET"}
+    resources/read | {"address": "TOKEN"}
+    completion/complete | {"ref": "SECRET", "argument": "TOKEN"}
+    notifications/cancelled | {"requestId": 999999, "reason": "SECRET"}
+    notifications/progress | {"progressToken": "TOKEN", "progress": 1, "message": "SECRET"}
+    notifications/unheard | {"token": "TOKEN", "a": "SECRET"}
+"#;
+
 /// Whatever a client may get wrong with a token and a secret in its hands.
 fn mistakes(life: &mut Life<'_>, token: &Value, id: &str) {
     let secret = secret("arguments");
     let real = text(token);
-    let output = json!({ "summary": secret });
-    for (tool, all) in [
-        (
-            "workflow.next_step",
-            vec![
-                json!({ "token": format!("{real}x"), "output": output }),
-                json!({ "token": real[1..], "output": output }),
-                json!({ "token": secret, "output": output }),
-                json!({ "token": [token], "output": output }),
-                json!({ "token": token }),
-                json!({ "token": token, "output": output, "error": { "message": secret } }),
-                json!({ "token": token, "output": output, "more": secret }),
-                json!({ "token": token, "output": output, "known_agents": secret }),
-            ],
-        ),
-        (
-            "workflow.start",
-            vec![
-                json!({ "workflow_name": "line", "inputs": secret }),
-                json!({ "workflow_name": [secret] }),
-                json!({ "workflow_name": "nothing", "inputs": { "a": secret } }),
-            ],
-        ),
-        (
-            "execution.pause",
-            vec![
-                json!({ "execution_id": token, "reason": secret }),
-                json!({ "execution_id": id, "reason": [secret] }),
-            ],
-        ),
-        ("execution.list", vec![json!({ "limit": secret })]),
-        (
-            "execution.wait",
-            vec![json!({ "execution_id": real, "timeout_s": 0 })],
-        ),
-        (real, vec![json!({ "output": output })]),
-        ("nothing", vec![json!({ "token": token, "output": output })]),
-    ] {
-        for arguments in all {
-            life.call(tool, arguments);
+    let filled = |table: &str| {
+        let table = table.replace("ID", id).replace("SECRET", &secret);
+        table.replace("CUT", &real[1..]).replace("TOKEN", real)
+    };
+    for [tool, arguments] in table(&filled(MISTAKES)) {
+        life.call(&tool, serde_json::from_str(&arguments).unwrap());
+    }
+    for [method, params] in table(&filled(MISTAKEN_REQUESTS)) {
+        let params: Value = serde_json::from_str(&params).unwrap();
+        if method.starts_with("notifications/") {
+            let said = json!({ "jsonrpc": "2.0", "method": method, "params": params });
+            life.client.send(&said);
+        } else {
+            life.ask(&method, params);
         }
     }
-    mistaken_requests(life, real, &secret);
     mistaken_frames(life, real);
-}
-
-/// The same where no tool is called.
-fn mistaken_requests(life: &mut Life<'_>, real: &str, secret: &str) {
-    let token = json!(real);
-    let output = json!({ "summary": secret });
-    for path in [
-        "current_step",
-        "artifact/x",
-        "nothing",
-        "agent",
-        "workflow_details",
-    ] {
-        let uri = format!("midex://workflow/{path}/{real}");
-        life.ask("resources/read", json!({ "uri": uri }));
-    }
-    for (method, params) in [
-        (
-            "tools/call",
-            json!({ "name": 7, "arguments": { "token": token, "output": output } }),
-        ),
-        ("tools/call", json!([token, secret])),
-        ("no/such/method", json!({ "token": token, "a": secret })),
-        ("resources/read", json!({ "address": real })),
-        (
-            "completion/complete",
-            json!({ "ref": secret, "argument": token }),
-        ),
-    ] {
-        life.ask(method, params);
-    }
-    let cancelled = json!({ "requestId": 999_999, "reason": secret });
-    for (method, params) in [
-        ("notifications/cancelled", cancelled),
-        (
-            "notifications/progress",
-            json!({ "progressToken": token, "progress": 1, "message": secret }),
-        ),
-        (
-            "notifications/unheard",
-            json!({ "token": token, "a": secret }),
-        ),
-    ] {
-        life.client
-            .send(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
-    }
 }
 
 /// Lines that are no requests, or nothing at all.
@@ -369,7 +334,7 @@ impl Log {
 }
 
 fn serve(project: &Project, log: &Log, chosen: &str) -> Server {
-    let mut command = project.command(&["serve"]);
+    let mut command = project.command("serve");
     plant(&mut command, chosen);
     Server::logging(command, log.open())
 }

@@ -34,10 +34,7 @@ fn unread(home: &Path) -> (Server, PipeReader) {
 /// Calls that are each refused with an error that the log tells, and one that is not.
 fn refuse(server: &mut Server, times: usize) {
     for _ in 0..times {
-        server.post(
-            "tools/call",
-            json!({ "name": "workflow.start", "arguments": { "workflow_name": "no such one" } }),
-        );
+        server.post_call("workflow.start", json!({ "workflow_name": "no such one" }));
     }
     for _ in 0..times {
         assert_eq!(server.next_line()["result"]["isError"], true);

@@ -6,7 +6,7 @@ use std::{path::Path, process::Command};
 use midex_domain::uri::encode;
 use serde_json::{Value, json};
 
-use midex_test::{Client, Server, address, has_fields, output, serve_alone};
+use midex_test::{Client, Fields, Server, address, output, serve_alone};
 
 const IDS: [&str; 9] = [
     "release 1.2 / hotfix",
@@ -224,7 +224,7 @@ fn paused_and_resumed(server: &mut Server, id: &str, finish: &Value) {
         (&paused, "EXECUTION_PAUSED"),
         (&twice, "STATE_TRANSITION_REFUSED"),
     ] {
-        has_fields(refused, json!({ "error_code": code, "execution_id": id }));
+        refused.has_fields(json!({ "error_code": code, "execution_id": id }));
     }
     // Outside an address an id stands as it is, but for its quotes.
     let said = format!("execution_id '{}'", id.replace('\'', "''"));
@@ -238,15 +238,15 @@ fn paused_and_resumed(server: &mut Server, id: &str, finish: &Value) {
         Value::Null => &told,
         first => first,
     };
-    has_fields(open, json!({ "execution_id": id, "state": "paused" }));
+    open.has_fields(json!({ "execution_id": id, "state": "paused" }));
     assert!(told["message"].as_str().unwrap().contains(&said), "{told}");
     assert_eq!(server.done("execution.resume", named)["state"], "running");
 }
 
 /// What is said of one whose first step is finished.
 fn finished_and_repeated(server: &mut Server, id: &str, finish: &Value) -> Vec<Value> {
-    let next = server.done("workflow.next_step", finish.clone());
-    has_fields(&next, json!({ "execution_id": id, "step_name": "last" }));
+    let next = server.next_step(finish.clone());
+    next.has_fields(json!({ "execution_id": id, "step_name": "last" }));
     let other = json!({ "token": finish["token"], "output": output("y") });
     let other = server.refused("workflow.next_step", other);
     assert_eq!(other["error_code"], "TOKEN_ALREADY_USED");
@@ -279,7 +279,7 @@ fn every_tool_has_them_and_every_address_it_names_can_be_read() {
             }
         }
         let ended = server.done("execution.abandon", json!({ "execution_id": id }));
-        has_fields(&ended, json!({ "state": "abandoned", "execution_id": id }));
+        ended.has_fields(json!({ "state": "abandoned", "execution_id": id }));
     }
 }
 
@@ -295,18 +295,15 @@ fn every_command_has_them_beside_a_server_and_without_one() {
     assert_eq!(ids(&listed), expected);
     for id in IDS {
         let paused = midex(home.path(), &["pause", &format!("--reason={id}"), "--", id]);
-        has_fields(
-            &paused,
-            json!({ "execution_id": id, "state": "paused", "reason": id }),
-        );
+        paused.has_fields(json!({ "execution_id": id, "state": "paused", "reason": id }));
         let status = server.status(id);
-        has_fields(&status, json!({ "state": "paused", "revision": 2 }));
+        status.has_fields(json!({ "state": "paused", "revision": 2 }));
     }
     let (exit, ..) = server.close();
     assert!(exit.success());
     for id in IDS {
         let resumed = midex(home.path(), &["resume", "--", id]);
-        has_fields(&resumed, json!({ "execution_id": id, "revision": 3 }));
+        resumed.has_fields(json!({ "execution_id": id, "revision": 3 }));
     }
     let told = midex(home.path(), &["resume"]);
     let told_of = ids(&told["open_executions"]);
@@ -316,10 +313,7 @@ fn every_command_has_them_beside_a_server_and_without_one() {
     );
     assert_eq!(told_of[..], expected[..told_of.len()]);
     let abandoned = midex(home.path(), &["abandon", "--", IDS[0]]);
-    has_fields(
-        &abandoned,
-        json!({ "execution_id": IDS[0], "state": "abandoned" }),
-    );
+    abandoned.has_fields(json!({ "execution_id": IDS[0], "state": "abandoned" }));
     assert_eq!(
         ids(&midex(
             home.path(),
@@ -330,6 +324,6 @@ fn every_command_has_them_beside_a_server_and_without_one() {
     let mut server = Server::greeted(serve_alone(home.path(), &[]));
     for (id, token) in IDS.into_iter().zip(tokens).skip(1) {
         let next = next(&mut server, &token);
-        has_fields(&next, json!({ "execution_id": id, "step_name": "last" }));
+        next.has_fields(json!({ "execution_id": id, "step_name": "last" }));
     }
 }

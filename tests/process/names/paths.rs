@@ -6,7 +6,7 @@ use midex_domain::uri::encode;
 use serde_json::json;
 
 use midex_test::{
-    Client, OF_EXECUTION, address, has_fields,
+    Client, Fields, OF_EXECUTION, address,
     witness::{Witness, tree},
 };
 
@@ -81,16 +81,11 @@ fn an_artifact_that_is_called_like_a_path_is_an_artifact_and_no_file() {
         .map(|name| json!({ "type": "file", "name": name, "content": format!("of {name}") }))
         .collect();
     let output = json!({ "summary": "s", "artifacts": artifacts });
-    witness.server.hand_in(&token, &output);
+    witness.hand_in(&token, &output);
     for (at, name) in names.iter().enumerate() {
-        let by_id = witness
-            .server
-            .read(&format!("midex://workflow/artifact/victim/{}", at + 1));
-        has_fields(
-            &by_id,
-            json!({ "name": name, "content": format!("of {name}") }),
-        );
-        let by_name = witness.server.read(&format!(
+        let by_id = witness.read(&format!("midex://workflow/artifact/victim/{}", at + 1));
+        by_id.has_fields(json!({ "name": name, "content": format!("of {name}") }));
+        let by_name = witness.read(&format!(
             "midex://workflow/artifact/victim/{}",
             encode(name)
         ));
@@ -108,7 +103,7 @@ fn an_impossible_id_starts_nothing_and_names_nothing() {
     let before = settled(&witness);
     for id in IMPOSSIBLE {
         let arguments = json!({ "workflow_name": "bug-fix", "execution_id": id });
-        let refused = witness.server.refused("workflow.start", arguments);
+        let refused = witness.refused("workflow.start", arguments);
         assert_eq!(
             refused["error_code"], "ARGUMENTS_INVALID",
             "{id:?}: {refused}"
@@ -122,7 +117,7 @@ fn an_impossible_id_starts_nothing_and_names_nothing() {
             "{refused}"
         );
         for kind in OF_EXECUTION {
-            let error = witness.server.read_error(&address(kind, id));
+            let error = witness.read_error(&address(kind, id));
             assert_eq!(error["code"], -32002, "{kind} {id:?}: {error}");
             assert_eq!(
                 error["data"]["error_code"], "RESOURCE_NOT_FOUND",

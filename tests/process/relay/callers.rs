@@ -4,9 +4,8 @@ use serde_json::json;
 
 use super::{tools, two_of};
 use midex_test::{
-    Client, Server, assert_has,
+    Client, Fields, Server, Shows,
     door::{Door, preamble},
-    has_fields,
     project::{Project, each, eventually, line, list, workflow},
     says,
 };
@@ -126,7 +125,9 @@ fn nothing_that_a_relayed_client_can_call_answers_a_gate() {
     // A first line among its frames is a frame like any other.
     relay.send(&json!({ "midex": "0.1.0", "protocol": 1, "role": "command" }));
     assert_eq!(relay.next_line()["error"]["code"], -32600);
-    has_fields(&relay.status("e"), json!({ "pause_reasons": ["gate"] }));
+    relay
+        .status("e")
+        .has_fields(json!({ "pause_reasons": ["gate"] }));
 }
 
 #[test]
@@ -142,12 +143,11 @@ fn a_caller_that_comes_as_a_relay_answers_no_gate_whatever_it_asks_for() {
         let arguments = json!({ "execution_id": "e", "decision": "approve" });
         let call = json!({ "name": name, "arguments": arguments });
         let answer = door.request("tools/call", call);
-        assert_eq!(
-            answer["error"]["data"]["error_code"], "TOOL_NOT_FOUND",
-            "{answer}"
-        );
+        answer.has_fields(json!({ "/error/data/error_code": "TOOL_NOT_FOUND" }));
     }
-    has_fields(&owner.status("e"), json!({ "pause_reasons": ["gate"] }));
+    owner
+        .status("e")
+        .has_fields(json!({ "pause_reasons": ["gate"] }));
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn settings_of_the_owner_count_and_the_log_of_a_relay_says_so() {
     let project = line();
     let mut owner = project.serve_with(&["--token-ttl", "1h"]);
     owner.done("execution.list", json!({}));
-    let mut command = project.command(&["serve", "--token-ttl", "2h", "--snapshot-every", "4"]);
+    let mut command = project.command("serve --token-ttl 2h --snapshot-every 4");
     let log = project.path("log");
     command.env("RUST_LOG", "warn");
     let file = std::fs::File::create(&log).expect("a log");
@@ -164,10 +164,7 @@ fn settings_of_the_owner_count_and_the_log_of_a_relay_says_so() {
     relay.begin("line", "e");
     relay.close();
     let said = std::fs::read_to_string(log).expect("a log");
-    assert_has(
-        &said,
-        &["--token-ttl is 1h there", "--snapshot-every is 1 there"],
-    );
+    said.shows("--token-ttl is 1h there…--snapshot-every is 1 there");
 }
 
 #[test]
@@ -180,14 +177,14 @@ steps:
     let project = Project::new(&[("workflows/secret.yaml", steps)]);
     let mut owner = project.serve();
     owner.done("execution.list", json!({}));
-    let mut command = project.command(&["serve"]);
+    let mut command = project.command("serve");
     command.envs([("MIDEX_SECRET_ENV", "KEY"), ("KEY", "hunter2-hunter2")]);
     let mut relay = Server::run(command);
     relay.shake_hands();
     // The owner has no such secret, and asks nobody else for one.
     let arguments = json!({ "workflow_name": "secret", "execution_id": "e" });
     let answer = relay.call("workflow.start", arguments)["structuredContent"].to_string();
-    assert_has(&answer, &["KEY"]);
+    answer.shows("KEY");
     assert!(!answer.contains("hunter2"), "{answer}");
 }
 

@@ -6,7 +6,7 @@ use std::{fs, path::Path};
 use serde_json::{Value, json};
 
 use midex_test::{
-    Client, Server, assert_has,
+    Client, Server, Shows,
     project::{Project, eventually, text},
 };
 
@@ -158,5 +158,5 @@ fn a_child_that_never_was_is_looked_for_in_the_named_directory() {
     server.finish(&started["new_token"], "s");
     let failure = end_of(&mut server, "e");
     assert_eq!(failure["code"], "WORKFLOW_NOT_FOUND", "{failure}");
-    assert_has(text(&failure["message"]), &[&flag]);
+    text(&failure["message"]).shows(&[&flag]);
 }

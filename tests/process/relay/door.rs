@@ -10,7 +10,7 @@ use midex_domain::limits;
 use serde_json::{Value, json};
 
 use midex_test::{
-    Client, Server, assert_has,
+    Client, Server, Shows,
     project::{Project, eventually, line},
     says,
 };
@@ -110,7 +110,7 @@ fn relays_past_their_number_are_refused_and_commands_still_get_in() {
     assert!(relays.iter().all(is_in));
     assert_eq!(come().0["error"]["error_code"], "LIMIT_EXCEEDED");
     let listed = project
-        .command(&["list", "executions"])
+        .command("list executions")
         .output()
         .expect("it runs");
     assert!(listed.status.success(), "{listed:?}");
@@ -139,8 +139,8 @@ fn a_socket_that_nobody_listens_on_keeps_nobody_out() {
     assert!(socket(&project).exists());
     let mut next = project.serve();
     next.begin("line", "e");
-    let refused = project.command(&["show", "e"]).output().expect("it runs");
-    assert_has(&String::from_utf8_lossy(&refused.stdout), &["running"]);
+    let refused = project.command("show e").output().expect("it runs");
+    String::from_utf8_lossy(&refused.stdout).shows("running");
 }
 
 #[test]

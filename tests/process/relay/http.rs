@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{stateless, two_of};
 use midex_test::{
-    Server, assert_has,
+    Server, Shows,
     client::Client,
     door::{Door, preamble},
     http::HttpServer,
@@ -16,7 +16,7 @@ use midex_test::{
 
 /// A server over HTTP of the project, as it is started from a terminal.
 fn over_http(project: &Project) -> HttpServer {
-    HttpServer::run(project.command(&["serve", "--http", "127.0.0.1:0"]))
+    HttpServer::run(project.command("serve --http 127.0.0.1:0"))
 }
 
 #[test]
@@ -41,12 +41,12 @@ fn a_second_server_over_http_is_refused_with_the_address_of_the_first() {
     let project = line();
     let http = over_http(&project);
     http.session().done("execution.list", json!({}));
-    let mut second = project.command(&["serve", "--http", "127.0.0.1:0"]);
+    let mut second = project.command("serve --http 127.0.0.1:0");
     let said = second.output().expect("it ends");
     assert_eq!(said.status.code(), Some(2));
     let log = String::from_utf8_lossy(&said.stderr).into_owned();
     let address = http.address.to_string();
-    assert_has(&log, &["ADDRESS_UNUSABLE", &address, "Use that address"]);
+    log.shows(&["ADDRESS_UNUSABLE", &address, "Use that address"]);
     assert!(!log.contains("running on"), "{log}");
     // A window beside it relays to it.
     let mut relay = project.serve();
@@ -72,7 +72,7 @@ fn after_a_server_over_http_the_others_go_on() {
 fn the_directory_is_handed_over_though_the_owner_s_client_takes_nothing() {
     let project = line();
     // What it writes nobody reads, for nobody waits for any of it.
-    let mut owner = Server::run(project.command(&["serve"]));
+    let mut owner = Server::run(project.command("serve"));
     let uri = json!({ "uri": "midex://workflow/available_workflows" });
     for _ in 0..300 {
         owner.post("tools/call", stateless("workflow.read", uri.clone()));
@@ -86,10 +86,7 @@ fn the_directory_is_handed_over_though_the_owner_s_client_takes_nothing() {
 }
 
 #[test]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a real process leaves the directory alone for a time"
-)]
+#[expect(clippy::disallowed_methods, reason = "it waits for a real process")]
 fn an_owner_leaves_the_directory_to_whoever_asked_until_they_have_looked_again() {
     let project = line();
     let mut owner = project.serve();

@@ -76,7 +76,7 @@ struct Worker<'a> {
 
 impl<'a> Worker<'a> {
     fn new(project: &'a Project, load: &'a Load) -> Self {
-        let server = Server::run(project.command(&["serve"]));
+        let server = Server::run(project.command("serve"));
         let mut worker = Self {
             project,
             load,

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{tools, two_of};
 use midex_test::{
-    Client, NOBODY, Server, assert_has, output,
+    Client, NOBODY, Server, Shows, output,
     project::{Project, line},
     says, without_rights,
 };
@@ -77,16 +77,16 @@ fn a_directory_that_was_moved_and_is_moved_back_has_everything() {
     let moved = scene.project.path("moved");
     fs::rename(&scene.data, &moved).expect("it is moved");
     scene.is_lost();
-    let (fails, text) = said(scene.project.command(&["doctor"]));
+    let (fails, text) = said(scene.project.command("doctor"));
     assert!(!fails, "{text}");
-    assert_has(&text, &["is not there", "removed or moved"]);
+    text.shows("is not there…removed or moved");
     fs::rename(&moved, &scene.data).expect("it is moved back");
     // Its owner has given it up all the same, and can be asked why.
     scene.is_lost();
-    let (fails, text) = said(scene.project.command(&["doctor"]));
+    let (fails, text) = said(scene.project.command("doctor"));
     assert!(fails, "{text}");
     let process = format!("(process {})", scene.owner.pid());
-    assert_has(&text, &["STORE_LOST", &process, "End that midex"]);
+    text.shows(&["STORE_LOST", &process, "End that midex"]);
     scene.goes_on();
 }
 
@@ -95,10 +95,9 @@ fn a_directory_that_was_removed_is_made_anew_by_the_next_owner() {
     let mut scene = Scene::new();
     fs::remove_dir_all(&scene.data).expect("it is removed");
     scene.is_lost();
-    assert_has(
-        &said(scene.project.command(&["doctor"])).1,
-        &["is not there"],
-    );
+    said(scene.project.command("doctor"))
+        .1
+        .shows("is not there");
     assert!(scene.owner.close().0.success());
     let refused = scene.relay.refuse(&scene.tokens[1], output("a is done"));
     assert_eq!(refused["error_code"], "EXECUTION_NOT_FOUND");
@@ -109,10 +108,10 @@ fn a_directory_that_was_removed_is_made_anew_by_the_next_owner() {
 fn a_store_that_was_removed_is_named_before_anybody_misses_it() {
     let mut scene = Scene::new();
     fs::remove_file(scene.project.data_file()).expect("it is removed");
-    let (fails, text) = said(scene.project.command(&["doctor"]));
+    let (fails, text) = said(scene.project.command("doctor"));
     assert!(fails, "{text}");
     let process = format!("process {} has it open", scene.owner.pid());
-    assert_has(&text, &["fail  store", "STORE_LOST", &process]);
+    text.shows(&["fail  store", "STORE_LOST", &process]);
     scene.is_lost();
 }
 
@@ -130,9 +129,9 @@ fn a_directory_that_was_moved_to_another_file_system_is_gone_on_with_there() {
     fs::remove_dir_all(&scene.data).expect("it is removed");
     symlink(elsewhere.path(), &scene.data).expect("a link");
     scene.is_lost();
-    let (fails, text) = said(scene.project.command(&["doctor"]));
+    let (fails, text) = said(scene.project.command("doctor"));
     assert!(!fails, "{text}");
-    assert_has(&text, &["bytes, read through", "2 open"]);
+    text.shows("bytes, read through…2 open");
     scene.goes_on();
 }
 
@@ -158,14 +157,7 @@ fn of_a_directory_that_became_read_only_the_clients_go_on_and_a_doctor_says_so()
     let third = relay.finish(&second["new_token"], "b is done");
     let (fails, text) = doctor();
     assert!(fails, "{text}");
-    assert_has(
-        &text,
-        &[
-            "fail  directory",
-            "(mode 0555) cannot be written to",
-            "chmod u+rwx",
-        ],
-    );
+    text.shows("fail  directory…(mode 0555) cannot be written to…chmod u+rwx");
     // Nobody else finds the new owner before that is mended.
     permit(0o700);
     let mut next = serve().expect("it ran before");

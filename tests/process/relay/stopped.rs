@@ -114,7 +114,7 @@ fn who_comes_to_an_owner_that_is_stopped_is_greeted_by_its_own_server() {
     let listed = std::thread::scope(|scope| {
         let listed = scope.spawn(|| {
             soon("midex show", || {
-                project.command(&["show", "e"]).output().expect("it runs")
+                project.command("show e").output().expect("it runs")
             })
         });
         let mut relay = soon("a handshake", || project.serve());
@@ -178,10 +178,7 @@ fn a_socket_that_was_removed_or_replaced_is_made_again() {
     let socket = project.data_dir().join("control.sock");
     let finds_it = |project: &Project| {
         eventually("a command finds the owner", || {
-            let listed = project
-                .command(&["show", "e", "--json"])
-                .output()
-                .expect("it runs");
+            let listed = project.command("show e --json").output().expect("it runs");
             listed.status.success().then_some(())
         });
     };

@@ -1,11 +1,11 @@
 //! What a client notices when the owner of its directory goes: nothing, but for calls whose outcome nobody knows.
 
 use rustix::process::Signal;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{hold, stateless, two_of};
 use midex_test::{
-    Client, Server, fails_with,
+    Client, Fields, Server, fails_with,
     long::rounds,
     project::{Project, eventually, line, list},
 };
@@ -23,10 +23,7 @@ fn after_a_kill_another_process_goes_on_with_the_same_tokens() {
     assert_eq!(second["step_name"], "b");
     // The subscription outlives the owner that it was made with: what came meanwhile is told too.
     let told = third.next_line();
-    assert_eq!(
-        (&told["method"], &told["params"]["uri"]),
-        (&json!("notifications/resources/updated"), &json!(uri))
-    );
+    told.has_fields(json!({ "method": "notifications/resources/updated", "/params/uri": uri }));
     let third_step = third.finish(&second["new_token"], "b is done");
     assert_eq!(third_step["step_name"], "c");
 }
@@ -80,10 +77,7 @@ fn a_question_of_an_owner_that_has_gone_is_withdrawn_and_asked_anew() {
     let (_project, mut owner, mut relay, id, asked) = super::asked();
     owner.kill();
     let withdrawn = relay.next_line();
-    assert_eq!(
-        withdrawn["method"], "notifications/cancelled",
-        "{withdrawn}"
-    );
+    withdrawn.has_fields(json!({ "method": "notifications/cancelled" }));
     assert_eq!(withdrawn["params"]["requestId"], asked["id"]);
     let anew = relay.next_line();
     assert_eq!(anew["method"], "elicitation/create", "{anew}");
@@ -93,10 +87,7 @@ fn a_question_of_an_owner_that_has_gone_is_withdrawn_and_asked_anew() {
     super::approve(&mut relay, &anew);
     let reply = relay.next_line();
     assert_eq!(reply["id"], id);
-    assert_eq!(
-        reply["result"]["structuredContent"]["step_name"], "tell",
-        "{reply}"
-    );
+    reply.has_fields(json!({ "/result/structuredContent/step_name": "tell" }));
 }
 
 #[test]
@@ -104,7 +95,7 @@ fn a_call_that_needs_its_user_is_sent_again_to_the_next_owner_with_the_answer() 
     let project = Project::new(&[("workflows/gated.yaml", super::GATE)]);
     let mut owner = project.serve();
     owner.done("execution.list", json!({}));
-    let mut relay = Server::run(project.command(&["serve"]));
+    let mut relay = Server::run(project.command("serve"));
     // An id that the server makes: done twice, the start would make two executions.
     let arguments = json!({ "workflow_name": "gated" });
     let mut start = stateless("workflow.start", arguments);
@@ -145,11 +136,7 @@ fn the_second_call_under_one_id_is_refused_while_nobody_owns_the_directory() {
     server.send(&read);
     server.send(&read);
     let refused = server.next_line();
-    assert_eq!(
-        (&refused["id"], &refused["error"]["code"]),
-        (&Value::Null, &json!(-32600)),
-        "{refused}"
-    );
+    refused.has_fields(json!({ "id": null, "/error/code": -32600 }));
     drop(lock);
     let answer = server.next_line();
     assert_eq!(answer["id"], "twice");
@@ -195,7 +182,7 @@ fn of_servers_that_start_at_one_instant_one_owns_and_no_client_is_refused() {
     for round in 0..rounds(5, 100) {
         let project = line();
         let mut servers: Vec<_> = (0..2)
-            .map(|_| Server::run(project.command(&["serve"])))
+            .map(|_| Server::run(project.command("serve")))
             .collect();
         for (at, server) in servers.iter_mut().enumerate() {
             server.shake_hands();

@@ -59,8 +59,7 @@ impl Window {
                 json!({ "token": token, "output": output("done") }),
             ),
         };
-        let call = json!({ "name": tool, "arguments": arguments });
-        self.asked = Some((self.server.post("tools/call", call), now()));
+        self.asked = Some((self.server.post_call(tool, arguments), now()));
     }
 
     /// Takes the answer to the call, which waits since `since` at the latest.
@@ -120,10 +119,7 @@ fn served(project: &Project) -> Server {
 }
 
 #[test]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "lets real processes work for a while before the signals"
-)]
+#[expect(clippy::disallowed_methods, reason = "it lets real processes work")]
 fn eight_windows_that_are_killed_and_stopped_lose_nothing_and_keep_nobody_waiting() {
     let mut dice = Dice(long::seed(32));
     let project = line();

@@ -16,10 +16,7 @@ use midex_test::{
 
 /// What the client starts: a parent that comes to a good end, one that fails, one that is given up and one that is paused and
 /// resumed.
-const PARENTS: [(&str, &str); 4] = [
-    (
-        "whole",
-        "workflow: whole
+const PARENTS: &str = "workflow: whole
 description: Children wherever a child may be
 steps:
   - { id: first, workflow: kid }
@@ -28,84 +25,56 @@ steps:
   - { id: right, depends_on: [each], workflow: kid }
 hooks:
   on_complete: { workflow: kid, required: true }
-",
-    ),
-    (
-        "doomed",
-        "workflow: doomed
+---
+workflow: doomed
 description: One child fails, another one waits
 steps:
   - { id: first, workflow: kid, compensate: { workflow: kid } }
   - { id: left, depends_on: [first], workflow: idle }
   - { id: right, depends_on: [first], workflow: broken }
-",
-    ),
-    (
-        "given",
-        "workflow: given
+---
+workflow: given
 description: Somebody gives it up while its children wait
 compensate_when: [abandoned]
 steps:
   - { id: first, workflow: kid, compensate: { workflow: idle } }
   - { id: each, foreach: { in: [0, 1], parallel: 2, do: { workflow: idle } } }
-",
-    ),
-    (
-        "held",
-        "workflow: held
+---
+workflow: held
 description: Somebody pauses it while its children wait
 steps:
   - { id: first, workflow: idle }
   - { id: below, depends_on: [], workflow: deep }
-",
-    ),
-];
+";
 
-const CHILDREN: [(&str, &str); 5] = [
-    (
-        "kid",
-        "workflow: kid
+const CHILDREN: &str = "workflow: kid
 description: It comes to its end by itself
 steps:
   - { id: work, activity: again }
-",
-    ),
-    (
-        "middle",
-        "workflow: middle
+---
+workflow: middle
 description: It has a child
 steps:
   - { id: work, activity: again }
   - { id: below, workflow: kid }
-",
-    ),
-    (
-        "idle",
-        "workflow: idle
+---
+workflow: idle
 description: It waits for what never comes
 steps:
   - { id: work, activity: again }
   - { id: never, wait: { signal: never } }
-",
-    ),
-    (
-        "deep",
-        "workflow: deep
+---
+workflow: deep
 description: It has a child that waits
 steps:
   - { id: below, workflow: idle }
-",
-    ),
-    (
-        "broken",
-        "workflow: broken
+---
+workflow: broken
 description: It fails
 steps:
   - { id: work, activity: again }
   - { id: stop, fail: { code: BROKEN, message: it broke } }
-",
-    ),
-];
+";
 
 /// How many executions are below `held`.
 const BELOW_HELD: usize = 3;
@@ -139,8 +108,7 @@ impl Drill {
                 _ => &[],
             };
             for tool in tools {
-                let call = json!({ "name": tool, "arguments": { "execution_id": id } });
-                server.post("tools/call", call);
+                server.post_call(tool, json!({ "execution_id": id }));
             }
         }
     }
@@ -288,14 +256,11 @@ fn check_held(server: &mut Server, id: &str) {
     }
 }
 
-#[expect(
-    clippy::print_stdout,
-    reason = "a failing run must say which seed it had"
-)]
+#[expect(clippy::print_stdout, reason = "a failure names its seed")]
 fn survive(kills: usize, seed: u64) {
     println!("children under crashes: seed {seed}, {kills} kills");
-    let (mut dice, mut drill) = (Dice(seed), Drill::new(&PARENTS));
-    drill.write(&CHILDREN);
+    let (mut dice, mut drill) = (Dice(seed), Drill::new(PARENTS));
+    drill.write(CHILDREN);
     for _ in 0..kills {
         let mut server = drill.serve();
         drill.order(&mut server, &mut dice);

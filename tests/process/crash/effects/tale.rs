@@ -14,94 +14,48 @@ use midex_test::{Client, Server, address};
 const ITEMS: u32 = 6;
 
 /// The workflows by name.
-pub(super) const WORKFLOWS: [(&str, &str); 4] = [
-    (
-        "again",
-        "workflow: again
+pub(super) const WORKFLOWS: &str = "workflow: again
 description: All of it may be done twice
 steps:
   - { id: first, activity: again }
   - { id: flaky, activity: flaky, retry: { max_attempts: 2, backoff: 5ms, jitter: false } }
   - { id: each, foreach: { in: [0, 1, 2, 3, 4, 5], parallel: 3, do: { activity: again } } }
   - { id: last, activity: again }
-",
-    ),
-    (
-        "once",
-        "workflow: once
+---
+workflow: once
 description: None of it may be done twice
 steps:
   - { id: first, activity: once }
   - { id: sworn, activity: again, idempotent: false }
   - { id: each, foreach: { in: [0, 1, 2, 3, 4, 5], parallel: 2, do: { activity: once } } }
   - { id: last, activity: once }
-",
-    ),
-    (
-        "mixed",
-        "workflow: mixed
+---
+workflow: mixed
 description: Some of it may be done twice
 steps:
   - { id: first, activity: again }
   - { id: sworn, activity: once, idempotent: true }
   - { id: each, foreach: { in: [0, 1, 2, 3, 4, 5], parallel: 6, do: { activity: once } } }
   - { id: last, activity: again }
-",
-    ),
-    (
-        "beside",
-        "workflow: beside
+---
+workflow: beside
 description: What may be done twice beside what may not
 steps:
   - { id: first, activity: again }
   - { id: left, activity: again, depends_on: [first] }
   - { id: right, activity: once, depends_on: [first] }
   - { id: last, activity: again, depends_on: [left, right] }
-",
-    ),
-];
+";
 
 /// A step: its name, whether what it does may be done twice, and how many steps come before it.
 type Step = (&'static str, bool, usize);
 
-/// The steps of each workflow.
-const STEPS: [(&str, [Step; 4]); 4] = [
-    (
-        "again",
-        [
-            ("first", true, 0),
-            ("flaky", true, 1),
-            ("each", true, 2),
-            ("last", true, 3),
-        ],
-    ),
-    (
-        "once",
-        [
-            ("first", false, 0),
-            ("sworn", false, 1),
-            ("each", false, 2),
-            ("last", false, 3),
-        ],
-    ),
-    (
-        "mixed",
-        [
-            ("first", true, 0),
-            ("sworn", true, 1),
-            ("each", false, 2),
-            ("last", true, 3),
-        ],
-    ),
-    (
-        "beside",
-        [
-            ("first", true, 0),
-            ("left", true, 1),
-            ("right", false, 1),
-            ("last", true, 2),
-        ],
-    ),
+/// The steps of each workflow, each with how many come before it; of those with a `*` what they do may be done twice.
+const STEPS: [(&str, &str); 4] = [
+    ("again", "0 first*, 1 flaky*, 2 each*, 3 last*"),
+    ("once", "0 first, 1 sworn, 2 each, 3 last"),
+    ("mixed", "0 first*, 1 sworn*, 2 each, 3 last*"),
+    ("beside", "0 first*, 1 left*, 1 right, 2 last*"),
 ];
 
 /// The workflow of the execution with this id.
@@ -109,13 +63,17 @@ pub(super) fn workflow_of(id: &str) -> &str {
     id.split('-').next().unwrap()
 }
 
-fn steps_of(id: &str) -> &'static [Step] {
+fn steps_of(id: &str) -> impl Iterator<Item = Step> {
     let steps = STEPS.iter().find(|(name, _)| *name == workflow_of(id));
-    &steps.unwrap().1
+    steps.unwrap().1.split(", ").map(|step| {
+        let (before, name) = step.split_once(' ').unwrap();
+        let plain = name.trim_end_matches('*');
+        (plain, plain != name, before.parse().unwrap())
+    })
 }
 
-fn step_of(id: &str, site: &Site) -> &'static Step {
-    let mut steps = steps_of(id).iter();
+fn step_of(id: &str, site: &Site) -> Step {
+    let mut steps = steps_of(id);
     steps.find(|(name, ..)| *name == site.0).unwrap()
 }
 
@@ -293,7 +251,7 @@ impl Tale {
     /// person, and no later process has begun anything of it.
     fn was_done_once(&self, id: &str, site: &Site, attempts: &[Attempt], status: &Value) {
         let (_, may_be_repeated, _) = step_of(id, site);
-        if *may_be_repeated {
+        if may_be_repeated {
             return;
         }
         let [attempt] = attempts else {
@@ -327,16 +285,13 @@ fn is_stuck<'a>(id: &str, completed: &BTreeMap<Site, u64>, begun: impl Iterator<
         .filter(|site| !completed.contains_key(site))
         .map(|site| step_of(id, &site))
         .collect();
-    let stuck = missing.iter().map(|(.., before)| before).min();
-    let stuck = *stuck.unwrap_or_else(|| panic!("{id} is paused, and everything is done"));
-    let why = |(_, may_be_repeated, before): &&&Step| *before == stuck && !may_be_repeated;
-    assert!(
-        missing.iter().any(|step| why(&step)),
-        "{id} is stuck for nothing"
-    );
+    let stuck = missing.iter().map(|(.., before)| *before).min();
+    let stuck = stuck.unwrap_or_else(|| panic!("{id} is paused, and everything is done"));
+    let why = |(_, may_be_repeated, before): &Step| *before == stuck && !may_be_repeated;
+    assert!(missing.iter().any(why), "{id} is stuck for nothing");
     for site in begun {
         let (_, _, before) = step_of(id, site);
-        assert!(*before <= stuck, "{id} went on to {site:?}");
+        assert!(before <= stuck, "{id} went on to {site:?}");
     }
 }
 
@@ -355,12 +310,12 @@ fn completed(history: &Value) -> BTreeMap<Site, u64> {
 
 /// Every visit that a completed execution has.
 fn every_site(id: &str) -> BTreeSet<Site> {
-    let sites = steps_of(id).iter().flat_map(|(step, ..)| {
-        let items: Vec<_> = match *step {
+    let sites = steps_of(id).flat_map(|(step, ..)| {
+        let items: Vec<_> = match step {
             "each" => (0..u64::from(ITEMS)).map(Some).collect(),
             _ => vec![None],
         };
-        let site = |item| ((*step).to_owned(), 1, item);
+        let site = |item| (step.to_owned(), 1, item);
         items.into_iter().map(site).collect::<Vec<_>>()
     });
     sites.collect()
