@@ -1,4 +1,4 @@
-//! The suggested action after an error for a person: the text from the table of errors, with its placeholders filled in
+//! The suggested action after an error for a person: the words of `advice`, with its placeholders filled in
 //! and quoted for a shell.
 
 use serde_json::Value;
