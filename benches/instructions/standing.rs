@@ -111,7 +111,7 @@ impl Standing {
             execution: &self.last.next,
             row: Some(&self.last.row),
             found: &view::Found::default(),
-            wanted: &RefCell::default(),
+            asked: &RefCell::default(),
             ttl: limits::TOKEN_TTL,
             command_flags: "",
         };

@@ -13,9 +13,9 @@ pub use super::body::Body;
 use super::{
     artifact::{Artifact, ArtifactReference},
     complexity::Complexity,
+    cursor::Cursor,
     document::{Digest, Document},
     id::{AgentName, ExecutionId, StepId, WorkflowName},
-    operation::Cursor,
     state::State,
     token::Grant,
 };

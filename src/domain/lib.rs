@@ -6,6 +6,7 @@ pub mod check;
 pub mod class;
 pub mod clock;
 pub mod complexity;
+pub mod cursor;
 pub mod definition;
 pub mod document;
 pub mod draft;

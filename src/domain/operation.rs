@@ -3,13 +3,12 @@
 
 use std::{fmt, future::Future, pin::Pin, time::Duration};
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use crate::cursor::Cursor;
 use crate::{
     FailureCode,
     definition::Paginate,
-    document::Document,
     execution::{EffectOutput, OperationFailure},
 };
 
@@ -61,24 +60,6 @@ pub struct OperationCall {
     pub idempotency_key: String,
     /// Whether the operation is idempotent, if the step declares it.
     pub is_idempotent: Option<bool>,
-}
-
-/// A position in a paginated list, each page of which is a call of its own. A page returns the cursor of the next one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cursor {
-    /// How the next page is requested. Only the implementation of [`Operations`] reads it.
-    pub next: Document,
-    /// Marks by which the implementation recognises a page that the service repeats. A page returns the new ones; a call
-    /// is given those of all pages before it.
-    pub seen: Vec<u64>,
-}
-
-impl Cursor {
-    /// Replaces the position by that after a further page.
-    pub fn advance(&mut self, next: Self) {
-        self.next = next.next;
-        self.seen.extend(next.seen);
-    }
 }
 
 /// Leaves out the arguments and the body, because they contain secrets.

@@ -281,7 +281,10 @@ async fn a_document_is_fetched_from_where_may_be_called_and_nowhere_else() {
     assert_eq!(fetch("/from").await.unwrap(), b"openapi: 3.1.0");
     let refused = fetch("/inner").await.unwrap_err();
     assert_eq!(refused.code(), Code::AddressRefused);
-    assert_has(refused.suggested_action(), &["`--import-from 127.0.0.1:1`"]);
+    assert_has(
+        &refused.suggested_action(),
+        &["`--import-from 127.0.0.1:1`"],
+    );
     let failed = fetch("/none").await.unwrap_err();
     assert_eq!(failed.code(), Code::FetchFailed);
     assert!(failed.message().contains("404"), "{failed}");

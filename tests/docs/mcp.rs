@@ -42,7 +42,7 @@ fn cell(text: &str) -> String {
 /// What a value of a schema may be.
 fn kind(schema: &Value) -> String {
     if let Some(values) = schema["enum"].as_array() {
-        let values = list_of(&values, |value| format!("`{}`", text(value)));
+        let values = list_of(values, |value| format!("`{}`", text(value)));
         return values.join(", ");
     }
     match &schema["type"] {

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use midex_domain::{Change, Definition, Lifecycle, error::Code, execution::Report, view::Advanced};
+use midex_domain::{Definition, Lifecycle, error::Code, execution::Report, view::Advanced};
 use midex_test::{
     EPOCH, TokioClock, definition,
     long::{rounds, seed},

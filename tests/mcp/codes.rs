@@ -13,7 +13,7 @@ use midex_test::{
     door::Door,
     output,
     project::{Project, forge, line, outlive, payload, text},
-    rows, serve_alone,
+    serve_alone, table,
 };
 
 /// What a client asks, the code that it is refused with, and what the context of the refusal names.
@@ -39,7 +39,7 @@ fn tool(code: Code, context: &str, name: &str, arguments: Value) -> Case {
 }
 
 /// A table of cases: a code, the names in its context, a tool or a method, and what that is called with.
-fn cases(table: &str) -> Vec<Case> {
+fn cases(text: &str) -> Vec<Case> {
     let case = |[code, context, name, params]: [String; 4]| {
         let params = serde_json::from_str(&params).expect("JSON");
         let ask = if name.contains('/') {
@@ -49,7 +49,7 @@ fn cases(table: &str) -> Vec<Case> {
         };
         Case(named(&code), context, ask(name, params))
     };
-    rows(table).map(case).collect()
+    table(text).map(case).collect()
 }
 
 /// A call with its refusal.
@@ -238,7 +238,7 @@ fn of_tokens(scene: &Scene) -> Vec<Case> {
     let choice = json!({ "token": scene.live, "output": output("a"), "choice": "nowhere" });
     let context = "execution_id step_id workflow_state choices";
     let unknown = tool(Code::ChoiceUnknown, context, "workflow.next_step", choice);
-    rows(TOKENS).map(case).chain([unknown]).collect()
+    table(TOKENS).map(case).chain([unknown]).collect()
 }
 
 fn of_executions() -> Vec<Case> {

@@ -99,8 +99,8 @@ const REQUESTS: &str = r#"
 fn failures(server: &mut Server, token: &Value) -> Vec<(String, Value)> {
     let long = json!({ "token": token, "output": { "summary": "x".repeat(5 << 20) } });
     let mut answers = Vec::new();
-    let table = CALLS.replace("TOKEN", text(token));
-    let calls = rows(&table);
+    let calls = CALLS.replace("TOKEN", text(token));
+    let calls = table(&calls);
     let calls = calls.map(|[tool, arguments]| (tool, serde_json::from_str(&arguments).unwrap()));
     for (tool, arguments) in calls.chain([("workflow.next_step".to_owned(), long)]) {
         let shown: String = format!("{tool} {arguments}").chars().take(120).collect();

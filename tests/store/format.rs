@@ -11,7 +11,7 @@ use midex_domain::{
     token::Grant,
 };
 use midex_engine::store::{Options, RedbStore, Store};
-use redb::{Database, Key, ReadableDatabase, TableDefinition};
+use redb::{Database, Key, ReadableDatabase, ReadableTable as _, TableDefinition};
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{self, Visitor},
@@ -234,15 +234,15 @@ async fn a_snapshot_of_the_version_before_is_read() {
     store.close().await.unwrap();
     {
         let database = Database::open(directory.path().join("executions.redb")).unwrap();
-        let transaction = database.begin_write().unwrap();
-        let table = TableDefinition::<&str, &[u8]>::new("executions.v1");
-        let mut executions = transaction.open_table(table).unwrap();
+        let write = database.begin_write().unwrap();
+        let definition = TableDefinition::<&str, &[u8]>::new("executions.v1");
+        let mut executions = write.open_table(definition).unwrap();
         let mut bytes = executions.get("one").unwrap().unwrap().value().to_vec();
         assert_eq!((bytes[0], bytes.pop()), (2, Some(0)));
         bytes[0] = 1;
         executions.insert("one", bytes.as_slice()).unwrap();
         drop(executions);
-        transaction.commit().unwrap();
+        write.commit().unwrap();
     }
     let store = RedbStore::open(directory.path(), Options::default()).unwrap();
     let before = store.load(&tale.id).await.unwrap().unwrap();

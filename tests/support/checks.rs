@@ -11,8 +11,7 @@ pub fn list_of<'a, T, U>(items: &'a [T], part: impl FnMut(&'a T) -> U) -> Vec<U>
 
 /// Holds a text to have each of these parts.
 #[track_caller]
-pub fn assert_has(text: impl AsRef<str>, parts: impl Parts) {
-    let text = text.as_ref();
+pub fn assert_has(text: &str, parts: impl Parts) {
     for part in parts.parts() {
         assert!(text.contains(part), "`{part}` is missing in\n{text}");
     }

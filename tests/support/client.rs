@@ -188,7 +188,7 @@ pub trait Fields {
 impl Fields for Value {
     #[track_caller]
     fn has_fields(&self, fields: Value) {
-        has_fields(self, fields);
+        crate::has_fields(self, fields);
     }
 
     #[track_caller]

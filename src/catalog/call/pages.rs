@@ -293,8 +293,9 @@ impl Turn {
 
     /// Marks a cursor, URL or page. Returns whether it is new.
     fn sees(&mut self, text: &str) -> bool {
-        let [a, b, c, d, e, f, g, h, ..] = *Digest::of(text.as_bytes()).as_bytes();
-        let mark = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
+        let digest = Digest::of(text.as_bytes());
+        let first = digest.as_bytes().first_chunk().copied();
+        let mark = u64::from_be_bytes(first.unwrap_or_default());
         let is_new = !self.marks.contains(&mark) && !self.new_marks.contains(&mark);
         if is_new {
             self.new_marks.push(mark);
@@ -342,9 +343,9 @@ fn list_in(payload: &Value, declared: Option<&str>) -> Option<String> {
 /// The JSON pointer through these names.
 fn pointer<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names = names.into_iter().filter(|name| !name.is_empty());
-    names
-        .map(|name| format!("/{}", name.replace('~', "~0").replace('/', "~1")))
-        .collect()
+    names.fold(String::new(), |path, name| {
+        path + "/" + &name.replace('~', "~0").replace('/', "~1")
+    })
 }
 
 /// The value at a path such as `meta.next_cursor`. The empty path is the whole value.

@@ -165,7 +165,7 @@ fn written(text: &str, document: &DocumentMut) -> String {
         after.truncate(after.trim_end_matches('\n').len());
     }
     if text.contains("\r\n") {
-        after = after.replace('\n', "\r\n");
+        after = after.replace("\r\n", "\n").replace('\n', "\r\n");
     }
     after
 }

@@ -12,12 +12,12 @@ use super::{
     transition::TransitionBuilder,
 };
 use crate::{
+    cursor::Cursor,
     definition::Step,
     document::{Digest, Document},
     error::Error,
     expression::Rendered,
     limits,
-    operation::Cursor,
     truncate::length,
 };
 

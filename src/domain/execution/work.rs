@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::VisitId;
 use crate::event::Order;
 use crate::{
-    FailureCode, definition::StepKind, document::Document, event::Response, expression::Rendered,
-    mask::Mask, operation::Cursor,
+    FailureCode, cursor::Cursor, definition::StepKind, document::Document, event::Response,
+    expression::Rendered, mask::Mask,
 };
 
 /// One attempt of one visit. Its outcome is ignored unless the visit still waits for this attempt.

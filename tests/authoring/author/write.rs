@@ -72,7 +72,7 @@ fn what_is_saved_lies_there_as_it_was_sent_and_is_in_force_at_once() {
             let workflow = shown(client, &format!("midex://workflow/workflow_details/{id}"));
             assert_eq!(workflow["name"], id, "{workflow}");
             let listed = client.result("resources/list", json!({}));
-            assert_has(listed.to_string(), &[&format!("workflow_details/{id}")]);
+            assert_has(&listed.to_string(), &[&format!("workflow_details/{id}")]);
             let got = get(client, &id);
             assert_eq!(got["content"], json!(text));
             assert_eq!(got["version"], saved["version"]);

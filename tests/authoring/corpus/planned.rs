@@ -59,7 +59,7 @@ fn planned(definition: &Definition, inputs: Map<String, Value>) -> Vec<Rehearsed
 /// What came of an execution.
 struct Told {
     /// What became of each step.
-    statuses: BTreeMap<String, &'static str>,
+    statuses: BTreeMap<String, std::borrow::Cow<'static, str>>,
     /// What each step was offered as when it was entered first.
     offers: BTreeMap<String, ReadyStep>,
 }
@@ -144,8 +144,7 @@ fn compared(definition: &Definition, plan: &[Rehearsed], told: &Told, title: &st
         let status = told
             .statuses
             .get(step.id.as_str())
-            .copied()
-            .unwrap_or_default();
+            .map_or("", |status| status);
         let was_entered = !["", "pending", "skipped"].contains(&status);
         assert_eq!(
             will_run, was_entered,

@@ -239,9 +239,10 @@ fn twice_as_many_pages_store_twice_as_many_bytes() {
 #[test]
 fn a_list_that_an_earlier_version_began_goes_on_at_its_next_page() {
     let (store, book) = (Arc::new(Faulty::default()), Book::of(4));
+    let definition = listing(9, json!({}), json!({}));
     process().block_on(async {
         let engine = engine(store.clone(), EPOCH, &book).await;
-        begin(&engine, listing(9, json!({}), json!({})), json!({})).await;
+        begin(&engine, definition.clone(), json!({})).await;
         tokio::time::sleep(seconds(25)).await;
     });
     let digests = process().block_on(async {
@@ -266,7 +267,7 @@ fn a_list_that_an_earlier_version_began_goes_on_at_its_next_page() {
             revision: stored.execution.revision() + 1,
             at: EPOCH.after(seconds(26)),
             events: vec![Event::TaskChanged {
-                visit_id: VisitId::of_work(StepId::parse("call").unwrap(), 1, None),
+                visit_id: VisitId::of_work(midex_domain::StepId::parse("call").unwrap(), 1, None),
                 input: Payload {
                     digest: text.digest(),
                     bytes: text.as_str().len() as u64,
@@ -276,10 +277,10 @@ fn a_list_that_an_earlier_version_began_goes_on_at_its_next_page() {
         };
         let next = Execution::advance(Some(stored.execution), &row).unwrap();
         let commit = Commit {
+            due: next.wake_at(&definition),
             next: Arc::new(next),
             row: Arc::new(row),
             contents: vec![(text.digest(), text.as_str().as_bytes().into())],
-            due: stored.position.due,
             position: stored.position,
         };
         store.commit(commit).await.expect("a commit");

@@ -42,11 +42,11 @@ async fn a_step_with_too_many_of_them_is_held_and_its_siblings_go_on() {
     let last = exhaust(&play, &token).await;
     assert_eq!(last.code(), Code::StepOutputInvalid);
     assert_eq!(last.context("workflow_state"), Some(&json!("running")));
-    assert_has(last.suggested_action(), &["execution.resume"]);
+    assert_has(&last.suggested_action(), &["execution.resume"]);
     let held = play.refused(&token, json!({ "n": 1 })).await;
     assert_eq!(held.code(), Code::ExecutionPaused);
     assert!(held.message().contains("output_invalid"), "{held}");
-    assert_has(held.suggested_action(), &["execution.resume"]);
+    assert_has(&held.suggested_action(), &["execution.resume"]);
     let wait = play.status().await.waits[0].clone();
     assert_eq!(wait.step_name.as_str(), "a");
     assert_eq!(wait.waits_for.as_str(), "output_invalid");

@@ -13,7 +13,7 @@ use super::named;
 use midex_test::{
     Client, Server,
     project::{eventually, line},
-    rows,
+    table,
 };
 
 /// The codes that are not provoked here: where they are met instead, and the test that meets each there.
@@ -50,7 +50,7 @@ const ELSEWHERE: &str = "
 
 /// The code, the place and the test of each.
 pub(super) fn elsewhere() -> impl Iterator<Item = (Code, String, String)> {
-    rows(ELSEWHERE).map(|[code, place, test]| (named(&code), place, test))
+    table(ELSEWHERE).map(|[code, place, test]| (named(&code), place, test))
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn the_tests_of_the_other_codes_are_there() {
         let is_there = |text: &&String| text.contains(&format!("fn {test}("));
         let file = texts.values().find(is_there);
         let file = file.unwrap_or_else(|| panic!("{code} {place}: there is no test `{test}`"));
-        let names = [format!("\"{code}\""), format!("Code::{code:?}")];
+        let names = [code.to_string(), format!("Code::{code:?}")];
         assert!(
             names.iter().any(|name| file.contains(name)),
             "{code} {place}: the file of `{test}` does not name it"

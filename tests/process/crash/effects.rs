@@ -36,6 +36,8 @@ struct Drill {
     /// What executions of the client's follow, in turns.
     workflows: Vec<(&'static str, &'static str)>,
     process: u32,
+    /// By how much the longest time before a kill is multiplied.
+    slowness: u64,
     executions: BTreeMap<String, Started>,
 }
 
@@ -62,6 +64,7 @@ impl Drill {
             home,
             workflows: workflows(all).collect(),
             process: 0,
+            slowness: 1,
             executions: BTreeMap::new(),
         };
         drill.write(all);
@@ -132,7 +135,7 @@ impl Drill {
             }
         }
         std::thread::sleep(Duration::from_micros(
-            dice.roll(KILL_AFTER_MICROSECONDS_MAX),
+            dice.roll(self.slowness * KILL_AFTER_MICROSECONDS_MAX),
         ));
         for answer in server.kill_and_drain() {
             self.take(&answer, &mut waiting);
