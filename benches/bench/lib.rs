@@ -49,16 +49,16 @@ const WOKEN_PER_MS: u128 = 8;
 /// What is measured, how long, and on what disk.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
-    /// How long each thing is measured in all: in turns with the others, of a second or more each from 2 on
+    /// Total seconds per measurement, in turns that alternate with the others; from 2 on, each turn takes a second or more
     #[arg(long, value_name = "S", default_value = "2", value_parser = seconds)]
     seconds: Duration,
-    /// Only these, with commas between them
+    /// Run only these benchmarks, separated by commas
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<Benchmark>,
-    /// Let each sync take so much longer, as on a slower disk
+    /// Delay each sync by this time, to simulate a slower disk
     #[arg(long, value_name = "TIME")]
     slow_disk: Option<SlowDisk>,
-    /// How many executions the file that is measured beside a new one holds
+    /// Number of executions in the file that `stored` compares with a new one
     #[arg(long, value_name = "N", default_value_t = 20_000,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::BENCH_STORED_MAX)))]
     stored: u32,
@@ -67,26 +67,26 @@ pub struct BenchArgs {
 /// What can be measured alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Benchmark {
-    /// Durable transitions, from 1 to 4,096 in flight, beside one sync and a commit per transition
+    /// Durable transitions, 1 to 4,096 in flight, compared with one sync and with a commit per transition
     Engine,
     /// Starts of executions
     Start,
-    /// Steps of executions that nobody has in memory
+    /// Steps of executions that are not in memory
     Wake,
-    /// Asking where an execution stands
+    /// Reading the current step of an execution
     #[value(name = "current_step")]
     CurrentStep,
-    /// Steps finished over standard streams, through a relay and over HTTP, beside the engine in this process
+    /// Steps finished over standard input and output, through a relay and over HTTP, compared with the engine in this process
     #[value(name = "next_step")]
     NextStep,
-    /// From the start of a server to its answer to `tools/list`, after an orderly end and after a kill
+    /// Time from the start of a server to its reply to `tools/list`, after a clean shutdown and after a kill
     #[value(name = "cold_start")]
     ColdStart,
-    /// Memory of a server that does nothing, and for each execution that is awake
+    /// Memory of an idle server, and per execution that is awake
     Memory,
-    /// Memory for each execution that is asleep; takes two minutes, so only where it is named
+    /// Memory per execution that is asleep; takes two minutes, and runs only if it is named
     Asleep,
-    /// Transitions in a file that holds many executions, beside those in a new one
+    /// Transitions in a file with many executions, compared with those in a new one
     Stored,
 }
 

@@ -30,20 +30,20 @@ const NOTHING_WAITS: &str = "Nothing waits for an approval in this project.\n";
 /// Which gate of which execution.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct ApproveArgs {
-    /// The execution, or the beginning of its id, @last, @last-failed; without it, what is asked in this project is listed
+    /// The execution: its id, the beginning of its id, @last or @last-failed; without it, the open gates of this project are listed
     #[arg(value_name = "EXECUTION")]
     execution_id: Option<String>,
-    /// The gate, where several are open; STEP[N] is that of item N of a `foreach`, from 1
+    /// The gate, if several are open; STEP[N] is the gate of item N of a `foreach`, counted from 1
     #[arg(value_name = "STEP", requires = "execution_id")]
     step: Option<String>,
-    /// Who answers, for the record
+    /// The name of the person who answers, stored in the history
     #[arg(
         long = "as",
         value_name = "NAME",
-        help = "Who answers, for the record [default: the user's name]"
+        help = "The name of the person who answers, stored in the history [default: the user's name]"
     )]
     name: Option<String>,
-    /// What else is said, for the record
+    /// A comment on the answer, stored in the history
     #[arg(long, value_name = "TEXT")]
     comment: Option<String>,
 }

@@ -30,35 +30,35 @@ use midex_server::config::{Config, parse_duration};
 /// Which command, and what it is given.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct CallArgs {
-    /// The vendor and the operation, such as `shop orders:list`; without them, what can be called is listed
+    /// The vendor and the operation, such as `shop orders:list`; without them, the available operations are listed
     #[arg(value_name = "COMMAND")]
     command: Vec<String>,
-    /// List the commands that fit these words, the best first
+    /// List the commands that match these words, best match first
     #[arg(long, value_name = "WORDS", conflicts_with = "command")]
     search: Option<String>,
-    /// How many commands are listed at most
+    /// Maximum number of commands to list
     #[arg(long, value_name = "N", default_value_t = limits::COMMANDS_LISTED,
           value_parser = at_least_one)]
     limit: usize,
-    /// An argument, read as its type: a number, true or false, JSON for lists and objects; may be given several times
+    /// An argument, parsed as its type: a number, true or false, JSON for lists and objects; may be given several times
     #[arg(long, value_name = "NAME=VALUE")]
     with: Vec<String>,
-    /// All arguments as a JSON object, or a file that holds one; those of --with come before
+    /// All arguments as a JSON object, or a file that contains one; --with takes precedence
     #[arg(long, value_name = "JSON|@FILE")]
     with_json: Option<String>,
-    /// The body: any JSON value, or a file that holds one
+    /// The body: any JSON value, or a file that contains one
     #[arg(long, value_name = "JSON|@FILE")]
     body: Option<String>,
-    /// How long an attempt may take
+    /// Timeout of each attempt
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     timeout: Option<String>,
-    /// Gather so many pages of a list
+    /// Fetch up to N pages of a list
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::CALL_PAGES_MAX)))]
     max_pages: Option<u32>,
-    /// Write the payload to this file, bytes as they are, and print no more than how the call went
+    /// Write the payload to this file, with its bytes unchanged, and print only a summary of the call
     #[arg(long, value_name = "FILE", requires = "command")]
     output: Option<PathBuf>,
-    /// Do not ask before a call that takes something away
+    /// Do not ask for confirmation before a destructive call
     #[arg(long)]
     yes: bool,
 }

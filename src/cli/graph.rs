@@ -23,10 +23,10 @@ use midex_server::config::Config;
 /// What to draw, and for which program.
 #[derive(Clone, Debug, clap::Args)]
 pub struct GraphArgs {
-    /// The name of a workflow, a file (.md, .yaml, .yml or .json), or an execution, which is drawn with where it stands
+    /// The name of a workflow, a file (.md, .yaml, .yml or .json), or an execution, which is drawn with the states of its steps
     #[arg(value_hint = clap::ValueHint::FilePath)]
     pub workflow: String,
-    /// What to draw it with [default: text on a terminal, else mermaid]
+    /// The output format [default: text on a terminal, else mermaid]
     #[arg(long, value_enum)]
     pub format: Option<GraphFormat>,
 }
@@ -34,7 +34,7 @@ pub struct GraphArgs {
 /// What draws graphs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum GraphFormat {
-    /// A picture of text
+    /// A text diagram
     Text,
     /// A Mermaid flowchart
     #[default]

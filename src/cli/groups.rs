@@ -9,14 +9,14 @@ use super::screen::{Screen, wrapped};
 /// The groups of commands in `midex help`. A test checks that each visible command is in exactly one.
 const GROUPS: &[(&str, &str)] = &[
     ("Run workflows", "run show list tail pause resume abandon"),
-    ("Answer what waits", "approve signal resolve trust"),
+    ("Unblock workflows", "approve signal resolve trust"),
     (
         "Write workflows and agents",
         "new validate graph cat schema",
     ),
     ("Call services", "catalog call"),
     (
-        "Set up and look after",
+        "Set up and maintain",
         "serve install config doctor demo bench hook completions help",
     ),
 ];
@@ -46,7 +46,7 @@ pub(super) fn grouped(command: Command) -> Command {
         text.push('\n');
     }
     command.help_template(format!(
-        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{text}Options (midex help options has those of all commands):\n{{options}}{{after-help}}"
+        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{text}Options (midex help options lists those of all commands):\n{{options}}{{after-help}}"
     ))
 }
 

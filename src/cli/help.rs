@@ -21,7 +21,7 @@ use midex_domain::{
 /// What help is wanted on.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct HelpArgs {
-    /// A command, with its own commands behind it; `options`; or `errors`, with the code of an error behind it
+    /// A command, optionally with a subcommand; `options`; or `errors`, optionally with an error code
     #[arg(value_name = "TOPIC")]
     topic: Vec<String>,
 }

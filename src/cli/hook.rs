@@ -37,9 +37,9 @@ const AROUND_BYTES: usize = 400;
 /// The event of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Subcommand)]
 pub(super) enum Event {
-    /// A session begins, is resumed, cleared or compacted: tell what is open in the project
+    /// Show the open work of the project when a session begins, or is resumed, cleared or compacted
     SessionStart,
-    /// The agent is about to end its turn: say once of each open step how to finish or pause it
+    /// Say how to finish or pause each open step, once per step, when the agent is about to end its turn
     Stop,
 }
 

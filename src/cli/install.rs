@@ -34,22 +34,22 @@ const NAME: &str = "midex";
 /// Where to install, and what.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct InstallArgs {
-    /// The host that is to start midex
+    /// The host to configure
     #[arg(long, value_enum, value_name = "HOST")]
     client: Client,
-    /// For every project of this user, or for this one
+    /// Install for all projects of this user, or only for this project
     #[arg(long, value_enum, default_value_t)]
     scope: Scope,
-    /// Name a server that listens at this address, instead of starting one
+    /// Let the host connect to the server at this address, instead of starting one
     #[arg(long, value_name = "URL", value_parser = url, conflicts_with = "remove")]
     http: Option<String>,
     /// Also let the host run `midex hook` when a session begins and when a turn ends
     #[arg(long)]
     with_hooks: bool,
-    /// Print the files as they would be, and write nothing
+    /// Print the files with the changes, without writing them
     #[arg(long)]
     print: bool,
-    /// Take midex out again, its hooks too
+    /// Remove midex from the configuration, including its hooks
     #[arg(long)]
     remove: bool,
     /// Checked here, and written down as it was given
@@ -60,10 +60,10 @@ pub(super) struct InstallArgs {
 /// For whom midex is installed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum Scope {
-    /// For every project of this user
+    /// For all projects of this user
     #[default]
     User,
-    /// For this project
+    /// Only for this project
     Project,
 }
 

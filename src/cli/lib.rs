@@ -85,7 +85,7 @@ pub const EXIT_FINDINGS: u8 = 1;
 #[command(
     name = "midex",
     version,
-    about = "A durable workflow server for LLM agents: one binary, one library, every step on disk before its reply leaves",
+    about = "A durable workflow server for LLM agents: one binary, one library, every step is on disk before its reply is sent",
     max_term_width = 80,
     disable_help_subcommand = true
 )]
@@ -100,13 +100,13 @@ struct Cli {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Global options (the others: midex help options)")]
 struct Global {
-    /// Where executions are kept
+    /// The directory where executions are stored
     #[arg(
         long,
         global = true,
         value_name = "DIR",
         hide_default_value = true,
-        help = "Where executions are kept [default: MIDEX_DATA_DIR, else midex.toml, else the user's data directory]"
+        help = "The directory where executions are stored [default: MIDEX_DATA_DIR, else midex.toml, else the user's data directory]"
     )]
     data_dir: Option<PathBuf>,
     /// The directories that were given as flags: only then further commands need them too
@@ -115,36 +115,36 @@ struct Global {
     /// The directories that the project's file names
     #[arg(skip)]
     named_by_project: NamedByProject,
-    /// Workflows that come before the project's, the user's and the shipped ones
+    /// A directory of workflows that take precedence over the project's, the user's and those that come with midex
     #[arg(long, global = true, value_name = "DIR")]
     workflows: Option<PathBuf>,
-    /// Agents that come before the project's, the user's and the shipped ones
+    /// A directory of agents that take precedence over the project's, the user's and those that come with midex
     #[arg(long, global = true, value_name = "DIR")]
     agents: Option<PathBuf>,
-    /// How long a continuation token lives
+    /// How long a continuation token is valid
     #[arg(long, global = true, value_name = "DURATION", default_value = "24h", value_parser = parse_token_ttl)]
     token_ttl: Duration,
-    /// An environment variable that defaults of inputs may be taken from; may be given several times
+    /// An environment variable that input defaults may read; may be given several times
     #[arg(
         long,
         global = true,
         value_name = "NAME",
         value_parser = parse_names,
         hide_default_value = true,
-        help = "An environment variable that defaults of inputs may be taken from; may be given several times [default: those that MIDEX_ALLOW_ENV names, with commas between them, else midex.toml]"
+        help = "An environment variable that input defaults may read; may be given several times [default: the comma-separated names in MIDEX_ALLOW_ENV, else midex.toml]"
     )]
     allow_env: Vec<String>,
-    /// An environment variable that steps of the server may use as a secret; may be given several times
+    /// An environment variable that server steps may use as a secret; may be given several times
     #[arg(
         long,
         global = true,
         value_name = "NAME",
         value_parser = parse_names,
         hide_default_value = true,
-        help = "An environment variable that steps of the server may use as a secret; may be given several times [default: those that MIDEX_SECRET_ENV names, with commas between them, else midex.toml]"
+        help = "An environment variable that server steps may use as a secret; may be given several times [default: the comma-separated names in MIDEX_SECRET_ENV, else midex.toml]"
     )]
     secret_env: Vec<String>,
-    /// A host that a secret may be sent to, and no other; may be given several times
+    /// Allow a secret to be sent only to this host; may be given several times
     #[arg(long, global = true, value_name = "NAME=HOST", value_parser = parse_secret_host)]
     secret_host: Vec<(String, String)>,
     /// A directory that agents may import catalogs from, or the HOST:PORT of a server; may be given several times
@@ -153,10 +153,10 @@ struct Global {
         global = true,
         value_name = "DIR|HOST:PORT",
         value_hint = clap::ValueHint::AnyPath,
-        help = "A directory that agents may import catalogs from besides the project and the user's own, or a HOST:PORT that is not public; may be given several times"
+        help = "A directory that agents may import catalogs from, in addition to the project and the user's own directory, or a HOST:PORT that is not public; may be given several times"
     )]
     import_from: Vec<String>,
-    /// Whose workflows agents write with the tools of the toolset author
+    /// Where the tools of the toolset `author` write workflows
     #[arg(long, global = true, value_name = "WHOSE", value_enum, default_value_t = AuthorToArg::User)]
     author_to: AuthorToArg,
     /// Print JSON instead of text
@@ -175,9 +175,11 @@ struct DirectoryFlags {
 /// Whose workflows are written.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum AuthorToArg {
-    #[value(help = "Those of REGISTRY_WORKFLOWS_PATH or REGISTRY_CONFIG_PATH, else the user's")]
+    #[value(
+        help = "The directory that REGISTRY_WORKFLOWS_PATH or REGISTRY_CONFIG_PATH names, else the user's"
+    )]
     User,
-    #[value(help = "The project's")]
+    #[value(help = "The project's directory")]
     Project,
 }
 
@@ -211,91 +213,95 @@ impl Global {
 enum Command {
     /// Serve agents over MCP on standard input and output, or over HTTP
     Serve(ServeArgs),
-    /// Take a shipped workflow from start to end through a real server, killed once on the way
+    /// Run a workflow that comes with midex from start to end on a real server that is killed once on the way
     Demo,
-    /// Run a workflow in the terminal, or go on with an execution of it
+    /// Run a workflow in the terminal, or continue an execution of it
     Run(run::RunArgs),
-    /// Show where an execution stands, what came of its steps, and what it came to
+    /// Show the state of an execution, the outcome of its steps, and its result
     #[command(alias = "status")]
     Show(show::ShowArgs),
-    /// Show what happens, as it happens
+    /// Show events as they happen
     #[command(alias = "logs")]
     Tail(tail::TailArgs),
-    /// Check definition files; exit 1 where there are findings
+    /// Check definition files; exit 1 on findings
     Validate(validate::ValidateArgs),
-    /// List the workflows or the agents that can be used here, or the executions
+    /// List available workflows or agents, executions, or calls
     #[command(alias = "ls")]
     List(list::ListArgs),
     #[command(hide = true)]
     Ps(list::ListArgs),
     /// Pause a running execution; its tokens stay valid
     Pause(lifecycle::ChangeArgs),
-    /// Let a paused execution go on; without one, tell what was going on
+    /// Resume a paused execution; without one, show the open executions
     Resume(lifecycle::ResumeArgs),
-    /// Give up an execution for good
+    /// Cancel an execution permanently
     #[command(alias = "cancel")]
     Abandon(lifecycle::ChangeArgs),
-    /// Say that something happened that a step waits for
+    /// Send a signal that a step waits for
     Signal(signal::SignalArgs),
-    /// Approve or reject what a gate asks, on a terminal; without an execution, list what is asked
+    /// Approve or reject a gate on a terminal; without an execution, list the open gates
     ///
-    /// A terminal is no proof of a person: whoever acts as this user, a script or an agent too, can answer. Who answered, by
-    /// which way, and the digest of what they were shown stand in the execution's history.
+    /// A terminal does not prove that a person answers: everything that runs as this user, including a script or an agent, can
+    /// answer. The execution's history records who answered, through which channel, and the digest of what they were shown.
     Approve(approve::ApproveArgs),
-    /// Say what came of work that the server was cut off in
+    /// Retry work that was interrupted when the server stopped, or record its outcome
     Resolve(resolve::ResolveArgs),
-    /// Print the file of a workflow as it lies, also of one that comes with midex
+    /// Print the file of a workflow unchanged; also works for those that come with midex
     Cat(cat::CatArgs),
-    /// Write a starting file for a workflow or an agent
+    /// Create a starter file for a workflow or an agent
     #[command(subcommand)]
     New(new::NewArgs),
-    /// Draw a workflow's steps and their order, or those of an execution with where each stands
+    /// Draw the steps of a workflow and their order, or those of an execution with their states
     Graph(graph::GraphArgs),
     /// List, import, show, change and remove catalogs: OpenAPI documents whose operations are commands
     #[command(subcommand)]
     Catalog(catalog::CatalogCommand),
-    /// Call an operation of a catalog; without one, list what can be called
+    /// Call an operation of a catalog; without one, list the available operations
     ///
-    /// The call is an execution of one step: `midex show` tells what came of it, also after a crash.
+    /// The call is an execution of one step: `midex show` shows its outcome, even after a crash.
     Call(call::CallArgs),
     /// Print a JSON Schema of definition files, outputs or errors
     Schema(schema::SchemaArgs),
-    /// Look for what keeps midex from working here, and say what mends it; exit 1 where something does
+    /// Check for problems that keep midex from working here, and suggest fixes; exit 1 if there are any
     ///
-    /// What is only worth a warning does not count: the exit code is 1 where a line begins with `fail`.
+    /// Warnings do not count: the exit code is 1 if a line begins with `fail`.
     Doctor,
-    /// Measure midex on this machine and disk beside what bounds it, in about a minute
+    /// Benchmark midex, and what limits it, on this machine and disk in about a minute
     ///
-    /// Works in a directory of its own beside the data directory, on the same disk, and removes it at the end.
+    /// It works in a separate directory next to the data directory, on the same disk, and removes it at the end.
     #[cfg(feature = "bench")]
     Bench(midex_bench::BenchArgs),
-    /// Tell the agent of a host what is open, at an event of the host; `midex install --with-hooks` sets it up
+    /// Tell the agent of a host about open work at an event of the host; set up by `midex install --with-hooks`
     ///
-    /// The host writes its event to standard input as JSON; of it midex reads the session, the working directory and whether a
-    /// hook made the agent go on already (`session_id`, `cwd`, `stop_hook_active`, or as the host spells them). The answer on
-    /// standard output is JSON as this host takes it. The exit code is 0 always; where anything goes wrong nothing is printed.
+    /// The host writes its event to standard input as JSON. midex reads the session, its transcript, the working directory and
+    /// whether a hook has already made the agent continue (`session_id`, `transcript_path`, `cwd`, `stop_hook_active`, or the
+    /// host's own names for them). The answer on standard output is JSON in the format of this host. The exit code is always 0;
+    /// on any error, nothing is printed.
     #[command(subcommand)]
     Hook(hook::Event),
-    /// Show every setting and where it comes from: flag, environment, midex.toml or default; exit 1 on findings
+    /// Show every setting and its source: flag, environment, midex.toml or default; exit 1 on findings
     ///
-    /// Takes the flags of `midex serve` too, and starts nothing.
+    /// It also takes the flags of `midex serve`, but starts no server.
     Config(ServeArgs),
-    /// Write midex into the configuration of a host, such as an editor or an agent, or take it out again
+    /// Add midex to the configuration of a host, such as an editor or an agent, or remove it
     ///
-    /// Only what midex wrote is changed, and a copy of a file that others wrote too is kept beside it. --data-dir, --workflows,
-    /// --agents, --token-ttl, --allow-env, --secret-env, --import-from, --toolsets and --tool-names are written down for the
-    /// server, as they are given here; without them those of an earlier install stay.
+    /// The rest of the file keeps its comments, order and indentation, but a JSON object on one line is split into several lines.
+    /// Before midex first changes a file that has other content too, it saves a copy next to it. The values of --data-dir,
+    /// --workflows, --agents, --token-ttl, --allow-env, --secret-env, --secret-host, --import-from, --author-to, --toolsets and
+    /// --tool-names that are given here are stored as arguments of the server, with absolute paths. If none is given, the
+    /// arguments of an earlier install are kept.
     Install(install::InstallArgs),
-    /// Trust a project: its workflows may then call, send and run what they say
+    /// Trust a project: its workflows may then have effects outside of it
     ///
-    /// Until a project is trusted, its workflows start only where they lead a model and read. Trusted is the directory that is
-    /// named, after links are resolved, and no other one above or below it. The list is `trust` in the user's midex.toml.
+    /// Until a project is trusted, its workflows start only if they do no more than guide a model and read. Trust applies to the
+    /// named directory, with symbolic links resolved, and to no directory above or below it. The list is `trust` in the user's
+    /// midex.toml.
     Trust(trust::TrustArgs),
     #[command(hide = true)]
     AgentGuard(guard::GuardArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
-    /// Show the help of a command; of `options` those that every command takes, of `errors` what errors mean and what to do
+    /// Show the help of a command, the `options` of all commands, or the meaning of `errors` and what to do
     Help(help::HelpArgs),
     #[command(hide = true)]
     Version,
@@ -303,7 +309,7 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct ServeArgs {
-    /// Write a snapshot on every N-th transition; a larger N is faster, a crash is then followed by a longer start
+    /// Write a snapshot on every N-th transition; a larger N is faster, but a start after a crash takes longer
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::SNAPSHOT_EVERY_MAX)))]
     snapshot_every: u32,

@@ -67,10 +67,10 @@ impl LifecycleCommand {
 /// Which execution, and why.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct ChangeArgs {
-    /// The execution, or the beginning of its id, @last, @last-failed; without it a terminal is asked
+    /// The execution: its id, the beginning of its id, @last or @last-failed; without it, midex asks on a terminal
     #[arg(value_name = "EXECUTION")]
     execution_id: Option<String>,
-    /// Why; kept, and shown in the status
+    /// The reason; it is stored, and shown in the status
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
@@ -78,10 +78,10 @@ pub(super) struct ChangeArgs {
 /// Which execution shall go on; none for what was going on.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct ResumeArgs {
-    /// The execution that may go on; without it a terminal is asked, else what was going on in this project is told
+    /// The execution to resume; without it, midex asks on a terminal if one is paused, else lists the open ones of this project
     #[arg(value_name = "EXECUTION")]
     execution_id: Option<String>,
-    /// Why; kept, and shown in the status
+    /// The reason; it is stored, and shown in the status
     #[arg(long, value_name = "TEXT", requires = "execution_id")]
     reason: Option<String>,
 }

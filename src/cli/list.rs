@@ -37,24 +37,24 @@ pub struct ListArgs {
     /// What to list
     #[arg(value_enum, default_value_t)]
     pub what: Listed,
-    /// Only executions in this state: one of the seven, or `open` for those that have not ended
+    /// Only executions in this state; `open` matches all that have not ended
     #[arg(long, value_name = "STATE", value_parser = PossibleValuesParser::new(ListRequest::states()))]
     pub state: Option<String>,
     /// Only executions of this workflow
     #[arg(long, value_name = "NAME")]
     pub workflow: Option<String>,
-    /// The executions of every project, not of this one alone
+    /// List the executions of all projects, not only of this one
     #[arg(long)]
     pub all_projects: bool,
-    /// Children of executions too
+    /// Also list child executions
     #[arg(long)]
     pub children: bool,
-    /// Every column whole, however wide the terminal is
+    /// Print every column in full, regardless of the width of the terminal
     #[arg(long)]
     pub wide: bool,
-    /// How many executions at most
+    /// Maximum number of executions
     #[arg(long, value_name = "N", value_parser = at_least_one,
-          help = format!("How many executions at most [default: {}]", limits::LIST_LIMIT_DEFAULT))]
+          help = format!("Maximum number of executions [default: {}]", limits::LIST_LIMIT_DEFAULT))]
     pub limit: Option<usize>,
 }
 
@@ -102,9 +102,9 @@ pub enum Listed {
     Workflows,
     /// Agents whose personas workflows can name
     Agents,
-    /// Executions of this project, the one that moved last first
+    /// Executions of this project, the most recently updated first
     Executions,
-    /// Calls of commands in this project, the latest first
+    /// Calls of catalog commands in this project, the latest first
     Calls,
 }
 

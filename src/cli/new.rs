@@ -15,19 +15,19 @@ use midex_server::config::Config;
 /// What to write.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub enum NewArgs {
-    /// A workflow, into workflows/NAME.yaml
+    /// Create a workflow in workflows/NAME.yaml
     Workflow {
         /// What to call the file, and where to put it
         #[command(flatten)]
         file: FileArgs,
-        /// How it is written [default: as the extension of its name says, else yaml]
+        /// The format of the file [default: from the extension of the name, else yaml]
         #[arg(long, value_enum)]
         format: Option<FormatArg>,
-        /// A workflow to copy, as its file has it; it may be one that comes with midex
+        /// A workflow whose file is copied, with only the name changed; it may be one that comes with midex
         #[arg(long, value_name = "WORKFLOW", conflicts_with_all = ["format", "description"])]
         from: Option<String>,
     },
-    /// An agent, into agents/NAME.md
+    /// Create an agent in agents/NAME.md
     Agent {
         /// What to call the file, and where to put it
         #[command(flatten)]
@@ -38,15 +38,15 @@ pub enum NewArgs {
 /// What to call the file, and where to put it.
 #[derive(Clone, Debug, clap::Args)]
 pub struct FileArgs {
-    /// The name of the definition and of its file; it may have the extension of the file
+    /// The name of the definition and of its file; it may include the file extension
     pub name: String,
-    /// The project to write into, instead of the one around the working directory
+    /// The project to write into, instead of the one that contains the working directory
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// What it is for, in a sentence
+    /// The description: its purpose in a sentence
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub description: Option<String>,
-    /// Replace the file if there is one
+    /// Replace the file if it exists
     #[arg(long)]
     pub force: bool,
 }

@@ -7,13 +7,13 @@ use midex_mcp::{ToolNames, ToolProfile, Toolsets, toolsets_help};
 /// The flags for the tools that a server offers.
 #[derive(Clone, Copy, Debug, Args)]
 pub(super) struct ProfileArgs {
-    /// Toolsets to offer, with commas between them
+    /// Toolsets to offer, separated by commas
     #[arg(
         long, value_name = "SETS", default_value_t = Toolsets::ALL, value_parser = Toolsets::parse,
-        long_help = format!("Toolsets to offer, with commas between them:\n{}", toolsets_help())
+        long_help = format!("Toolsets to offer, separated by commas:\n{}", toolsets_help())
     )]
     toolsets: Toolsets,
-    /// How the names of tools are listed; both spellings are accepted in calls
+    /// How tool names are spelled in lists; calls accept both spellings
     #[arg(long, value_name = "SPELLING", value_enum, default_value_t = Spelling::Auto)]
     tool_names: Spelling,
 }
@@ -21,7 +21,7 @@ pub(super) struct ProfileArgs {
 /// How names are written.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Spelling {
-    #[value(help = "workflow.start, but workflow_start for clients that are known to refuse dots")]
+    #[value(help = "workflow.start, but workflow_start for clients known to reject dots")]
     Auto,
     #[value(help = "workflow.start")]
     Dotted,

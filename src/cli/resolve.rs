@@ -32,15 +32,15 @@ const ASKS: Asks = Asks {
     override_usage = "midex resolve [EXECUTION] [STEP] [--retry|--failed <WHY>|--output <JSON>]"
 )]
 pub(super) struct ResolveArgs {
-    /// The execution, or the beginning of its id, @last, @last-failed; without it a terminal is asked
+    /// The execution: its id, the beginning of its id, @last or @last-failed; without it, midex asks on a terminal
     #[arg(value_name = "EXECUTION")]
     execution_id: Option<String>,
-    /// The step that the server was cut off in; without it a terminal is asked
+    /// The step that was interrupted; without it, midex asks on a terminal
     #[arg(value_name = "STEP")]
     step: Option<String>,
     #[command(flatten)]
     verdict: VerdictArgs,
-    /// Which item, from 0, where the step is a fan-out and several were cut off
+    /// The item, counted from 0, if the step is a fan-out and several items were interrupted
     #[arg(long, value_name = "N")]
     item: Option<u32>,
 }
@@ -49,13 +49,13 @@ pub(super) struct ResolveArgs {
 #[derive(Clone, Debug, clap::Args)]
 #[group(multiple = false)]
 struct VerdictArgs {
-    /// It did not take effect: do it again
+    /// The work did not take effect: run it again
     #[arg(long)]
     retry: bool,
-    /// It failed, and why
+    /// The work failed, for this reason
     #[arg(long, value_name = "WHY")]
     failed: Option<String>,
-    /// It took effect, and this is what it came to: any JSON value, or a file that holds one
+    /// The work took effect, with this output: any JSON value, or a file that contains one
     #[arg(long, value_name = "JSON|@FILE")]
     output: Option<String>,
 }

@@ -55,22 +55,22 @@ use midex_server::config::Config;
 /// Which workflow, and where its outputs come from.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct RunArgs {
-    /// The workflow; where --id names an execution that goes on, it need not be named; without either a terminal is asked
+    /// The workflow; optional if --id names an existing execution; if neither is given, midex asks on a terminal
     #[arg(value_name = "WORKFLOW")]
     workflow: Option<String>,
-    /// The id of the execution; where it exists already, it goes on, as `@last` does
+    /// The id of the execution; if it already exists, it is continued, as with `@last`
     #[arg(long, value_name = "ID")]
     id: Option<String>,
-    /// What the workflow is to work on: a JSON object, or a file that holds one
+    /// The inputs of the workflow: a JSON object, or a file that contains one
     #[arg(long, value_name = "JSON|@FILE")]
     inputs: Option<String>,
-    /// One input of the workflow, over what `--inputs` says; may be given several times. Its value is read as the
-    /// type that the workflow declares: JSON unless that is a text
+    /// One input of the workflow, which overrides the one in `--inputs`; may be given several times. The value is parsed
+    /// as the type that the workflow declares: as JSON, unless that type is `string`
     #[arg(long, value_name = "NAME=VALUE")]
     input: Vec<String>,
     #[command(flatten)]
     from: OutputFrom,
-    /// Show the personas of agents, which are folded to a line else
+    /// Show the personas of agents in full, instead of one line each
     #[arg(long)]
     persona: bool,
 }
@@ -78,10 +78,10 @@ pub(super) struct RunArgs {
 /// Where outputs come from.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct OutputFrom {
-    /// Outputs, one JSON value a line: of the next step, or `{"step_name", "output" or "error"}` of a certain one
+    /// Outputs, one JSON value per line: for the next step, or `{"step_name", "output" or "error"}` for the named step
     #[arg(long, value_name = "FILE")]
     outputs: Option<PathBuf>,
-    /// The output of the step that is open now, from a file or from standard input: JSON or text
+    /// The output of the currently open step, from a file or from standard input: JSON or text
     #[arg(long, value_name = "FILE|-", conflicts_with_all = ["outputs", "editor"])]
     output: Option<PathBuf>,
     /// Write each output in `$VISUAL` or `$EDITOR`

@@ -7,11 +7,11 @@ use midex_registry::{self as registry, SchemaDraft, SchemaOf};
 /// Which schema to print.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(
-    after_help = "A schema cannot say everything: unknown or cyclic dependencies, step ids that stand twice and agents \
-that do not exist are found by `midex validate` alone."
+    after_help = "A schema cannot check everything: only `midex validate` finds unknown or cyclic dependencies, duplicate step ids and \
+agents that do not exist."
 )]
 pub struct SchemaArgs {
-    /// What the schema is of
+    /// What the schema describes
     #[arg(value_enum, default_value_t)]
     pub of: SchemaOfArg,
     /// The version of JSON Schema
@@ -22,7 +22,7 @@ pub struct SchemaArgs {
 /// What a schema can be had of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum SchemaOfArg {
-    /// A workflow in YAML or JSON; `manifest` means the same
+    /// A workflow in YAML or JSON; `manifest` is an alias
     #[default]
     #[value(alias = "manifest")]
     Workflow,
@@ -39,11 +39,11 @@ pub enum SchemaOfArg {
 /// The version of JSON Schema.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum SchemaDraftArg {
-    /// The newest
+    /// The newest version
     #[default]
     #[value(name = "2020-12")]
     Draft202012,
-    /// The one that most editors know
+    /// The version that most editors support
     #[value(name = "7")]
     Draft7,
 }

@@ -35,20 +35,20 @@ use midex_server::{
 /// How agents reach the server.
 #[derive(Debug, Args)]
 pub(super) struct TransportArgs {
-    /// Serve streamable HTTP at /mcp of this address, instead of standard input and output; port 0 takes a free one
+    /// Serve streamable HTTP at /mcp on this address, instead of standard input and output; port 0 picks a free port
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     http: Option<SocketAddr>,
     /// Whether no flag gave the address: every server of this user is given it then, and one can have it
     #[arg(skip)]
     pub(super) http_is_usual: bool,
-    /// Serve standard input and output too, beside --http; without an address a server serves nothing else
+    /// Serve standard input and output in addition to --http; without an address, a server serves only these
     #[arg(long)]
     stdio: bool,
-    /// Let in only whoever sends the bearer token in this file, which nobody else may read. Needed where the address
-    /// is not a loopback one
+    /// Accept only requests with the bearer token in this file, which must not be readable by others. Required if the
+    /// address is not a loopback address
     #[arg(long, value_name = "FILE")]
     http_token_file: Option<PathBuf>,
-    /// Another name by which HTTP clients call this server; may be given several times
+    /// An additional host name by which HTTP clients call this server; may be given several times
     #[arg(long, value_name = "NAME")]
     http_host: Vec<streamable::Host>,
 }

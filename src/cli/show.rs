@@ -45,16 +45,16 @@ const NAME_COLUMNS: usize = 8;
 /// Which execution.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct ShowArgs {
-    /// The execution; without it, the one of this project that moved last
+    /// The execution; without it, the most recently updated one of this project
     #[arg(value_name = "EXECUTION")]
     execution_id: Option<String>,
-    /// With `workflow` before it: the workflow that is shown, instead of an execution
+    /// After the word `workflow`: the name of a workflow to show, instead of an execution
     #[arg(value_name = "NAME", requires = "execution_id", conflicts_with_all = ["watch", "visits"])]
     name: Option<String>,
-    /// Follow it to its end; on a terminal what changes is drawn anew
+    /// Follow the execution until it ends; a terminal redraws only what changes
     #[arg(long)]
     watch: bool,
-    /// List every visit of every step, instead of the steps with the latest of each
+    /// List every visit of every step, instead of each step with its latest visit
     #[arg(long)]
     visits: bool,
 }

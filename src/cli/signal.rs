@@ -29,13 +29,13 @@ const ASKS: Asks = Asks {
 /// Which execution, which signal, and what comes with it.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct SignalArgs {
-    /// The execution, or the beginning of its id, @last, @last-failed; without it a terminal is asked
+    /// The execution: its id, the beginning of its id, @last or @last-failed; without it, midex asks on a terminal
     #[arg(value_name = "EXECUTION")]
     execution_id: Option<String>,
-    /// The name that a step waits for; without it a terminal is asked
+    /// The name of the signal that a step waits for; without it, midex asks on a terminal
     #[arg(value_name = "SIGNAL")]
     signal: Option<String>,
-    /// What comes with it: any JSON value, or a file that holds one
+    /// The payload of the signal: any JSON value, or a file that contains one
     #[arg(long, value_name = "JSON|@FILE")]
     payload: Option<String>,
 }

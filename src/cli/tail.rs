@@ -34,14 +34,14 @@ use midex_server::config::Config;
 /// Which events.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct TailArgs {
-    /// The execution; without it, all of them
+    /// The execution; without it, all executions
     #[arg(value_name = "EXECUTION")]
     execution_id: Option<String>,
-    /// How many of the events so far to show; with `--json` they include those that only follow from others, as of tokens
+    /// Number of past events to show; with `--json` they include events that the text output omits, such as token events
     #[arg(short = 'n', long = "lines", value_name = "N", default_value_t = 20,
           value_parser = clap::value_parser!(u16).range(0..=limits::TELEMETRY_LIMIT_MAX as i64))]
     lines: u16,
-    /// Show the events so far and end
+    /// Show the past events and exit
     #[arg(long)]
     no_follow: bool,
 }

@@ -12,13 +12,13 @@ use midex_server::config::Config;
 /// Which project, and what becomes of it.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct TrustArgs {
-    /// The directory of the project; without one the project around the working directory
+    /// The directory of the project; without it, the project that contains the working directory
     #[arg(value_name = "DIR", conflicts_with = "list")]
     dir: Option<PathBuf>,
-    /// Trust it no longer
+    /// Stop trusting the project
     #[arg(long, conflicts_with = "list")]
     remove: bool,
-    /// List the projects that are trusted
+    /// List the trusted projects
     #[arg(long)]
     list: bool,
 }

@@ -12,12 +12,12 @@ use midex_registry::{self as registry, FileReport, Registry};
 /// Check workflow and agent files.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct ValidateArgs {
-    /// Files or directories; without any, every definition that midex would load
+    /// Files or directories; without any, all definitions that midex would load
     pub paths: Vec<PathBuf>,
-    /// Exit 1 on warnings too
+    /// Also exit 1 on warnings
     #[arg(long)]
     pub strict: bool,
-    /// Print a workflow as it counts, with all that it inherits by `extends`
+    /// Print a workflow after merging, with all that it inherits through `extends`
     #[arg(long, value_name = "NAME", conflicts_with_all = ["paths", "strict"])]
     pub print: Option<String>,
 }

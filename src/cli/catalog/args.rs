@@ -12,34 +12,34 @@ pub(crate) enum CatalogCommand {
     List,
     /// Import an OpenAPI document: its operations become commands
     Add(AddArgs),
-    /// Show what `midex catalog add` would do, and do nothing
+    /// Show what `midex catalog add` would do, without changing anything
     Preview(DocumentArgs),
-    /// Show a catalog and its commands, or everything about one of them
+    /// Show a catalog and its commands, or all details of one command
     Show(ShowArgs),
-    /// Let the commands of a catalog be called
+    /// Enable a catalog: its commands can be called
     Enable(NamedArgs),
-    /// Let no command of a catalog be called, and keep it
+    /// Disable a catalog but keep it: none of its commands can be called
     Disable(NamedArgs),
-    /// Remove a catalog; steps that call it wait until it is back
+    /// Remove a catalog; steps that call it wait until it is added again
     Remove(RemoveArgs),
-    /// Read the document of a catalog again, and show what is different
+    /// Read the document of a catalog again, and show the differences
     Refresh(RefreshArgs),
-    /// Set the headers that go with every call of a catalog, or show them
+    /// Set or show the headers that are sent with every call of a catalog
     ///
-    /// A secret stands in a header by its name, `${env:NAME}` or `${file:NAME}`: its value stays in the environment of the
-    /// server, which lists it with --secret-env, or in the user's file of secrets. Only the origins that this command prints
-    /// get the headers.
+    /// A header refers to a secret by its name, `${env:NAME}` or `${file:NAME}`. The value stays in the environment of the
+    /// server, where --secret-env must list the variable, or in the user's file of secrets. The headers are sent only to the
+    /// origins that this command prints.
     Headers(HeadersArgs),
-    /// Give a catalog what its document asks for beside headers: a key in the query or a cookie, a user with a password
+    /// Set a credential that the document requires besides headers: a key in the query or a cookie, a user with a password
     ///
-    /// `midex catalog show` lists what is asked for under `needs`. A secret stands in the value by its name, as in headers,
-    /// and goes to the same origins.
+    /// `midex catalog show` lists the required credentials under `needs`. The value refers to a secret by its name, as in
+    /// headers, and is sent to the same origins.
     Credential(CredentialArgs),
-    /// Say of which class a command is: what it may change
+    /// Set the class of a command, which says what it may change
     Class(ClassArgs),
-    /// Let a catalog be called at an address that is not public, or without https
+    /// Allow calls of a catalog to an address that is not public, or without https
     Allow(AllowArgs),
-    /// Say where a catalog is called
+    /// Set the URL at which a catalog is called
     BaseUrl(BaseUrlArgs),
 }
 
@@ -48,10 +48,10 @@ pub(crate) enum CatalogCommand {
 pub(crate) struct DocumentArgs {
     /// The OpenAPI document: a file, or a URL
     pub(super) source: String,
-    /// What the catalog is called; its id is made of it
+    /// The title of the catalog; its id is derived from it
     #[arg(
         long,
-        help = "What the catalog is called; its id is made of it [default: the title of the document]"
+        help = "The title of the catalog; its id is derived from it [default: the title of the document]"
     )]
     pub(super) title: Option<String>,
     /// The first word of its commands
@@ -61,11 +61,11 @@ pub(crate) struct DocumentArgs {
         help = "The first word of its commands [default: the catalog's id]"
     )]
     pub(super) vendor: Option<String>,
-    /// Where it is called
+    /// The URL at which it is called
     #[arg(
         long,
         value_name = "URL",
-        help = "Where it is called [default: the first server of the document]"
+        help = "The URL at which it is called [default: the first server of the document]"
     )]
     pub(super) base_url: Option<String>,
 }
@@ -78,10 +78,10 @@ pub(crate) struct AddArgs {
     /// Replace the document of the catalog with this title, and keep its settings
     #[arg(long)]
     pub(super) overwrite: bool,
-    /// Let nothing of it be called until `midex catalog enable`
+    /// Add the catalog disabled: nothing of it can be called until `midex catalog enable`
     #[arg(long)]
     pub(super) disabled: bool,
-    /// An address that it may be called at though it is not public or has no https; may be given several times
+    /// An address at which it may be called although it is not public or has no https; may be given several times
     #[arg(long, value_name = "HOST:PORT")]
     pub(super) allow: Vec<String>,
 }
@@ -89,7 +89,7 @@ pub(crate) struct AddArgs {
 /// A catalog.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct NamedArgs {
-    /// The id of the catalog, or its title
+    /// The id or the title of the catalog
     pub(super) catalog: String,
 }
 
@@ -100,7 +100,7 @@ pub(crate) struct ShowArgs {
     pub(super) named: NamedArgs,
     /// One of its commands, without the vendor
     pub(super) operation: Option<String>,
-    /// How many commands at most
+    /// Maximum number of commands to show
     #[arg(long, value_name = "N", default_value_t = limits::COMMANDS_LISTED, value_parser = at_least_one)]
     pub(super) limit: usize,
 }
@@ -110,10 +110,10 @@ pub(crate) struct ShowArgs {
 pub(crate) struct RemoveArgs {
     #[command(flatten)]
     pub(super) named: NamedArgs,
-    /// Delete its document too
+    /// Also delete its document
     #[arg(long)]
     pub(super) with_document: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     pub(super) yes: bool,
 }
@@ -123,7 +123,7 @@ pub(crate) struct RemoveArgs {
 pub(crate) struct RefreshArgs {
     #[command(flatten)]
     pub(super) named: NamedArgs,
-    /// Take the new document, and do not ask
+    /// Apply the new document without asking
     #[arg(long)]
     pub(super) apply: bool,
 }
@@ -146,9 +146,9 @@ pub(crate) struct HeadersArgs {
 pub(crate) struct CredentialArgs {
     #[command(flatten)]
     pub(super) named: NamedArgs,
-    /// The security scheme of the document
+    /// The name of the security scheme in the document
     pub(super) scheme: String,
-    /// Its credential, such as '${env:NAME}', or 'USER:${env:NAME}' for basic; an empty one removes it
+    /// The credential, such as '${env:NAME}', or 'USER:${env:NAME}' for basic; an empty value removes it
     pub(super) value: String,
 }
 
@@ -166,11 +166,11 @@ pub(crate) struct ClassArgs {
 /// What a command may change.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum ClassArg {
-    /// It reads
+    /// Only reads
     Safe,
-    /// It changes what can be changed back
+    /// Makes changes that can be undone
     Standard,
-    /// It takes something away
+    /// Removes something
     Destructive,
 }
 
@@ -189,6 +189,6 @@ pub(crate) struct AllowArgs {
 pub(crate) struct BaseUrlArgs {
     #[command(flatten)]
     pub(super) named: NamedArgs,
-    /// The URL that the paths of its commands follow
+    /// The URL to which the paths of its commands are appended
     pub(super) url: String,
 }

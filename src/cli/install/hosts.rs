@@ -15,7 +15,7 @@ use midex_server::config::Config;
 pub(crate) enum Client {
     #[value(help = "Claude Code")]
     ClaudeCode,
-    #[value(help = "Claude Desktop; without --scope project, --http and --with-hooks")]
+    #[value(help = "Claude Desktop; does not support --scope project, --http and --with-hooks")]
     ClaudeDesktop,
     #[value(help = "Cursor")]
     Cursor,
@@ -25,7 +25,7 @@ pub(crate) enum Client {
     Codex,
     #[value(help = "Gemini CLI")]
     Gemini,
-    #[value(help = "Windsurf; without --scope project and --with-hooks")]
+    #[value(help = "Windsurf; does not support --scope project and --with-hooks")]
     Windsurf,
 }
 

@@ -40,11 +40,11 @@ const AGAIN: &str = "--agent-again";
 /// The command, and how it is spoken to.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct AgentArgs {
-    /// A command that does the work of each step: it is given the task on standard input, and prints one JSON value; another exit
-    /// code than 0 hands in that the step failed, but 126 and 127, which say that a command cannot be run, leave it open
+    /// A command that does the work of each step: it reads the task from standard input and prints one JSON value. A nonzero exit
+    /// code reports that the step failed, except 126 and 127 (the command cannot be run), which leave the step open
     #[arg(long = "agent", value_name = "CMD", conflicts_with_all = ["editor", "outputs", "output"])]
     command: Option<String>,
-    /// How the command is given its task
+    /// How the task is passed to the command
     #[arg(
         long = "agent-format",
         value_enum,
@@ -52,7 +52,7 @@ pub(crate) struct AgentArgs {
         requires = "command"
     )]
     format: AgentFormat,
-    /// How long the command may take for one step
+    /// Timeout of the command for one step
     #[arg(
         long = "agent-timeout",
         value_name = "DURATION",
@@ -61,7 +61,7 @@ pub(crate) struct AgentArgs {
         requires = "command"
     )]
     timeout: Duration,
-    /// Begin a step again although the command that was begun for it before still runs
+    /// Run the command for a step even if an earlier command for that step is still running
     #[arg(long = "agent-again", requires = "command")]
     again: bool,
 }
