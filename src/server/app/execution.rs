@@ -9,11 +9,12 @@ impl App {
     /// # Errors
     /// `EXECUTION_NOT_FOUND`.
     pub async fn execution_view(&self, id: &ExecutionId) -> Result<ExecutionView> {
-        let mut shown = self.engine().await?.execution_view(id).await?;
+        let shown = self.engine().await?.execution_view(id).await?;
         #[cfg(feature = "catalog")]
-        {
-            shown.status = self.tell_disabled(shown.status);
-        }
+        let shown = ExecutionView {
+            status: self.tell_disabled(shown.status),
+            ..shown
+        };
         Ok(shown)
     }
 }
