@@ -110,7 +110,7 @@ impl Standing {
             definition: &self.definition,
             execution: &self.last.next,
             row: Some(&self.last.row),
-            found: &view::Found::default(),
+            found: &view::FoundValues::default(),
             asked: &RefCell::default(),
             ttl: limits::TOKEN_TTL,
             command_flags: "",

@@ -241,7 +241,7 @@ pub(super) async fn command(id: &str, link: &mut Link<'_>) -> Result<Value> {
 }
 
 /// A part of a list of commands.
-pub(super) struct Listed {
+pub(super) struct OperationListing {
     pub(super) commands: Vec<Value>,
     /// The total number of commands; `None` if the server is of an older version that does not report it.
     pub(super) total: Option<usize>,
@@ -249,7 +249,7 @@ pub(super) struct Listed {
     pub(super) is_cut: bool,
 }
 
-impl Listed {
+impl OperationListing {
     /// How many commands are not shown, and how to see them; `None` if all are shown.
     pub(super) fn more(&self) -> Option<String> {
         if !self.is_cut {
@@ -272,7 +272,7 @@ pub(super) async fn commands(
     mut arguments: Value,
     limit: usize,
     link: &mut Link<'_>,
-) -> Result<Listed> {
+) -> Result<OperationListing> {
     let mut commands = Vec::new();
     loop {
         let left = (limit - commands.len()).clamp(1, limits::COMMANDS_LISTED_MAX);
@@ -284,7 +284,7 @@ pub(super) async fn commands(
         let cursor = page["next_cursor"].take();
         if cursor.is_null() || commands.len() >= limit {
             let total = page["total"].as_u64();
-            return Ok(Listed {
+            return Ok(OperationListing {
                 commands,
                 total: total.and_then(|total| usize::try_from(total).ok()),
                 is_cut: !cursor.is_null(),

@@ -244,7 +244,7 @@ enum Command {
     /// A terminal does not prove that a person answers: everything that runs as this user, including a script or an agent, can
     /// answer. The execution's history records who answered, through which channel, and the digest of what they were shown.
     Approve(approve::ApproveArgs),
-    /// Retry work that was interrupted when the server stopped, or record its outcome
+    /// Decide about a call whose outcome is unknown: retry it, or record its output or failure
     Resolve(resolve::ResolveArgs),
     /// Print the file of a workflow unchanged; also works for those that come with midex
     Cat(cat::CatArgs),
@@ -416,7 +416,7 @@ fn run(cli: Cli, matches: &ArgMatches, files: &config::Files, log: &log::Log) ->
         Command::Tail(args) => run_to_end(tail::tail(args, &config, out.json)),
         Command::Validate(args) => validate::validate(&args, &config.registry(), color(), out),
         Command::Ps(mut args) => {
-            args.what = list::Listed::Executions;
+            args.what = list::ListSubject::Executions;
             run_to_end(list::executions(args, &config, &flags, out))
         }
         Command::List(args) if args.what.is_of_store() => {

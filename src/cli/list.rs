@@ -36,7 +36,7 @@ use midex_server::{
 pub struct ListArgs {
     /// What to list
     #[arg(value_enum, default_value_t)]
-    pub what: Listed,
+    pub what: ListSubject,
     /// Only executions in this state; `open` matches all that have not ended
     #[arg(long, value_name = "STATE", value_parser = PossibleValuesParser::new(ListRequest::states()))]
     pub state: Option<String>,
@@ -78,7 +78,7 @@ impl ListArgs {
         let Some((flag, value)) = self.of_executions().into_iter().chain(limit).next() else {
             return Ok(());
         };
-        let what = if self.what == Listed::Agents {
+        let what = if self.what == ListSubject::Agents {
             "agents"
         } else {
             "workflows"
@@ -96,7 +96,7 @@ impl ListArgs {
 
 /// What can be listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Listed {
+pub enum ListSubject {
     /// Workflows that can be started
     #[default]
     Workflows,
@@ -108,7 +108,7 @@ pub enum Listed {
     Calls,
 }
 
-impl Listed {
+impl ListSubject {
     /// Whether the list comes from the store, rather than from definition files.
     pub(super) fn is_of_store(self) -> bool {
         matches!(self, Self::Executions | Self::Calls)
@@ -138,7 +138,7 @@ pub(super) async fn executions(
         "limit": counted.min(limits::LIST_LIMIT_MAX), "state": args.state,
         "workflow_name": args.workflow, "project": args.all_projects.then_some("*"),
         "children": args.children.then_some(true),
-        "calls": (args.what == Listed::Calls).then_some(true)
+        "calls": (args.what == ListSubject::Calls).then_some(true)
     }));
     let mut link = Link::new(config);
     let rows = pages(&mut link, arguments, counted).await;
@@ -177,7 +177,7 @@ fn left_out(args: &ListArgs, limit: usize, more: usize, flags: &str) -> String {
     } else {
         (more.to_string(), limit + more)
     };
-    let what = if args.what == Listed::Calls {
+    let what = if args.what == ListSubject::Calls {
         "calls"
     } else {
         "executions"
@@ -281,7 +281,7 @@ const STATE_COLUMNS: usize = 46;
 
 fn execution_table(rows: &[Value], args: &ListArgs) -> String {
     if rows.is_empty() {
-        let words = if args.what == Listed::Calls {
+        let words = if args.what == ListSubject::Calls {
             "no command was called here; `midex call` calls one"
         } else if args.all_projects {
             "no project has such executions"
@@ -326,7 +326,7 @@ pub fn list(
     mut out: Output<'_>,
 ) -> Result<u8> {
     args.check()?;
-    let printed = if args.what == Listed::Agents {
+    let printed = if args.what == ListSubject::Agents {
         let json = || registry.agents().map(agent_json).collect();
         out.rows(json, || agent_table(registry, ListLayout::of(args.wide)))
     } else {

@@ -186,7 +186,7 @@ fn new_id() -> String {
 /// How the command ended.
 enum End {
     /// The execution has ended.
-    Ended(Box<Ended>),
+    Ended(Box<EndedExecution>),
     /// The command stopped, for this reason; the execution can be continued.
     Stopped(String),
     /// The execution is paused.
@@ -194,7 +194,7 @@ enum End {
 }
 
 /// An execution that has ended.
-struct Ended {
+struct EndedExecution {
     /// The status as the server replied it.
     reply: Value,
     status: StatusView,
@@ -351,7 +351,7 @@ impl Runner<'_> {
         } else {
             self.link.history(&self.id).await?
         };
-        Ok(End::Ended(Box::new(Ended {
+        Ok(End::Ended(Box::new(EndedExecution {
             reply,
             status,
             history,

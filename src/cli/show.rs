@@ -228,7 +228,7 @@ fn children(status: &StatusView, screen: &Screen) -> String {
     }
     let mut table = screen.table(&["child", "step"]);
     for child in &status.children {
-        let visit = Visit {
+        let visit = VisitName {
             step: Some(&child.step),
             item: child.item,
             number: child.visit,
@@ -241,7 +241,7 @@ fn children(status: &StatusView, screen: &Screen) -> String {
 }
 
 /// A visit of a step as it is named.
-struct Visit<'a> {
+struct VisitName<'a> {
     /// The step; `None` for the workflow.
     step: Option<&'a str>,
     item: Option<u32>,
@@ -251,7 +251,7 @@ struct Visit<'a> {
     body: Option<&'a str>,
 }
 
-impl<'a> Visit<'a> {
+impl<'a> VisitName<'a> {
     fn of(row: &'a HistoryRow) -> Self {
         Self {
             step: Some(&row.step_name),
@@ -363,7 +363,7 @@ fn visit_cells(visit: &HistoryRow) -> [String; 5] {
     let took = visit.duration_ms.map_or_else(|| "-".into(), duration);
     let status = one_line(&visit.status);
     [
-        Visit::of(visit).place(),
+        VisitName::of(visit).place(),
         agent.to_owned(),
         if visit.late {
             format!("{status}, late")
@@ -445,9 +445,9 @@ pub(super) fn left(status: &StatusView, history: &[HistoryRow], screen: &Screen)
         row.body.as_deref() == Some(Body::Compensation.as_str()) && row.status == "completed"
     };
     let undone = history.iter().filter(is_undone);
-    let undone = undone.map(|row| Visit::of(row).name());
+    let undone = undone.map(|row| VisitName::of(row).name());
     let effects = status.not_compensated.iter().map(|one| {
-        let visit = Visit {
+        let visit = VisitName {
             step: Some(&one.step),
             item: one.item,
             number: one.visit,
@@ -457,7 +457,7 @@ pub(super) fn left(status: &StatusView, history: &[HistoryRow], screen: &Screen)
         format!("{}: {}", visit.place(), one_line(&one.why))
     });
     let hooks = status.hook_failures.iter().map(|one| {
-        let visit = Visit {
+        let visit = VisitName {
             step: one.step.as_deref(),
             item: None,
             number: one.visit,

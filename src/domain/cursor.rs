@@ -1,16 +1,16 @@
-//! The position in a list of an operation that comes in pages.
+//! The position in a paginated list that an operation returns.
 
 use serde::{Deserialize, Serialize};
 
 use crate::document::Document;
 
-/// A position in a paginated list, each page of which is a call of its own. A page returns the cursor of the next one.
+/// A position in a paginated list. Each page is a separate call, which returns the cursor of the next page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor {
     /// How the next page is requested. Only the implementation of [`Operations`](crate::operation::Operations) reads it.
     pub next: Document,
-    /// Marks by which the implementation recognises a page that the service repeats. A page returns the new ones; a call
-    /// is given those of all pages before it.
+    /// Marks by which the implementation recognises a page that the service repeats. Each page returns its own marks;
+    /// each call gets the marks of all earlier pages.
     pub seen: Vec<u64>,
 }
 

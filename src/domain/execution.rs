@@ -46,7 +46,7 @@ pub use self::{
     decision::{Decision, Facts, Need, Transition, Values},
     list::Items,
     offers::Offer,
-    pages::Pages,
+    pages::FetchedPages,
     rehearsal::{Rehearsal, Rehearsed},
     visit::{RecordedCall, StepState, SupersededToken, Visit, VisitEnd},
     work::{
@@ -127,7 +127,7 @@ pub struct Execution {
     pub(super) lookup: Option<Digest>,
     /// The pages of lists that open visits fetched so far. The last field that is stored: snapshots of earlier versions
     /// end before it.
-    pub(super) pages: BTreeMap<VisitId, Arc<Pages>>,
+    pub(super) pages: BTreeMap<VisitId, Arc<FetchedPages>>,
     /// Where the search for a step begins.
     #[serde(skip)]
     pub(super) hint: SearchHint,

@@ -32,7 +32,7 @@ pub use self::{
         ChildView, CurrentStep, Reader, StatusView, StepCounts, current_step,
         current_step_for_people, status,
     },
-    subject::{Asked, Found, Shortened, Subject},
+    subject::{FoundValues, Shortened, Subject, ValueRequest},
     waits::{GateView, SignalView, WaitView},
 };
 use super::{

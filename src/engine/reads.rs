@@ -22,8 +22,8 @@ use midex_domain::{
     limits,
     telemetry::{self, EventType},
     view::{
-        self, Advanced, ArtifactContent, ArtifactView, CurrentStep, Found, GraphView, HistoryRow,
-        Listing, OpenExecution, Reader, Resumed, StatusView, Subject, TelemetryEvent,
+        self, Advanced, ArtifactContent, ArtifactView, CurrentStep, FoundValues, GraphView,
+        HistoryRow, Listing, OpenExecution, Reader, Resumed, StatusView, Subject, TelemetryEvent,
     },
 };
 
@@ -447,13 +447,14 @@ impl Engine {
         row: Option<&Row>,
         view: impl Fn(&Subject<'_>) -> T,
     ) -> Result<T> {
-        self.view_with(Found::default(), seen, row, view).await
+        self.view_with(FoundValues::default(), seen, row, view)
+            .await
     }
 
     /// Like `view`, with values that were found before.
     pub(super) async fn view_with<T>(
         &self,
-        found: Found,
+        found: FoundValues,
         seen: &DurableExecution,
         row: Option<&Row>,
         view: impl Fn(&Subject<'_>) -> T,

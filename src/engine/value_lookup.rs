@@ -15,7 +15,7 @@ use midex_domain::{
     error::{Error, Result},
     execution::Values,
     limits,
-    view::{Asked, Found, Shortened},
+    view::{FoundValues, Shortened, ValueRequest},
 };
 
 /// The values that one decision or view has asked for so far.
@@ -25,7 +25,7 @@ pub(super) struct ValueLookup<'a> {
     /// The last row of the execution, if the caller has it. It is not read from the store again.
     last: Option<&'a Row>,
     rounds: usize,
-    pub(super) found: Found,
+    pub(super) found: FoundValues,
     /// The whole values that are stored outside of the rows.
     stored: Vec<Digest>,
 }
@@ -35,7 +35,7 @@ impl<'a> ValueLookup<'a> {
         shared: &'a Shared,
         id: &'a ExecutionId,
         last: Option<&'a Row>,
-        found: Found,
+        found: FoundValues,
     ) -> Self {
         Self {
             shared,
@@ -51,7 +51,7 @@ impl<'a> ValueLookup<'a> {
     ///
     /// # Errors
     /// `INTERNAL_ERROR` after [`limits::LOOKUPS_MAX`] calls, so that no decision and no view is repeated without end.
-    pub(super) async fn look_up(&mut self, asked: BTreeSet<Asked>) -> Result<()> {
+    pub(super) async fn look_up(&mut self, asked: BTreeSet<ValueRequest>) -> Result<()> {
         self.rounds += 1;
         if self.rounds > limits::LOOKUPS_MAX {
             let error = Error::internal("a decision or a view asks for values without end");
@@ -70,7 +70,7 @@ impl<'a> ValueLookup<'a> {
             }
         };
         let documents: HashMap<_, _> = rows.iter().flat_map(Row::outputs).collect();
-        for Asked { need, bytes_max } in asked {
+        for ValueRequest { need, bytes_max } in asked {
             let digest = need.digest;
             let document = documents.get(&digest);
             let is_found = if let Some(bytes_max) = bytes_max {
@@ -145,9 +145,9 @@ mod tests {
         let options = Options::new(Arc::new(MemoryStore::new()), clock, ids);
         let engine = Engine::new(options).await.expect("an engine");
         let id = ExecutionId::parse("e").expect("an id");
-        let mut lookup = ValueLookup::new(&engine.shared, &id, None, Found::default());
+        let mut lookup = ValueLookup::new(&engine.shared, &id, None, FoundValues::default());
         let need = Need::stored(Digest::of(b"absent"));
-        let asked = || BTreeSet::from([Asked::from(need)]);
+        let asked = || BTreeSet::from([ValueRequest::from(need)]);
         for _ in 0..limits::LOOKUPS_MAX {
             let looked_up = lookup.look_up(asked()).await;
             looked_up.expect("a value may be absent");

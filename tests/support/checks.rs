@@ -49,7 +49,8 @@ pub fn says(text: &Value, words: impl AsRef<str>) {
     );
 }
 
-/// The rows of a table that is written as text: a line each, its cells in the quotes of JSON, parted by commas.
+/// Reads a table whose cells are JSON strings, separated by commas, one row per line. For cells with line breaks, spaces
+/// at an end or ` | `; [`table`](crate::table) is easier to read where cells contain quotes.
 #[track_caller]
 pub fn rows<const N: usize>(table: &str) -> Vec<[&'static str; N]> {
     let rows = table.lines().filter(|row| !row.trim().is_empty());

@@ -108,7 +108,8 @@ impl Shows for str {
     }
 }
 
-/// The rows of a table: a line each, whose cells ` | ` divides. In a cell `\n` stands for the end of a line.
+/// Reads a table whose cells are separated by ` | `, one row per line; `\n` in a cell is a line break. For cells with
+/// quotes; [`rows`](crate::rows) takes any text.
 pub fn table<const N: usize>(table: &str) -> impl Iterator<Item = [String; N]> {
     let lines = table.lines().filter(|line| !line.trim().is_empty());
     lines.map(|line| {

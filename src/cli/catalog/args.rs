@@ -35,7 +35,7 @@ pub(crate) enum CatalogCommand {
     /// `midex catalog show` lists the required credentials under `needs`. The value refers to a secret by its name, as in
     /// headers, and is sent to the same origins.
     Credential(CredentialArgs),
-    /// Set the class of a command, which says what it may change
+    /// Set the class of a command: safe, standard or destructive
     Class(ClassArgs),
     /// Allow calls of a catalog to an address that is not public, or without https
     Allow(AllowArgs),

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt::Write as _};
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
-use super::{Listed, schema::kind};
+use super::{OperationListing, schema::kind};
 use crate::{
     command::quoted,
     screen::{Screen, Style, row},
@@ -53,7 +53,7 @@ pub(crate) fn state(catalog: &Value) -> &'static str {
 }
 
 /// A catalog, and the first of its commands.
-pub(super) fn catalog_page(catalog: &Value, listed: &Listed, screen: &Screen) -> String {
+pub(super) fn catalog_page(catalog: &Value, listed: &OperationListing, screen: &Screen) -> String {
     let id = field(catalog, "catalog_id");
     let mut text = head(&id, &field(catalog, "title"), screen);
     let imported = format!(

@@ -101,7 +101,7 @@ pub(super) fn put(text: &str, hooks: &Hooks, run: &Run, added: bool) -> Result<S
         let mut ours = ours(&root, event, name).into_iter();
         if let Some(first) = ours.next() {
             json::put(&first.object, "command", &json!(command));
-            ours.for_each(Entry::remove);
+            ours.for_each(HookEntry::remove);
         } else if added {
             let events = json::object_in(&content, "hooks")?;
             let entries = json::array_in(&events, event)?;
@@ -115,7 +115,9 @@ pub(super) fn put(text: &str, hooks: &Hooks, run: &Run, added: bool) -> Result<S
 pub(super) fn take(text: &str, hooks: &Hooks) -> Result<String, Fault> {
     let root = json::parse(text)?;
     for (event, name) in hooks.events.into_iter().zip(EVENTS) {
-        ours(&root, event, name).into_iter().for_each(Entry::remove);
+        ours(&root, event, name)
+            .into_iter()
+            .for_each(HookEntry::remove);
     }
     Ok(root.to_string())
 }
@@ -146,14 +148,14 @@ fn entry(hooks: &Hooks, index: usize, command: &str) -> Value {
 }
 
 /// An entry that runs midex at an event.
-struct Entry {
+struct HookEntry {
     object: CstObject,
     run: Run,
     /// The group that holds it, and the list of this group.
     group: Option<(CstObject, CstArray)>,
 }
 
-impl Entry {
+impl HookEntry {
     /// Removes the entry, and a group that becomes empty.
     fn remove(self) {
         self.object.remove();
@@ -166,7 +168,7 @@ impl Entry {
 }
 
 /// An event's entries that run midex, alone or in a group.
-fn ours(root: &CstRootNode, event: &str, name: &str) -> Vec<Entry> {
+fn ours(root: &CstRootNode, event: &str, name: &str) -> Vec<HookEntry> {
     let list = |object: &CstObject, name| json::field(object, name)?.array_value();
     let objects = |list: &CstArray| {
         let items = list.elements().into_iter();
@@ -175,7 +177,7 @@ fn ours(root: &CstRootNode, event: &str, name: &str) -> Vec<Entry> {
     let entry = |object: CstObject, group| {
         let command = json::field(&object, "command")?.to_serde_value()?;
         let run = Run::read(command.as_str()?, name)?;
-        Some(Entry { object, run, group })
+        Some(HookEntry { object, run, group })
     };
     let content = root.object_value();
     let events = content.and_then(|content| json::field(&content, "hooks")?.object_value());

@@ -101,7 +101,7 @@ pub(super) fn put(object: &CstObject, name: &str, value: &Value) {
     }
 }
 
-/// Appends a value to an array, on lines of its own.
+/// Appends a value to an array. The array is laid out over several lines.
 pub(super) fn push(array: &CstArray, value: &Value) {
     array.ensure_multiline();
     array.append(input(value));

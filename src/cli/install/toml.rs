@@ -1,5 +1,5 @@
-//! Edits one table of a TOML text that people edit too. `toml_edit` keeps the comments and the order of all that is not
-//! edited, with one exception: dotted keys that begin alike (`a.b`, `a.c`) come to stand together.
+//! Edits one table of a TOML file that people edit too. `toml_edit` keeps the comments and the order of everything else,
+//! with one exception: it moves dotted keys with the same first part (`a.b`, `a.c`) next to each other.
 
 use serde_json::{Map, Value};
 use toml_edit::{Document, DocumentMut, Item, Table};

@@ -5,7 +5,7 @@ use std::{collections::HashSet, fmt::Write as _, io::Write as _};
 use serde_json::Value;
 
 use super::{
-    Ended,
+    EndedExecution,
     submission::{Report, Submission, turn},
 };
 use crate::{
@@ -247,7 +247,7 @@ impl<'a> RunPage<'a> {
     }
 
     /// Prints how the execution ended, and which of its effects were compensated.
-    pub(super) fn ended(&mut self, ended: &Ended) -> Result<()> {
+    pub(super) fn ended(&mut self, ended: &EndedExecution) -> Result<()> {
         let status = &ended.status;
         if self.json() {
             // The server may have run further steps after the last reply.

@@ -35,7 +35,7 @@ pub(super) struct OutputSource {
     /// The text of `--output`, until it is used.
     given: Option<String>,
     lines: Option<Lines>,
-    asked: Option<Asked>,
+    asked: Option<Answerer>,
     /// The person at the terminal. Steps of kind `input`, which only the user may answer, are asked here even with
     /// `--agent`.
     person: Option<Person>,
@@ -44,7 +44,7 @@ pub(super) struct OutputSource {
 }
 
 /// A source that can be asked again if an output is refused.
-enum Asked {
+enum Answerer {
     Person,
     Editor(Editor),
     Agent(Agent),
@@ -62,11 +62,11 @@ impl OutputSource {
         let is_terminal = io::stdin().is_terminal() && !takes_stdin;
         let is_asked = is_terminal && lines.is_none();
         let asked = if from.editor {
-            Some(Asked::Editor(Editor::of_environment()?))
+            Some(Answerer::Editor(Editor::of_environment()?))
         } else if let Some(agent) = Agent::of(&from.agent) {
-            Some(Asked::Agent(agent))
+            Some(Answerer::Agent(agent))
         } else if is_asked {
-            Some(Asked::Person)
+            Some(Answerer::Person)
         } else {
             if lines.is_none() && given.is_none() {
                 lines = Some(Lines::of_stdin());
@@ -136,17 +136,17 @@ impl OutputSource {
         // An `input` step is for the user alone: the command of `--agent` does not answer it.
         let is_of_user = open[0]["kind"] == "input";
         match (asked, &mut self.person) {
-            (Asked::Person, Some(person)) => {
+            (Answerer::Person, Some(person)) => {
                 person.answer(open, complaint, &mut self.draft, link).await
             }
-            (Asked::Agent(_), Some(person)) if is_of_user => {
+            (Answerer::Agent(_), Some(person)) if is_of_user => {
                 person.answer(open, complaint, &mut self.draft, link).await
             }
-            (Asked::Agent(agent), _) => {
+            (Answerer::Agent(agent), _) => {
                 let submission = agent.work(&open[0], complaint, link).await?;
                 Ok(Next::Submit(0, submission))
             }
-            (Asked::Editor(editor), _) => {
+            (Answerer::Editor(editor), _) => {
                 // Editing may take long: release the store so that other processes can open it.
                 link.release().await?;
                 let found = editor.ask(open, complaint, &mut self.draft).await?;
@@ -155,7 +155,7 @@ impl OutputSource {
                     |(at, submission)| Next::Submit(at, submission),
                 ))
             }
-            (Asked::Person, None) => Ok(Next::Stop(self.why_none.to_owned())),
+            (Answerer::Person, None) => Ok(Next::Stop(self.why_none.to_owned())),
         }
     }
 

@@ -36,7 +36,7 @@ pub enum Stage {
     Engine,
 }
 
-/// Codes of errors or failures: their stable names, and what they say.
+/// Defines an enum of error or failure codes, each with its stable name and its text for the documentation.
 macro_rules! names {
     ($(#[$about:meta])* $kind:ident; $($(#[doc = $doc:literal])+ $name:ident = $text:literal,)*) => {
         $(#[$about])*

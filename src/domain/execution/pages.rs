@@ -23,7 +23,7 @@ use crate::{
 
 /// The pages of a list that a visit fetched so far.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Pages {
+pub struct FetchedPages {
     /// The digests of the fetched pages, each a list of items.
     pub kept: Vec<Digest>,
     /// The next page.
@@ -47,7 +47,7 @@ impl Execution {
             pages.cursor.advance(cursor.clone());
         } else {
             let (kept, cursor) = (vec![items], cursor.clone());
-            let pages = Arc::new(Pages { kept, cursor });
+            let pages = Arc::new(FetchedPages { kept, cursor });
             self.pages.insert(visit_id.clone(), pages);
         }
     }
@@ -154,7 +154,7 @@ impl TransitionBuilder<'_> {
     }
 
     /// The items of all pages, with those of the last one.
-    fn whole_list(&self, before: Option<&Pages>, last: &OutputPage) -> DecideResult<Value> {
+    fn whole_list(&self, before: Option<&FetchedPages>, last: &OutputPage) -> DecideResult<Value> {
         let kept = before.map_or(&[][..], |pages| &pages.kept).iter();
         let (found, needed): (Vec<_>, Vec<_>) = kept
             .map(|digest| self.value(Need::stored(*digest)))

@@ -52,7 +52,7 @@ pub const FOREACH_ITEMS_MAX: usize = 10_000;
 /// Longest time that a step without a `timeout` stays open while its execution fails, if the `timeout` of the
 /// workflow has passed.
 pub const AFTERMATH_STEP_MAX: Duration = Duration::from_secs(5 * 60);
-/// Items of one `foreach` started in one transition; if they end at once, the next transition goes on.
+/// Items of one `foreach` started in one transition. If they all end in it, the next transition starts more.
 pub const ITEMS_AT_ONCE_MAX: usize = 1_000;
 /// Events of one transition.
 pub const EVENTS_PER_ROW_MAX: usize = 1 << 16;

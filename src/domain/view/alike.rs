@@ -53,7 +53,7 @@ fn with_same_keys<T: Serialize>(steps: &[T]) -> Vec<Value> {
     written
 }
 
-/// Reads null, which stands for a key that only other entries of the list have, as the default.
+/// Deserializes null as the default. Entries of a list have the same keys, so null means that this entry lacks the key.
 pub(super) fn or_default<'a, T: Default + Deserialize<'a>, D: Deserializer<'a>>(
     deserializer: D,
 ) -> Result<T, D::Error> {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ArtifactView, CurrentStep, GraphView, HistoryRow, StatusView, alike::if_known};
 
-/// An execution at one revision, as a person is shown it.
+/// An execution at one revision, as `midex show` prints it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ExecutionView {
     /// Its state, and what it waits for.
@@ -13,7 +13,7 @@ pub struct ExecutionView {
     pub history: Vec<HistoryRow>,
     /// Its artifacts, without their content.
     pub artifacts: Vec<ArtifactView>,
-    /// Its open steps, in the wording for people.
+    /// Its open steps, worded for a person.
     pub current_step: CurrentStep,
     /// Its steps with their states; `None` if a newer server sent a graph that this version does not know.
     #[serde(deserialize_with = "if_known")]

@@ -28,9 +28,9 @@ pub struct Subject<'a> {
     /// The execution's last row, if the caller has it.
     pub row: Option<&'a Row>,
     /// Values that were looked up so far.
-    pub found: &'a Found,
+    pub found: &'a FoundValues,
     /// Values that the view needed and that `found` lacks.
-    pub asked: &'a RefCell<BTreeSet<Asked>>,
+    pub asked: &'a RefCell<BTreeSet<ValueRequest>>,
     /// The lifetime of a token.
     pub ttl: Duration,
     /// Flags that a person adds to a command so that it reaches this server, with a leading blank.
@@ -39,14 +39,14 @@ pub struct Subject<'a> {
 
 /// A request of a decision or a view for a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Asked {
+pub struct ValueRequest {
     /// Where the value is.
     pub need: Need,
     /// The limit to which the value is shortened, in bytes of JSON; `None` if it is needed whole.
     pub bytes_max: Option<usize>,
 }
 
-impl From<Need> for Asked {
+impl From<Need> for ValueRequest {
     fn from(need: Need) -> Self {
         Self {
             need,
@@ -74,7 +74,7 @@ impl Shortened {
 
 /// Values that were looked up for a decision or a view.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct FoundValues {
     /// Whole values.
     pub values: Values,
     /// Values that were shortened to a limit.
@@ -83,7 +83,7 @@ pub struct Found {
     pub gone: BTreeSet<Digest>,
 }
 
-impl From<Values> for Found {
+impl From<Values> for FoundValues {
     fn from(values: Values) -> Self {
         Self {
             values,
@@ -118,14 +118,14 @@ impl Subject<'_> {
         if let Some((_, document)) = documents.find(|(digest, _)| *digest == need.digest) {
             return Some(Shortened::of(&document.value(), bytes_max));
         }
-        self.ask(Asked {
+        self.ask(ValueRequest {
             need,
             bytes_max: Some(bytes_max),
         });
         None
     }
 
-    fn ask(&self, asked: Asked) {
+    fn ask(&self, asked: ValueRequest) {
         if !self.found.gone.contains(&asked.need.digest) {
             self.asked.borrow_mut().insert(asked);
         }

@@ -26,7 +26,7 @@ pub(super) fn metadata(class: Class) -> MetaObject {
 
 /// The arguments that select the definition that a tool works on.
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct Selection {
+pub(super) struct DefinitionSelection {
     #[schemars(extend("type" = ["string", "object"]))]
     manifest: Option<Value>,
     #[schemars(length(min = 1, max = limits::WORKFLOW_NAME_BYTES_MAX))]
@@ -35,7 +35,7 @@ pub(super) struct Selection {
     format: Option<String>,
 }
 
-impl Selection {
+impl DefinitionSelection {
     /// The definition that the arguments of `tool` provide or name. Exactly one of the two must be given.
     pub(super) fn subject(self, tool: &str) -> Result<Subject> {
         match (self.manifest, self.workflow_id) {

@@ -17,13 +17,13 @@ use midex_server::app::App;
 
 /// The arguments that select a catalog.
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct Selection {
+pub(super) struct CatalogSelection {
     #[schemars(length(min = 1, max = limits::WORD_BYTES_MAX))]
     catalog_id: Option<String>,
     catalog_title: Option<String>,
 }
 
-impl Selection {
+impl CatalogSelection {
     /// The id of the selected catalog.
     ///
     /// # Errors

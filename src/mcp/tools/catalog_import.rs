@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    catalog::{Selection, told},
+    catalog::{CatalogSelection, told},
     view,
 };
 use midex_catalog::{Import, ImportPlan, call::Reach, document};
@@ -16,7 +16,7 @@ use midex_server::app::{App, SourceType};
 
 /// The arguments that locate a document.
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct Source {
+pub(super) struct DocumentSource {
     /// Path or URL
     #[schemars(length(min = 1, max = limits::DESCRIPTION_BYTES_MAX))]
     source: String,
@@ -24,7 +24,7 @@ pub(super) struct Source {
     source_type: Option<String>,
 }
 
-impl Source {
+impl DocumentSource {
     async fn document(&self, app: &App) -> Result<(String, Arc<[u8]>)> {
         let source_type = match self.source_type.as_deref() {
             Some("url") => Some(SourceType::Url),
@@ -37,9 +37,9 @@ impl Source {
 
 /// A document, and how its catalog is to be named.
 #[derive(Deserialize, JsonSchema)]
-struct Document {
+struct ImportedDocument {
     #[serde(flatten)]
-    source: Source,
+    source: DocumentSource,
     #[schemars(length(min = 1, max = limits::WORD_BYTES_MAX))]
     catalog_title: Option<String>,
     /// First word of its commands
@@ -47,7 +47,7 @@ struct Document {
     base_url: Option<String>,
 }
 
-impl Document {
+impl ImportedDocument {
     async fn import(self, app: &App) -> Result<Import> {
         let (source, document) = self.source.document(app).await?;
         Ok(Import {
@@ -66,7 +66,7 @@ impl Document {
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct Preview {
     #[serde(flatten)]
-    document: Document,
+    document: ImportedDocument,
     #[serde(default)]
     include_command_preview: bool,
 }
@@ -74,7 +74,7 @@ pub(super) struct Preview {
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct Arguments {
     #[serde(flatten)]
-    document: Document,
+    document: ImportedDocument,
     /// Keeps its settings
     #[serde(default)]
     overwrite: bool,
@@ -85,12 +85,12 @@ pub(super) struct Arguments {
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct Refresh {
     #[serde(flatten)]
-    catalog: Selection,
+    catalog: CatalogSelection,
     #[serde(default)]
     apply: bool,
 }
 
-pub(super) async fn validate(app: &App, arguments: Source) -> Result<Value> {
+pub(super) async fn validate(app: &App, arguments: DocumentSource) -> Result<Value> {
     let (_, bytes) = arguments.document(app).await?;
     let inspected = app
         .with_catalogs(move |_| Ok(document::inspect(&bytes)))

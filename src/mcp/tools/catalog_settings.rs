@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    catalog::{Selection, headers, schemes},
+    catalog::{CatalogSelection, headers, schemes},
     unfit,
 };
 use crate::asking::{Confirmation, Unasked};
@@ -23,7 +23,7 @@ use midex_server::app::App;
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct Enabled {
     #[serde(flatten)]
-    catalog: Selection,
+    catalog: CatalogSelection,
     enabled: bool,
 }
 
@@ -44,7 +44,7 @@ pub(super) async fn set_enabled(app: &App, arguments: Enabled) -> Result<Value> 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct BaseUrl {
     #[serde(flatten)]
-    catalog: Selection,
+    catalog: CatalogSelection,
     base_url: String,
 }
 
@@ -66,15 +66,15 @@ pub(super) async fn set_base_url(app: &App, arguments: BaseUrl) -> Result<Value>
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct HeaderChange {
     #[serde(flatten)]
-    catalog: Selection,
+    catalog: CatalogSelection,
     headers: BTreeMap<String, Option<String>>,
     #[serde(default)]
-    mode: Mode,
+    mode: HeadersMode,
 }
 
 #[derive(Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "snake_case")]
-enum Mode {
+enum HeadersMode {
     #[default]
     Upsert,
     Replace,
@@ -122,7 +122,7 @@ pub(super) async fn secrets_question(
 
 pub(super) async fn set_headers(app: &App, arguments: HeaderChange) -> Result<Value> {
     let id = arguments.catalog.id(app).await?;
-    let (replace, by) = (arguments.mode == Mode::Replace, app.by());
+    let (replace, by) = (arguments.mode == HeadersMode::Replace, app.by());
     let changed = app.change_catalog(&id, move |settings, _| {
         settings.set_headers(&arguments.headers, replace, by)
     });
@@ -136,7 +136,7 @@ pub(super) async fn set_headers(app: &App, arguments: HeaderChange) -> Result<Va
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct CommandClass {
     #[serde(flatten)]
-    catalog: Selection,
+    catalog: CatalogSelection,
     /// The command, without its vendor
     id: String,
     #[schemars(transform = |class: &mut schemars::Schema| { class.remove("description"); })]
@@ -163,7 +163,7 @@ pub(super) async fn set_class(app: &App, arguments: CommandClass) -> Result<Valu
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct Removal {
     #[serde(flatten)]
-    catalog: Selection,
+    catalog: CatalogSelection,
     /// Its document too
     #[serde(default)]
     remove_manifest: bool,
@@ -211,7 +211,7 @@ pub(super) async fn remove(app: &App, arguments: Removal) -> Result<Value> {
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct Allowed {
     #[serde(flatten)]
-    catalog: Selection,
+    catalog: CatalogSelection,
     host_port: String,
 }
 
@@ -233,7 +233,7 @@ pub(super) async fn allow(app: &App, arguments: Allowed) -> Result<Value> {
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct Credential {
     #[serde(flatten)]
-    catalog: Selection,
+    catalog: CatalogSelection,
     scheme: String,
     #[schemars(extend("type" = ["string", "null"]))]
     value: Value,

@@ -27,11 +27,11 @@ pub(super) struct Arguments {
     body: Option<Value>,
     /// 10s
     timeout: Option<String>,
-    paginate: Option<Pages>,
+    paginate: Option<PaginateArguments>,
 }
 
 #[derive(Deserialize, Serialize, JsonSchema)]
-struct Pages {
+struct PaginateArguments {
     #[schemars(range(min = 1, max = limits::CALL_PAGES_MAX))]
     max_pages: Option<u32>,
 }
@@ -133,7 +133,7 @@ impl Arguments {
     /// The call that the arguments describe.
     fn call(self) -> Result<CommandCall> {
         let timeout = self.timeout.as_deref().map(parse_duration).transpose();
-        let pages = |paginate: Pages| paginate.max_pages.unwrap_or(limits::CALL_PAGES);
+        let pages = |paginate: PaginateArguments| paginate.max_pages.unwrap_or(limits::CALL_PAGES);
         Ok(CommandCall {
             with: self.with,
             body: self.body,

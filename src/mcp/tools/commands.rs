@@ -21,7 +21,7 @@ use midex_registry::WorkflowEntry;
 use midex_server::app::{App, CommandMeant, WORKFLOW_COMMAND};
 
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct Commands {
+pub(super) struct CommandQuery {
     #[schemars(length(max = limits::WORD_BYTES_MAX))]
     query: Option<String>,
     #[schemars(length(max = limits::WORD_BYTES_MAX))]
@@ -37,12 +37,12 @@ pub(super) struct Commands {
 }
 
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct Providers {
+pub(super) struct ProviderQuery {
     #[schemars(length(max = limits::WORD_BYTES_MAX))]
     query: Option<String>,
 }
 
-pub(super) async fn list_providers(app: &App, arguments: Providers) -> Result<Value> {
+pub(super) async fn list_providers(app: &App, arguments: ProviderQuery) -> Result<Value> {
     let query = arguments.query.unwrap_or_default().to_lowercase();
     let mut providers = providers(app).await?;
     providers.retain(|one| {
@@ -52,7 +52,7 @@ pub(super) async fn list_providers(app: &App, arguments: Providers) -> Result<Va
     Ok(json!({ "success": true, "providers": providers }))
 }
 
-pub(super) async fn list_commands(app: &App, arguments: Commands) -> Result<Value> {
+pub(super) async fn list_commands(app: &App, arguments: CommandQuery) -> Result<Value> {
     if let Some(id) = arguments.id {
         return Ok(json!({ "success": true, "command": everything(app, &id).await? }));
     }

@@ -41,7 +41,7 @@ pub(super) struct Approval {
 }
 
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct Answer {
+pub(super) struct StepAnswer {
     /// The step's token
     #[schemars(length(min = 1))]
     token: String,
@@ -49,7 +49,7 @@ pub(super) struct Answer {
     output: Value,
 }
 
-pub(super) async fn answer(app: &App, arguments: Answer) -> Result<Advanced> {
+pub(super) async fn answer(app: &App, arguments: StepAnswer) -> Result<Advanced> {
     let report = Report::Answer(arguments.output);
     app.next_step(token(&arguments.token), report).await
 }

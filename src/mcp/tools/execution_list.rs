@@ -30,13 +30,13 @@ pub(super) struct Arguments {
 }
 
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Listed {
+pub(super) struct ExecutionList {
     success: bool,
     #[serde(flatten)]
     listing: Listing,
 }
 
-pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Listed> {
+pub(super) async fn run(app: &App, arguments: Arguments) -> Result<ExecutionList> {
     let request = ListRequest {
         state: arguments.state,
         workflow: arguments.workflow_name,
@@ -49,7 +49,7 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Listed> {
             .map(|limit| limit.min(limits::LIST_LIMIT_DEFAULT)),
         cursor: arguments.cursor,
     };
-    Ok(Listed {
+    Ok(ExecutionList {
         success: true,
         listing: app.list(request).await?,
     })

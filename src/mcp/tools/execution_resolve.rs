@@ -29,17 +29,17 @@ pub(super) struct Arguments {
     #[schemars(range(max = u32::MAX))]
     item: Option<u32>,
     /// retry: it took no effect; output: it did, and came to output; failed: for message
-    verdict: Word,
+    verdict: VerdictName,
     #[serde(default, deserialize_with = "present")]
     output: Option<Value>,
     #[schemars(length(min = 1, max = limits::COMMENT_BYTES_MAX))]
     message: Option<String>,
 }
 
-/// The word for a verdict. What it is about is in the other arguments.
+/// The name of a verdict; its output or message is in other arguments.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum Word {
+enum VerdictName {
     Retry,
     Output,
     Failed,
@@ -48,12 +48,12 @@ enum Word {
 pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Changed> {
     let id = execution(&arguments.execution_id)?;
     let verdict = match (arguments.verdict, arguments.output) {
-        (Word::Retry, None) => Verdict::Retry,
-        (Word::Output, Some(output)) => Verdict::Output(Arc::new(output)),
-        (Word::Failed, None) => {
+        (VerdictName::Retry, None) => Verdict::Retry,
+        (VerdictName::Output, Some(output)) => Verdict::Output(Arc::new(output)),
+        (VerdictName::Failed, None) => {
             Verdict::Failed(arguments.message.unwrap_or_else(|| "it failed".to_owned()))
         }
-        (Word::Output, None) => return Err(of_output("the verdict `output` needs output")),
+        (VerdictName::Output, None) => return Err(of_output("the verdict `output` needs output")),
         _ => return Err(of_output("output belongs to the verdict `output` alone")),
     };
     let resolution = Resolution {

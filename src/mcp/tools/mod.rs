@@ -84,16 +84,16 @@ pub(super) enum Work {
     Confirmed(Run<Option<Confirmation>>, Run<Value>),
 }
 
-/// What a call of a tool does to what is stored. Hosts are told as annotations.
+/// How a tool changes stored data. The annotations of the tool in `tools/list` follow from it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Effect {
-    /// It changes nothing.
+enum ToolEffect {
+    /// Changes nothing.
     Read,
-    /// It adds something each time.
+    /// Adds something at each call.
     Create,
-    /// It sets something: a second call changes nothing more.
+    /// Sets a value; a repeated call changes nothing more.
     Set,
-    /// It takes something away.
+    /// Removes something.
     Remove,
 }
 
@@ -104,7 +104,7 @@ pub(super) struct ToolSpec {
     title: &'static str,
     description: &'static str,
     toolsets: Toolsets,
-    effect: Effect,
+    effect: ToolEffect,
     /// Whether it acts on something outside of midex.
     is_outside: bool,
     /// The safety class. `None` for tools that only have annotations.
@@ -195,7 +195,7 @@ impl ToolSpec {
     const fn new(
         [name, title, description]: [&'static str; 3],
         toolsets: Toolsets,
-        effect: Effect,
+        effect: ToolEffect,
         (input, output): (MakeSchema, MakeSchema),
         work: Work,
     ) -> Self {
@@ -260,8 +260,8 @@ impl ToolSpec {
     fn annotations(&self) -> ToolAnnotations {
         ToolAnnotations::new()
             .read_only(self.is_read_only())
-            .destructive(self.effect == Effect::Remove)
-            .idempotent(matches!(self.effect, Effect::Read | Effect::Set))
+            .destructive(self.effect == ToolEffect::Remove)
+            .idempotent(matches!(self.effect, ToolEffect::Read | ToolEffect::Set))
             .open_world(self.is_outside)
     }
 
@@ -283,7 +283,7 @@ impl ToolSpec {
 
     /// Whether the tool changes nothing.
     pub(super) fn is_read_only(&self) -> bool {
-        self.effect == Effect::Read
+        self.effect == ToolEffect::Read
     }
 
     /// The dotted name.

@@ -1,7 +1,7 @@
 //! The table of tools: one row per tool, in listing order.
 
 use super::{
-    Effect::{Create, Read, Remove, Set},
+    ToolEffect::{Create, Read, Remove, Set},
     ToolSpec, Work, catalog, catalog_import, catalog_settings, command_run, commands,
     execution_approve, execution_list, execution_resolve, execution_resume, execution_show,
     execution_signal, execution_wait, lifecycle, parsed,
@@ -84,7 +84,7 @@ pub(super) static TABLE: [ToolSpec; 44] = [
         RUN.and(OPERATE), Read, Answer(workflow_read::run) -> workflow_read::output },
     tool! { "execution.list" "List executions"
         "Lists executions, the one that moved last first.",
-        RUN.and(OPERATE), Read, Answer(execution_list::run) -> schema_of::<execution_list::Listed> },
+        RUN.and(OPERATE), Read, Answer(execution_list::run) -> schema_of::<execution_list::ExecutionList> },
     tool! { "execution.resume" "What was I doing? / Resume an execution"
         "Call it when you lost your place. Without arguments: the task of the only open execution here, or all \
          that are open. With execution_id: its task, persona and tokens; a paused one goes on.",

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{author::Selection, schemas::output_of};
+use super::{author::DefinitionSelection, schemas::output_of};
 use midex_domain::{
     definition::Step,
     error::Result,
@@ -17,7 +17,7 @@ use midex_server::app::{App, Plan};
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct Arguments {
     #[serde(flatten)]
-    selection: Selection,
+    selection: DefinitionSelection,
     #[serde(default)]
     inputs: Map<String, Value>,
 }
@@ -56,7 +56,7 @@ fn names() -> Value {
     json!({ "type": "array", "items": { "type": "string" } })
 }
 
-pub(super) async fn preview_inputs(app: &App, arguments: Selection) -> Result<Value> {
+pub(super) async fn preview_inputs(app: &App, arguments: DefinitionSelection) -> Result<Value> {
     let definition = app
         .sound(arguments.subject("workflow.preview_inputs")?)
         .await?;

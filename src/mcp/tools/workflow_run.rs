@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{author::Selection, duration, schemas::output_of};
+use super::{author::DefinitionSelection, duration, schemas::output_of};
 use midex_domain::{
     State,
     error::{Code, NextCall, Result, again},
@@ -18,7 +18,7 @@ use midex_server::app::{App, RunOutcome};
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct Arguments {
     #[serde(flatten)]
-    selection: Selection,
+    selection: DefinitionSelection,
     inputs: Option<Map<String, Value>>,
     #[schemars(
         range(min = 0, max = limits::WAIT_MAX.as_secs()),

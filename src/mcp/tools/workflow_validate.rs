@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{author::Selection, schemas::output_of};
+use super::{author::DefinitionSelection, schemas::output_of};
 use midex_domain::{
     error::Result,
     finding::{Finding, is_broken},
@@ -19,7 +19,7 @@ pub(super) fn output() -> Value {
     output_of(required, json!({}))
 }
 
-pub(super) async fn run(app: &App, arguments: Selection) -> Result<Value> {
+pub(super) async fn run(app: &App, arguments: DefinitionSelection) -> Result<Value> {
     let examined = app
         .examined(arguments.subject("workflow.validate")?)
         .await?;

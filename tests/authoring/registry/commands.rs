@@ -2,7 +2,7 @@
 
 use midex_cli::{
     Output,
-    list::{ListArgs, Listed, list},
+    list::{ListArgs, ListSubject, list},
     validate::ValidateArgs,
 };
 use midex_domain::error::Code;
@@ -64,9 +64,9 @@ fn validated(paths: &[PathBuf], registry: &Registry, json: bool, color: bool) ->
 fn listed(registry: &Registry, agents: bool, json: bool) -> (String, u8) {
     let mut out = Vec::new();
     let what = if agents {
-        Listed::Agents
+        ListSubject::Agents
     } else {
-        Listed::Workflows
+        ListSubject::Workflows
     };
     let code = list(
         &ListArgs {

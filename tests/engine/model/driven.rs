@@ -19,7 +19,7 @@ use midex_domain::{
     limits,
     offer::CONTINUE,
     operation::BoxFuture,
-    view::{self, Advanced, Asked, Found, ReadyStep, Shortened, StatusView},
+    view::{self, Advanced, FoundValues, ReadyStep, Shortened, StatusView, ValueRequest},
 };
 use midex_engine::{
     Engine, Options, StartRequest, Workflows,
@@ -178,7 +178,7 @@ impl Pure {
         row: Option<&Row>,
         view: impl Fn(&view::Subject<'_>) -> T,
     ) -> T {
-        let mut found = Found::default();
+        let mut found = FoundValues::default();
         loop {
             let asked = RefCell::default();
             let shown = view(&view::Subject {
@@ -195,13 +195,13 @@ impl Pure {
                 return shown;
             }
             // Steps with equal outputs ask for one value in one round.
-            let is_known = |Asked { need, bytes_max }: &Asked| match bytes_max {
+            let is_known = |ValueRequest { need, bytes_max }: &ValueRequest| match bytes_max {
                 None => found.values.contains_key(&need.digest),
                 Some(bytes) => found.shortened.contains_key(&(need.digest, *bytes)),
             };
             let again = asked.iter().find(|asked| is_known(asked));
             assert!(again.is_none(), "asked for again: {again:?}");
-            for Asked { need, bytes_max } in asked {
+            for ValueRequest { need, bytes_max } in asked {
                 let value = self.look_up(&need);
                 if let Some(bytes) = bytes_max {
                     let shortened = Shortened::of(&value, bytes);
