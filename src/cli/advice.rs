@@ -9,17 +9,17 @@ use midex_domain::error::{Code, Error, FailureCode, Next};
 
 /// The advice if an execution is in another state than the caller assumed.
 const STANDS: &[&str] = &[
-    "Run `midex show {execution_id}`: it says where it stands",
-    "Run `midex list executions`: it shows what there is",
+    "Run `midex show {execution_id}`: it shows its state",
+    "Run `midex list executions`: it lists the executions",
 ];
 /// The advice if the execution has ended.
 const ENDED: &[&str] = &[
-    "Run `midex show {execution_id}`: it has what came of every step",
-    "Run `midex list executions`: it shows what there is",
+    "Run `midex show {execution_id}`: it shows the result of every step",
+    "Run `midex list executions`: it lists the executions",
 ];
 /// The advice if client and server may be of different versions.
 const VERSIONS: &[&str] =
-    &["Run `midex doctor`: this midex and the one that answered may be of different versions"];
+    &["Run `midex doctor`: this midex and the server may have different versions"];
 
 /// A match over all codes, a line for each.
 macro_rules! by_code {
@@ -91,17 +91,19 @@ pub fn what_to_do_after(failure: FailureCode) -> String {
 /// What lifts a pause for this reason.
 fn of_pause(reason: &str) -> Option<&'static [&'static str]> {
     Some(match reason {
-        "person" => &["Run `midex resume {execution_id}`: once it may go on"],
+        "person" => &["Run `midex resume {execution_id}` when it may continue"],
         "budget" => &[
-            "Run `midex resume {execution_id}`: once you have looked at what begins so many executions; `midex abandon {execution_id}` ends it with all below it",
+            "Run `midex resume {execution_id}` after you have checked what starts so many executions; `midex abandon {execution_id}` cancels it and its children",
         ],
-        "engine_fault" => &["Run `midex resume {execution_id}`: it is tried again"],
-        "output_invalid" => &["Run `midex resume {execution_id}`: it grants as many tries again"],
+        "engine_fault" => &["Run `midex resume {execution_id}`: it tries again"],
+        "output_invalid" => {
+            &["Run `midex resume {execution_id}`: it allows as many attempts again"]
+        }
         "outcome_unknown" => &[
-            "Run `midex show {execution_id}`: it names the steps; find out what came of them, and say it with `midex resolve`",
+            "Run `midex show {execution_id}`: it names the steps; find out their outcome, and record it with `midex resolve`",
         ],
         "catalog_missing" => &[
-            "Run `midex catalog list`: import or enable the catalog that the execution waits for, and it goes on by itself",
+            "Run `midex catalog list`: import or enable the catalog that the execution waits for; it then continues by itself",
         ],
         "gate" => &["Run `midex approve {execution_id}` in a terminal"],
         _ => return None,
@@ -112,102 +114,102 @@ fn of_pause(reason: &str) -> Option<&'static [&'static str]> {
 fn of_code(code: Code) -> &'static [&'static str] {
     by_code! { code, Code,
         TokenMalformed | TokenFromFuture | TokenMismatch | TokenSuperseded | TokenExpired | TokenAlreadyUsed | StateTransitionRefused | ResourceNotFound => STANDS;
-        ExecutionNotFound => &["Run `midex show {nearest}`: if that is the one meant", "Run `midex list executions`: use an id that it shows; --all-projects shows those of other projects"];
+        ExecutionNotFound => &["Run `midex show {nearest}`, if you meant that one", "Run `midex list executions`: use an id that it shows; --all-projects includes other projects"];
         ExecutionIdTaken => &["Choose another --id[; `midex show {execution_id}` shows the execution that has this one]"];
-        ExecutionPaused => &["Run `midex show {execution_id}`: it says why it is paused, and what lifts that", "Run `midex list executions --state paused`: it shows what is paused"];
+        ExecutionPaused => &["Run `midex show {execution_id}`: it says why it is paused, and how to continue", "Run `midex list executions --state paused`: it lists the paused executions"];
         ExecutionFinished => ENDED;
         UserAlone => &["Run `midex run {workflow} --id {execution_id}` in a terminal: it asks there", "Run `midex run` in a terminal, with the workflow and the --id of the execution: it asks there"];
         RequestStateMissing | ToolNotFound | PromptNotFound | RequestInvalid | ParamsInvalid | MethodNotFound => VERSIONS;
-        GateNotOpen => &["Run `midex show {execution_id}`: what waits for a person stands at its end", "Run `midex approve`: it lists what is asked"];
-        GateChanged => &["Run `midex approve {execution_id}`: it shows what the gate asks now", "Run `midex approve`: it lists what is asked"];
-        OutcomeKnown => &["Run `midex show {execution_id}`: it names the steps of which nobody knows what came", "Run `midex list executions`: it shows what there is"];
+        GateNotOpen => &["Run `midex show {execution_id}`: its last lines say what waits for a person", "Run `midex approve`: it lists the open gates"];
+        GateChanged => &["Run `midex approve {execution_id}`: it shows what the gate asks now", "Run `midex approve`: it lists the open gates"];
+        OutcomeKnown => &["Run `midex show {execution_id}`: it names the steps whose outcome is unknown", "Run `midex list executions`: it lists the executions"];
         StepOutputInvalid => &["Run the same command again: correct every violation of the output"];
-        ChoiceUnknown => &["Run the same command again: choose one of the options that are offered, or none"];
-        ArgumentsInvalid => &["Run the same command again: correct what is said above; with `--help` it says what can be typed"];
-        InputsInvalid => &["Run the same command again: correct what is said above; `midex run --help` says how inputs are given"];
-        WorkflowNotFound => &["Run the same command with {nearest}, if that is the one meant", "Run `midex list workflows`: use one of its names"];
+        ChoiceUnknown => &["Run the same command again: choose one of the offered options, or none"];
+        ArgumentsInvalid => &["Run the same command again: correct the errors above; `--help` lists the arguments"];
+        InputsInvalid => &["Run the same command again: correct the errors above; `midex run --help` shows how to give inputs"];
+        WorkflowNotFound => &["Run the same command with {nearest}, if you meant that one", "Run `midex list workflows`: use one of its names"];
         WorkflowValidationFailed => &["Run `midex validate[ {path}]` and correct every finding"];
-        WorkflowAlreadyExists => &["Choose another name, or edit the file that is there[: {path}]"];
-        VersionConflict => &["Read the file again, and make the change in what stands there now"];
+        WorkflowAlreadyExists => &["Choose another name, or edit the existing file[: {path}]"];
+        VersionConflict => &["Read the file again, and make the change in its present text"];
         IdentifierInvalid => &["Choose a name of letters, digits, `_`, `.` and `-` that begins with a letter or a digit"];
         WorkflowNotWritable => &["Edit the file yourself, or make a copy of it under another name"];
-        ConfirmationRequired => &["Add --yes if that is meant"];
+        ConfirmationRequired => &["Add --yes if you want that"];
         ProjectNotTrusted => &["Read what the workflow does; if you trust the project, run `midex trust {project}`"];
         CatalogNotFound => &["Run `midex catalog list`: use an id that it shows"];
         CatalogConflict => &["Add --overwrite to replace its document and keep its settings, or choose another --title"];
-        CatalogMissing => &["Run `midex catalog enable {catalog_id}`: the catalog is there, and disabled", "Run `midex catalog list`: it shows which catalogs there are; `midex catalog add` imports the one that is missing"];
+        CatalogMissing => &["Run `midex catalog enable {catalog_id}`: the catalog is disabled", "Run `midex catalog list`: it lists the catalogs; `midex catalog add` imports a missing one"];
         SourceRefused => &["Name a document in the project, or start midex with --import-from and the directory of this one"];
-        OpenapiInvalid => &["Choose another document, or correct this one where it is said above"];
-        CommandNotFound => &["Run `midex call --search {words}`: use the name of one that it shows", "Run `midex call`: it lists what can be called"];
-        CommandClassRefused => &["Run `midex call`: it asks before what takes something away"];
-        CommandFailed => &["Run the same command again: correct what the service says"];
-        SecretNotAllowed => &["Run `midex catalog headers` in a terminal: it gives a catalog a secret by its name, for the address that it is called at"];
-        Unauthorized => &["Send the header `Authorization: Bearer` with the token of the file that the server was started with"];
-        Forbidden => &["Call the server by the address it listens on, or start it with `--http-host` for the name you call it by"];
-        SessionNotFound => &["Restart the client, or let it begin a new session: executions do not depend on sessions"];
+        OpenapiInvalid => &["Choose another document, or correct the errors above"];
+        CommandNotFound => &["Run `midex call --search {words}`: use a name that it shows", "Run `midex call`: it lists the commands"];
+        CommandClassRefused => &["Run `midex call`: it asks for confirmation before a destructive call"];
+        CommandFailed => &["Run the same command again: correct what the service reports"];
+        SecretNotAllowed => &["Run `midex catalog headers` in a terminal: it adds a secret to the headers of a catalog, for the catalog's own address"];
+        Unauthorized => &["Send the header `Authorization: Bearer` with the token from the file that the server was started with"];
+        Forbidden => &["Use the address that the server listens on, or start it with `--http-host` and the name that you use"];
+        SessionNotFound => &["Restart the client, or start a new session in it: executions do not depend on sessions"];
         Cancelled | RevisionConflict => &["Run the same command again"];
         ServerBusy => &["Run the same command again in a second"];
         LimitExceeded => &["Run the same command again with less than the limit[: {limit}]"];
-        StoreBusy => &["Run the same command again in a second; if it stays so, the process that uses the data directory[ {data_dir}] does not answer and must be ended: `midex doctor` names it"];
+        StoreBusy => &["Run the same command again in a second; if this persists, the process that uses the data directory[ {data_dir}] does not respond and must be ended: `midex doctor` names it"];
         StoreUnavailable => &["Run the same command again in a second; nothing that was acknowledged is lost"];
-        StoreFull => &["Free room on the file system of the data directory[: at least {needed_mib} MiB where {path} lies]"];
-        StoreCorrupt => &["Restore the database[ {path}] from a backup, or choose another --data-dir; midex does not replace a damaged one"];
+        StoreFull => &["Free space on the file system of the data directory[: at least {needed_mib} MiB at {path}]"];
+        StoreCorrupt => &["Restore the database[ {path}] from a backup, or choose another --data-dir; midex does not replace a damaged database"];
         StoreTooNew => &["Use the version of midex that wrote the database[ {path}], or another --data-dir"];
-        StoreFormat => &["Choose another --data-dir, or move the database[ {path}] away: midex then begins a new one in its place"];
-        StoreLost => &["End that midex, put the database[ {path}] back from where it was moved to or from a backup, and start midex again: it goes on with the file that it finds there, or begins an empty one"];
-        ServerStopping => &["Look with `midex show {execution_id}` whether it was done, and run the same command again if it was not", "Look with `midex list executions` whether it was done, and run the same command again if it was not"];
-        EngineFault => &["Run `midex resume {execution_id}`: it is tried again; `midex show` has what is known", "Run `midex doctor`: it looks for what is wrong"];
-        AddressRefused => &["Add `--import-from {host}` if that address is meant, or save the document into a file of the project", "Save the document into a file of the project, and name that"];
-        FetchFailed => &["Run the same command again in a while, or save the document into a file of the project and name that"];
+        StoreFormat => &["Choose another --data-dir, or move the database[ {path}] away: midex then creates a new one in its place"];
+        StoreLost => &["Stop that midex, put the database[ {path}] back from where it was moved or from a backup, and start midex again: it continues with the file that it finds there, or creates an empty one"];
+        ServerStopping => &["Check with `midex show {execution_id}` whether it was done, and run the same command again if it was not", "Check with `midex list executions` whether it was done, and run the same command again if it was not"];
+        EngineFault => &["Run `midex resume {execution_id}`: it tries again; `midex show` has what is known", "Run `midex doctor`: it looks for the cause"];
+        AddressRefused => &["Add `--import-from {host}` if that address is right, or save the document into a file of the project", "Save the document into a file of the project, and name that"];
+        FetchFailed => &["Run the same command again later, or save the document into a file of the project and name that"];
         FileUnusable => &["Make the file or directory[ {path}] readable and writable for this user, or choose another one"];
-        AddressUnusable => &["End the process that listens there[, on {address}], or choose another address with --http"];
+        AddressUnusable => &["End the process that listens on the address[ {address}], or choose another address with --http"];
         FileExists => &["Add --force to replace the file[ {path}], or choose another name"];
-        HostFileInvalid => &["Correct the file[ {path}] by hand: midex left it as it is"];
+        HostFileInvalid => &["Correct the file[ {path}] by hand: midex has not changed it"];
         UsageInvalid => &["Run `midex --help`"];
-        Internal => &["Run the same command again; if it fails again, report it with what is said above"];
+        Internal => &["Run the same command again; if it fails again, report it with the text above"];
     }
 }
 
 /// What a person does about a failure. Its names (`{name}`) are those of the failed call or step.
 pub(super) const fn of_failure(failure: FailureCode) -> &'static str {
     by_code! { failure, FailureCode,
-        StepFailed => "Run `midex show {execution_id}`: it says why; `midex run` begins the workflow anew";
+        StepFailed => "Run `midex show {execution_id}`: it says why; `midex run` starts the workflow again";
         OutputInvalid => "Correct the `result` of the step, or what it does: `midex show {execution_id}` says what breaks it";
         ExpressionFailed => "Correct the expression that `midex show {execution_id}` names; where a value may be missing, write `default(…)`";
-        MaxVisits => "Raise `max_visits` of the step, or mend what its loop waits for, and run the workflow anew";
-        MaxSteps => "Raise `max_steps` under `limits`, or mend the loop, and run the workflow anew";
-        StepsAtOnce => "Put a step into the loop that somebody does, or a `wait`: it goes round without a pause";
-        InputsMissing => "Run the workflow anew, and answer what the step asks for";
+        MaxVisits => "Raise `max_visits` of the step, or correct the condition of its loop, and run the workflow again";
+        MaxSteps => "Raise `max_steps` under `limits`, or correct the loop, and run the workflow again";
+        StepsAtOnce => "Add a step of a person or a model, or a `wait`, to the loop: it repeats without a pause";
+        InputsMissing => "Run the workflow again, and answer what the step asks for";
         WaitInvalid => "Correct the value of `wait`: a duration such as 10s, or an instant such as 2030-01-31T09:00:00Z";
-        NotAList => "Correct `in` of the `foreach`: it must come to a list";
-        LimitExceeded => "Make it less: `midex show {execution_id}` says what is too large, and names the limit";
+        NotAList => "Correct `in` of the `foreach`: its value must be a list";
+        LimitExceeded => "Reduce the value that `midex show {execution_id}` names with its limit";
         ListIncomplete => "Raise `max_pages` of the `paginate`, or ask for less: `midex show {execution_id}` says why items may be missing";
-        JoinMissed => "Run `midex show {execution_id}`: it says which of the steps before failed";
-        RepeatExhausted => "Raise `max_attempts` of the `repeat`, or look why its condition does not come true";
-        RepeatTimedOut => "Raise `timeout` of the `repeat`, or look why its condition does not come true";
-        StepTimedOut => "Give it more time: with `timeout` in the step, or with --timeout where `midex call` called it";
-        GateRejected => "Run `midex show {execution_id}`: it says who rejected it, and why; run the workflow anew once that is settled";
-        GateExpired => "Run the workflow anew, and answer in time with `midex approve`; `expires` of the gate says how long it waits";
-        WorkflowTimedOut => "Raise `timeout` of the workflow, and run it anew";
-        ParentFailed => "Run `midex show {execution_id}`: it names the parent, whose own failure is the cause";
-        ChildEnded => "Run `midex show {execution_id}`: it names the child, and `midex show` of that says how it ended";
-        ChildTooDeep => "Let fewer workflows run each other in a chain: one of them may run itself";
-        FailedOnRequest => "Run `midex show {execution_id}`: it has the reason that was given";
-        OperationNotFound => "Correct the name in the step's `run`: `midex call --search WORDS` finds what there is";
-        CatalogMissing => "Run `midex catalog list`: import or enable the catalog, and the execution goes on by itself";
-        SecretMissing => "Set the secret where the server is started and list it there with --secret-env, or write a line NAME=VALUE into the file `secrets` of your midex directory; `midex catalog headers {catalog}` names it";
-        SecretNotAllowed => "Run `midex catalog base-url {catalog} URL` with the address that may have its headers, or name the host under `[secrets.NAME]` in your midex.toml";
-        SecretsFileUnsafe => "Make the file of secrets one that only you can read: chmod 600";
-        ArgumentsInvalid => "Give each argument with --with NAME=VALUE; `midex catalog show {catalog} {operation}` shows what there is";
-        OperationUncallable => "Run `midex catalog show {catalog} {operation}`: it says why; `midex catalog base-url {catalog} URL` says where it is called";
-        AddressRefused | RedirectRefused => "Run `midex catalog allow {catalog} HOST:PORT`, if that address is meant";
-        Http => "Correct what the service says; `midex show {execution_id}` shows the call again";
-        Network => "Look whether the service is there, and whether it has done what was asked; then do it again";
-        Panic => "Run `midex show {execution_id}`: it has the message, which is for whoever wrote the activity";
-        NotFound => "Start the program that has it, and run the workflow anew";
+        JoinMissed => "Run `midex show {execution_id}`: it says which of the earlier steps failed";
+        RepeatExhausted => "Raise `max_attempts` of the `repeat`, or find out why its condition stays false";
+        RepeatTimedOut => "Raise `timeout` of the `repeat`, or find out why its condition stays false";
+        StepTimedOut => "Raise `timeout` of the step, or --timeout of `midex call`";
+        GateRejected => "Run `midex show {execution_id}`: it says who rejected it, and why; run the workflow again once that is settled";
+        GateExpired => "Run the workflow again, and answer in time with `midex approve`; `expires` of the gate sets how long it waits";
+        WorkflowTimedOut => "Raise `timeout` of the workflow, and run it again";
+        ParentFailed => "Run `midex show {execution_id}`: it names the parent, whose failure is the cause";
+        ChildEnded => "Run `midex show {execution_id}`: it names the child, and `midex show` of the child says how it ended";
+        ChildTooDeep => "Reduce the nesting of child workflows: one of them may start itself";
+        FailedOnRequest => "Run `midex show {execution_id}`: it shows the reason that was given";
+        OperationNotFound => "Correct the name in the step's `run`: `midex call --search WORDS` finds operations";
+        CatalogMissing => "Run `midex catalog list`: import or enable the catalog; the execution then continues by itself";
+        SecretMissing => "Set the secret as an environment variable of the server and list it with --secret-env, or write a line NAME=VALUE into the file `secrets` of your midex directory; `midex catalog headers {catalog}` shows its name";
+        SecretNotAllowed => "Run `midex catalog base-url {catalog} URL` with the address that may receive its headers, or list the host under `[secrets.NAME]` in your midex.toml";
+        SecretsFileUnsafe => "Make the secrets file readable only by you: chmod 600";
+        ArgumentsInvalid => "Give each argument with --with NAME=VALUE; `midex catalog show {catalog} {operation}` lists the arguments";
+        OperationUncallable => "Run `midex catalog show {catalog} {operation}`: it says why; `midex catalog base-url {catalog} URL` sets the URL to call";
+        AddressRefused | RedirectRefused => "Run `midex catalog allow {catalog} HOST:PORT`, if that address is right";
+        Http => "Correct what the service reports; `midex show {execution_id}` shows the call";
+        Network => "Check whether the service is available, and whether it has carried out the call; then retry";
+        Panic => "Run `midex show {execution_id}`: it shows the message for the author of the activity";
+        NotFound => "Start the program that provides it, and run the workflow again";
         NotSupported => "Run the workflow with the program that can do the step";
-        Cancelled => "Run `midex show {execution_id}`: it says what gave the step up";
-        Internal => "Run `midex show {execution_id}`: it has what is known; report it with the log of the server";
+        Cancelled => "Run `midex show {execution_id}`: it says what cancelled the step";
+        Internal => "Run `midex show {execution_id}`: it shows what is known; report it with the log of the server";
     }
 }
 

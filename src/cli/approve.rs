@@ -161,7 +161,7 @@ async fn of_ended(link: &mut Link<'_>, id: &str, refusal: Error) -> Result<Error
     let message = format!("execution '{id}' has ended, as {state}: nothing of it waits any more");
     Ok(refusal
         .with_message(message)
-        .with_action("Run `midex show {execution_id}`: it has what came of every step"))
+        .with_action("Run `midex show {execution_id}`: it shows the result of every step"))
 }
 
 /// The message that the gate was approved already, and by whom. `None` if it was not, or if its last visit was

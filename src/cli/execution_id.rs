@@ -298,7 +298,7 @@ fn none_of(state: Option<&str>) -> Error {
         ),
         Some(state) => (
             format!("this project has no execution that is {state}"),
-            "Run `midex list executions`: it shows what there is",
+            "Run `midex list executions`: it lists the executions",
         ),
     };
     Error::new(Code::ExecutionNotFound, message).with_action(action)

@@ -31,7 +31,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// The names of the final states.
 const FINAL: [&str; 4] = ["completed", "failed", "abandoned", "diverged"];
 /// The next call if the context lacks a value that the call of the table needs.
-const FALLBACK: NextCall = call("execution.resume", &[], "it shows what is open");
+const FALLBACK: NextCall = call("execution.resume", &[], "it lists what is open");
 
 /// The next call that lifts a pause, by the reason of the pause. If an execution is
 /// paused for several reasons, the first in this table applies.
@@ -120,7 +120,7 @@ impl Error {
         }))
     }
 
-    /// A fault of midex itself.
+    /// An error in midex itself.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(Code::Internal, message)
     }

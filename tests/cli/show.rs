@@ -63,7 +63,7 @@ fn show_tells_where_an_execution_stands_and_what_came_of_its_steps() {
 
 #[test]
 fn a_refusal_names_the_command_that_leads_on_and_no_call() {
-    const ALL: &str = "use an id that it shows; --all-projects shows those of other projects";
+    const ALL: &str = "use an id that it shows; --all-projects includes other projects";
     let place = Place::new();
     place.begun("fixit");
     let data = place.data.to_str().unwrap();

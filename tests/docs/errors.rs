@@ -11,10 +11,10 @@ const HEAD: &str = "\
 
 <!-- Written from the tables in src/domain/error/code.rs and src/domain/error/failure.rs: `MIDEX_WRITE_DOCS=1 cargo test --test docs errors` writes it anew. -->
 
-Every refusal of midex, over MCP, HTTP and on the command line, carries one of these codes as `error_code`, with its `category`, how far the call came
-(`failure_stage`), whether the same call may succeed later (`retryable`), and in `suggested_action` the one right next call. Where a next call needs a
-name, it is in `context`; here it is in capitals. What breaks a rule is listed in `violations`, all at once. The last column is what the command line says
-in its place; `midex help errors CODE` shows it too.
+Every error of midex, over MCP, over HTTP and on the command line, has one of these codes as `error_code`. With it come its `category`, the stage at
+which the call failed (`failure_stage`), whether the same call may succeed later (`retryable`), and the next call to make (`suggested_action`). Names that
+the next call needs are in `context`; this page shows them in capitals. `violations` lists every broken rule at once. The last column is the advice of the
+command line; `midex help errors CODE` prints it too.
 ";
 
 /// What a next call may need, in capitals.

@@ -206,7 +206,7 @@ fn next_call(name: &str, refused: &Value) -> String {
     let meant: Vec<_> = meant.collect();
     let with = if meant.is_empty() { "" } else { " with " };
     let meant = meant.join(" and ");
-    format!("Call {name}{with}{meant}: if that is what was meant")
+    format!("Call {name}{with}{meant}: if that is the one meant")
 }
 
 #[test]

@@ -7,35 +7,35 @@ use super::code::names;
 names! {
     /// A stable name of a failure.
     FailureCode;
-    /// A model could not do its step, and gave no code of its own.
+    /// A model reported that it could not do its step, without a code of its own.
     StepFailed = "STEP_FAILED",
-    /// The output of a step that the server does itself breaks the step's `result`.
+    /// The output of a step that the server executes does not match the step's `result`.
     OutputInvalid = "STEP_OUTPUT_INVALID",
-    /// An expression leads to nothing, or cannot be computed.
+    /// An expression refers to a missing value, or cannot be evaluated.
     ExpressionFailed = "EXPRESSION_FAILED",
-    /// The step was to be entered once more than `max_visits` allows.
+    /// The step would have been entered more often than `max_visits` allows.
     MaxVisits = "MAX_VISITS",
-    /// The steps were to be entered once more than the workflow's `max_steps` allows.
+    /// The steps would have been entered more often than the workflow's `max_steps` allows.
     MaxSteps = "MAX_STEPS",
-    /// Too many steps of the server followed each other without a pause.
+    /// Too many steps that the server executes followed each other without a pause.
     StepsAtOnce = "STEPS_AT_ONCE",
-    /// The user's answers lacked inputs that the step asks for, in all attempts.
+    /// The user's answers lacked required inputs in all attempts.
     InputsMissing = "INPUTS_MISSING",
-    /// The value of `wait` is no duration or no instant.
+    /// The value of `wait` is neither a duration nor a time.
     WaitInvalid = "WAIT_INVALID",
-    /// The value of `foreach.in` is no list.
+    /// The value of `foreach.in` is not a list.
     NotAList = "NOT_A_LIST",
-    /// A value is larger, or a list longer, than the limit.
+    /// A value is larger, or a list is longer, than its limit.
     LimitExceeded = "LIMIT_EXCEEDED",
-    /// A list came in pages, and items of it may be missing.
+    /// A paginated list may be incomplete.
     ListIncomplete = "LIST_INCOMPLETE",
-    /// Too few of the steps before it were completed for what `join` asks.
+    /// Fewer of the earlier steps completed than `join` requires.
     JoinMissed = "JOIN_MISSED",
-    /// The condition `repeat.until` did not hold within `max_attempts`.
+    /// The condition `repeat.until` was not true within `max_attempts`.
     RepeatExhausted = "REPEAT_EXHAUSTED",
-    /// The condition `repeat.until` did not hold in time.
+    /// The condition `repeat.until` was not true in time.
     RepeatTimedOut = "REPEAT_TIMED_OUT",
-    /// The step, or an attempt of the server's, took longer than its `timeout`.
+    /// The step or one of its attempts took longer than its `timeout`.
     StepTimedOut = "STEP_TIMED_OUT",
     /// A person rejected a gate.
     GateRejected = "GATE_REJECTED",
@@ -43,45 +43,45 @@ names! {
     GateExpired = "GATE_EXPIRED",
     /// The execution took longer than its workflow's `timeout`.
     WorkflowTimedOut = "WORKFLOW_TIMED_OUT",
-    /// The execution that this one is a child of failed.
+    /// The parent execution failed.
     ParentFailed = "PARENT_FAILED",
-    /// The child was given up, or went another way.
+    /// The child was cancelled, or ended in another way.
     ChildEnded = "CHILD_ENDED",
-    /// Children of children of children: more than there may be below each other.
+    /// Child workflows are nested deeper than the limit.
     ChildTooDeep = "CHILD_TOO_DEEP",
     /// A call of `execution.fail` ended the execution.
     FailedOnRequest = "FAILED_ON_REQUEST",
-    /// There is no operation of that name.
+    /// No operation has this name.
     OperationNotFound = "OPERATION_NOT_FOUND",
-    /// The catalog is not there, or is disabled: nothing was sent, and the step waits for it.
+    /// The catalog is missing or disabled. Nothing was sent, and the step waits for the catalog.
     CatalogMissing = "CATALOG_MISSING",
-    /// A secret that the step needs is not there.
+    /// A secret that the step needs is not set.
     SecretMissing = "SECRET_MISSING",
-    /// A secret or a header of a catalog was to go to an origin that may not have it.
+    /// A secret or header of a catalog would have been sent to an origin that may not receive it.
     SecretNotAllowed = "SECRET_NOT_ALLOWED",
-    /// The file of secrets is one that others can read, or a link.
+    /// The secrets file is readable by others, or is a link.
     SecretsFileUnsafe = "SECRETS_FILE_UNSAFE",
-    /// The arguments or the body of a call break the operation's parameters.
+    /// The arguments or the body of a call do not match the operation's parameters.
     ArgumentsInvalid = "ARGUMENTS_INVALID",
-    /// The operation is one that cannot be called, or the URL of its catalog is none.
+    /// The operation cannot be called, or the URL of its catalog is invalid.
     OperationUncallable = "OPERATION_UNCALLABLE",
-    /// The URL of a call, or of a redirect, leads where nobody allowed midex to call.
+    /// The URL of a call or redirect leads to an address that midex is not allowed to call.
     AddressRefused = "ADDRESS_REFUSED",
-    /// The other side redirects the call to where it cannot follow.
+    /// The service redirects the call to an address that cannot be followed.
     RedirectRefused = "REDIRECT_REFUSED",
-    /// The service answered with a status that is no success: 404 is `HTTP_404`.
+    /// The service answered with an error status: 404 is `HTTP_404`.
     Http = "HTTP_NNN",
-    /// The service could not be reached, or broke the connection off.
+    /// The service could not be reached, or closed the connection.
     Network = "NETWORK",
     /// An activity panicked.
     Panic = "PANIC",
-    /// An activity or an operation is not there any more.
+    /// The activity or operation no longer exists.
     NotFound = "NOT_FOUND",
-    /// This midex cannot do a step of this kind.
+    /// This process cannot execute a step of this kind.
     NotSupported = "NOT_SUPPORTED",
-    /// The call was given up: nobody waited for its answer any more.
+    /// The call was cancelled because nobody waited for its answer.
     Cancelled = "CANCELLED",
-    /// A fault of midex itself.
+    /// An error in midex itself.
     Internal = "INTERNAL",
 }
 

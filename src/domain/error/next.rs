@@ -163,7 +163,7 @@ fn corrected_arguments(context: &Map<String, Value>) -> Option<Vec<(&str, String
         .collect()
 }
 
-const IF_MEANT: &str = "if that is what was meant";
+const IF_MEANT: &str = "if that is the one meant";
 
 /// Fills the context into a template; a name that the context lacks is printed as a word.
 pub(super) fn fill_words(template: &str, context: &Map<String, Value>) -> String {
@@ -295,10 +295,10 @@ mod tests {
     #[test]
     fn a_mended_call_has_its_own_arguments_where_they_can_be_written() {
         for (arguments, expected) in [
-            (json!({}), "Call a.b: if that is what was meant"),
+            (json!({}), "Call a.b: if that is the one meant"),
             (
                 json!({ "c": "it's {tool}", "d": "e" }),
-                "Call a.b with c 'it''s {tool}' and d 'e': if that is what was meant",
+                "Call a.b with c 'it''s {tool}' and d 'e': if that is the one meant",
             ),
             (json!({ "c": "d", "limit": 3 }), "Call a.b again: x"),
         ] {

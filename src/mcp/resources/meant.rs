@@ -28,7 +28,7 @@ const ALONE: [&str; 4] = ["available_workflows", "executions", "telemetry", "lim
 /// Suggests a resource for authors.
 const FOR_AUTHORS: NextCall = read(
     &[("uri", "midex://authoring/{address}")],
-    "if that is what was meant",
+    "if that is the one meant",
 );
 
 /// Adds the nearest existing resource to the error for an address.

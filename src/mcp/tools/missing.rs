@@ -67,7 +67,7 @@ const MEANT: NextCall = again("if that is the tool that was meant").of("{nearest
 const OPEN: NextCall = call(
     "execution.resume",
     &[],
-    "it shows what is open; the tools here are {tools}",
+    "it lists what is open; the tools here are {tools}",
 );
 
 pub(super) fn unknown(name: &str, sets: Toolsets) -> Error {

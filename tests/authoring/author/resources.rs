@@ -189,7 +189,7 @@ fn a_manifest_is_its_text_byte_for_byte() {
         assert_eq!(code, "RESOURCE_NOT_FOUND");
         assert_eq!(
             action,
-            "Call workflow.read with uri 'midex://authoring/schema': if that is what was meant"
+            "Call workflow.read with uri 'midex://authoring/schema': if that is the one meant"
         );
         assert_eq!(refused("tui-spec").0, "RESOURCE_NOT_FOUND");
     }
