@@ -82,9 +82,9 @@ fn print(graph: &GraphView, format: Option<GraphFormat>, out: &mut Output<'_>) -
     });
     let text = || match format {
         GraphFormat::Text => picture(graph, &screen, |_| Notes::default()),
-        GraphFormat::Mermaid => shown(&graph.mermaid()),
-        GraphFormat::Svg => graph.svg(),
-        GraphFormat::Dot => shown(&graph.dot()),
+        GraphFormat::Mermaid => shown(&midex_picture::mermaid(graph)),
+        GraphFormat::Svg => midex_picture::svg(graph),
+        GraphFormat::Dot => shown(&midex_picture::dot(graph)),
     };
     out.print(|| serde_json::json!(graph), text)?;
     Ok(EXIT_OK)

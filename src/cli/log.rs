@@ -134,7 +134,7 @@ impl Visit for LineKind {
 }
 
 /// The crates whose log lines contain no data of callers.
-const OWN_CRATES: [&str; 10] = [
+const OWN_CRATES: [&str; 11] = [
     "midex",
     "midex_catalog",
     "midex_cli",
@@ -143,6 +143,7 @@ const OWN_CRATES: [&str; 10] = [
     "midex_folder",
     "midex_http",
     "midex_mcp",
+    "midex_picture",
     "midex_registry",
     "midex_server",
 ];

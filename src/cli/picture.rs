@@ -10,6 +10,7 @@ use midex_domain::{
     grammar,
     view::{EdgeKind, GraphNode, GraphView, ON_FAILURE_TITLE},
 };
+use midex_picture::{conditions, edge_words, is_error, repeats};
 
 /// The maximum width of the column of step names, and of the column of agents.
 const NAME_COLUMNS_MAX: usize = 28;
@@ -180,8 +181,8 @@ fn ways(node: &GraphNode, graph: &GraphView) -> Vec<String> {
     if node.kind == "foreach" && (node.agent.is_some() || node.workflow.is_some()) {
         lines.push("for each item".to_owned());
     }
-    lines.extend(node.conditions().iter().map(|it| one_line(it)));
-    lines.extend(node.repeats().iter().map(|it| one_line(it)));
+    lines.extend(conditions(node).iter().map(|it| one_line(it)));
+    lines.extend(repeats(node).iter().map(|it| one_line(it)));
     let edges = graph.edges.iter();
     let own = edges.filter(|edge| edge.from == node.id && edge.kind != EdgeKind::DependsOn);
     lines.extend(own.map(|edge| {
@@ -189,9 +190,9 @@ fn ways(node: &GraphNode, graph: &GraphView) -> Vec<String> {
             grammar::END => "the end".to_owned(),
             id => one_line(id),
         };
-        let when = edge.words().map(|words| one_line(&words));
+        let when = edge_words(edge).map(|words| one_line(&words));
         match when {
-            Some(when) if edge.is_error() => format!("{when} → {to}"),
+            Some(when) if is_error(edge) => format!("{when} → {to}"),
             Some(when) => format!("→ {to} {when}"),
             None => format!("→ {to}"),
         }

@@ -1,23 +1,14 @@
-//! The graph of a workflow: its steps and dependencies as data, as an SVG picture, and as text for Mermaid and
-//! Graphviz.
+//! The graph of a workflow: its steps and dependencies as data. The crate `midex-picture` draws it.
 
-mod boxes;
-mod dot;
-mod layout;
-mod lines;
-mod mermaid;
 mod of;
 mod standing;
-mod svg;
 #[cfg(test)]
 mod tests;
-mod words;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::standing::Standing;
-use crate::grammar;
 
 /// The steps of a workflow and the order between them.
 ///
@@ -29,7 +20,7 @@ pub struct GraphView {
     /// The steps, in authoring order.
     pub nodes: Vec<GraphNode>,
     /// The dependencies, and where control goes besides, in the order of the steps that say so. One may lead to
-    /// [`grammar::END`], which is no step.
+    /// [`END`](crate::grammar::END), which is no step.
     pub edges: Vec<GraphEdge>,
     /// The hooks of the workflow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -151,21 +142,5 @@ impl GraphView {
             }
         }
         waves
-    }
-
-    /// Whether any edge leads to the end.
-    fn ends(&self) -> bool {
-        self.edges.iter().any(|edge| edge.to == grammar::END)
-    }
-
-    /// The `on_failure` steps, or all other steps, with their positions from 1.
-    fn part(&self, on_failure: bool) -> impl Iterator<Item = (usize, &GraphNode)> {
-        let nodes = (1..).zip(&self.nodes);
-        nodes.filter(move |(_, node)| node.on_failure == on_failure)
-    }
-
-    /// Whether the workflow has `on_failure` steps, which are drawn in a frame of their own.
-    fn has_parts(&self) -> bool {
-        self.part(true).next().is_some()
     }
 }

@@ -5,12 +5,14 @@ use std::collections::{HashMap, HashSet};
 
 use super::grid::{Cell, Content, FrameRows, Grid, Lane, Route, WAY};
 use crate::{
+    boxes::{Face, SMALL_LETTER, SMALL_LINE},
+    has_parts,
+    lines::{TextBox, int, width, wrapped},
+    words,
+};
+use midex_domain::{
     grammar,
-    view::graph::{
-        GraphView, ON_FAILURE_TITLE,
-        boxes::{Face, SMALL_LETTER, SMALL_LINE},
-        lines::{TextBox, int, width, wrapped},
-    },
+    view::{GraphView, ON_FAILURE_TITLE},
 };
 
 /// The room for a label of an edge.
@@ -63,7 +65,7 @@ impl Grid {
         for at in &ending {
             self.add(None, Face::end(), wave(*at) + 1);
         }
-        if graph.has_parts() {
+        if has_parts(graph) {
             self.frame(ON_FAILURE_TITLE, "e", below * 2 + 2);
         }
         ending.into_iter().zip(first..).collect()
@@ -115,8 +117,12 @@ impl Grid {
                 id => ids.get(id).copied(),
             };
             if let (Some(from), Some(to)) = (from, to) {
-                let words = of.words().unwrap_or_default();
-                self.route((edge, of.is_error()), (from, to), wrapped(&words, LABEL));
+                let words = words::edge_words(of).unwrap_or_default();
+                self.route(
+                    (edge, words::is_error(of)),
+                    (from, to),
+                    wrapped(&words, LABEL),
+                );
             }
         }
         self.part_errors();

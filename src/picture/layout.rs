@@ -17,7 +17,8 @@ mod put;
 mod ways;
 
 use self::{channels::Channels, grid::Grid};
-use super::{GraphView, boxes::Face};
+use crate::boxes::Face;
+use midex_domain::view::GraphView;
 
 /// The margin around the picture.
 const MARGIN: i64 = 20;

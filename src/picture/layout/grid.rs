@@ -1,6 +1,6 @@
 //! The rows of a picture and their cells, before they have positions.
 
-use super::super::boxes::Face;
+use crate::boxes::Face;
 
 /// The width of an edge without a label, and the padding of a label.
 pub(super) const WAY: i64 = 4;

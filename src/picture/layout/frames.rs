@@ -5,7 +5,7 @@ use super::{
     channels::Channels,
     grid::{FrameRows, Grid},
 };
-use crate::view::graph::{boxes::SMALL_LETTER, lines};
+use crate::{boxes::SMALL_LETTER, lines};
 
 /// The gap between a frame and its content.
 const PADDING: i64 = 14;

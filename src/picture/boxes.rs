@@ -1,9 +1,10 @@
 //! The boxes of a picture: content, shape and size.
 
-use super::{
-    GraphBeside, GraphNode,
+use crate::{
     lines::{TextBox, int, width, wrapped},
+    words,
 };
+use midex_domain::view::{GraphBeside, GraphNode};
 
 /// Letter widths of normal and small text, in units of the picture.
 pub(super) const LETTER: i64 = 8;
@@ -80,16 +81,16 @@ impl Face {
         } else {
             (NAME, CONDITION)
         };
-        let name = wrapped(&node.title(), room);
-        let rest = node.told();
+        let name = wrapped(&words::title(node), room);
+        let rest = words::details(node);
         let rest = rest.iter().flat_map(|line| wrapped(line, room));
-        let cap = node.conditions();
+        let cap = words::conditions(node);
         let cap = cap.iter().flat_map(|line| wrapped(line, cap_room));
         Self::new(shape, cap.collect(), name, rest.collect())
     }
 
     pub(super) fn of_hook(hook: &GraphBeside) -> Self {
-        let [body, does] = hook.label();
+        let [body, does] = words::hook_label(hook);
         Self::new(
             Shape::Hook,
             Vec::new(),

@@ -5,7 +5,7 @@ use super::{
     channels::Channels,
     grid::{Content, Grid, WAY},
 };
-use crate::view::graph::{boxes::SMALL_LETTER, lines::width};
+use crate::{boxes::SMALL_LETTER, lines::width};
 
 /// The labels with their positions.
 pub(super) fn signs(grid: &Grid, channels: &Channels) -> Vec<Sign> {

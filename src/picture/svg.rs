@@ -3,13 +3,13 @@
 
 use std::fmt::Write;
 
-use super::{
-    GraphView,
+use crate::{
     boxes::{BEHIND, Face, LINE, PADDING, SMALL_LINE, Shape},
     layout::{EdgePiece, Frame, Layout, Placed, Sign},
     lines::int,
+    words,
 };
-use crate::visible::marked;
+use midex_domain::{view::GraphView, visible::marked};
 
 const STYLE: &str = "text{font:13px ui-monospace,SFMono-Regular,Menlo,monospace;fill:#57606a;text-anchor:middle}\
 .n{fill:#f6f8fa;stroke:#57606a;stroke-width:1.3}.t{fill:#1f2328;font-weight:600}.c{fill:#fff8c5;stroke:#9a6700}\
@@ -22,48 +22,46 @@ const STYLE: &str = "text{font:13px ui-monospace,SFMono-Regular,Menlo,monospace;
 /// The states of a step that have a style.
 const STATES: &[&str] = &["completed", "running", "failed", "skipped"];
 
-impl GraphView {
-    /// The graph as an SVG picture.
-    pub fn svg(&self) -> String {
-        let layout = Layout::of(self);
-        let (width, height) = (layout.width, layout.height);
-        let mut text = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
-             role=\"img\">\n<title>{}</title>\n<style>{STYLE}</style>\n<defs>{}{}</defs>\n",
-            escaped(&self.name),
-            arrow("a", "#8c959f"),
-            arrow("b", "#cf222e")
-        );
-        for frame in &layout.frames {
-            frame.draw(&mut text);
-        }
-        // Error edges are drawn first, so that they lie below the others.
-        let (errors, others): (Vec<_>, Vec<_>) = layout
-            .ways
-            .iter()
-            .partition(|way| self.edges[way.edge].is_error());
-        for way in errors.into_iter().chain(others) {
-            way.draw(self, &mut text);
-        }
-        for placed in &layout.boxes {
-            placed.draw(self, &mut text);
-        }
-        for sign in &layout.signs {
-            sign.draw(self, &mut text);
-        }
-        text.push_str("</svg>\n");
-        text
+/// The graph as an SVG picture.
+pub fn svg(graph: &GraphView) -> String {
+    let layout = Layout::of(graph);
+    let (width, height) = (layout.width, layout.height);
+    let mut text = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
+         role=\"img\">\n<title>{}</title>\n<style>{STYLE}</style>\n<defs>{}{}</defs>\n",
+        escaped(&graph.name),
+        arrow("a", "#8c959f"),
+        arrow("b", "#cf222e")
+    );
+    for frame in &layout.frames {
+        frame.draw(&mut text);
     }
+    // Error edges are drawn first, so that they lie below the others.
+    let (errors, others): (Vec<_>, Vec<_>) = layout
+        .ways
+        .iter()
+        .partition(|way| words::is_error(&graph.edges[way.edge]));
+    for way in errors.into_iter().chain(others) {
+        way.draw(graph, &mut text);
+    }
+    for placed in &layout.boxes {
+        placed.draw(graph, &mut text);
+    }
+    for sign in &layout.signs {
+        sign.draw(graph, &mut text);
+    }
+    text.push_str("</svg>\n");
+    text
+}
 
-    /// The CSS class of the step's state in an execution; empty if it has none.
-    fn state(&self, placed: &Placed) -> &str {
-        let node = placed.node.map(|at| &self.nodes[at]);
-        let standing = node.and_then(|node| node.standing.as_ref());
-        let state = standing.map(|standing| standing.status.as_str());
-        state
-            .filter(|state| STATES.contains(state))
-            .unwrap_or_default()
-    }
+/// The CSS class of the step's state in an execution; empty if it has none.
+fn state<'a>(graph: &'a GraphView, placed: &Placed) -> &'a str {
+    let node = placed.node.map(|at| &graph.nodes[at]);
+    let standing = node.and_then(|node| node.standing.as_ref());
+    let state = standing.map(|standing| standing.status.as_str());
+    state
+        .filter(|state| STATES.contains(state))
+        .unwrap_or_default()
 }
 
 fn arrow(id: &str, color: &str) -> String {
@@ -89,7 +87,7 @@ impl Frame {
 
 impl EdgePiece {
     fn draw(&self, graph: &GraphView, text: &mut String) {
-        let (class, marker) = if graph.edges[self.edge].is_error() {
+        let (class, marker) = if words::is_error(&graph.edges[self.edge]) {
             ("w e", "b")
         } else {
             ("w", "a")
@@ -116,8 +114,8 @@ impl EdgePiece {
 impl Sign {
     fn draw(&self, graph: &GraphView, text: &mut String) {
         let edge = &graph.edges[self.edge];
-        let class = if edge.is_error() { "l e" } else { "l" };
-        let whole = edge.words().unwrap_or_default();
+        let class = if words::is_error(edge) { "l e" } else { "l" };
+        let whole = words::edge_words(edge).unwrap_or_default();
         let _ = write!(text, "<g><title>{}</title>", escaped(&whole));
         lines(text, &self.lines, class, (self.x, self.y, SMALL_LINE));
         text.push_str("</g>\n");
@@ -127,11 +125,11 @@ impl Sign {
 impl Placed {
     fn draw(&self, graph: &GraphView, text: &mut String) {
         let node = self.node.map(|at| &graph.nodes[at]);
-        let state = graph.state(self);
+        let state = state(graph, self);
         let (cap_width, cap_height) = self.face.cap_size();
         text.push_str("<g>");
         if let Some(node) = node {
-            let _ = write!(text, "<title>{}</title>", escaped(&node.whole()));
+            let _ = write!(text, "<title>{}</title>", escaped(&words::tooltip(node)));
         }
         if cap_height > 0 {
             let corner = (self.x - cap_width / 2, self.y);

@@ -1,0 +1,39 @@
+#![doc = include_str!("README.md")]
+
+mod boxes;
+mod dot;
+mod language;
+mod layout;
+mod lines;
+mod mermaid;
+mod svg;
+#[cfg(test)]
+mod tests;
+mod words;
+
+pub use self::{
+    svg::svg,
+    words::{conditions, edge_words, is_error, repeats},
+};
+use midex_domain::view::{GraphNode, GraphView};
+
+/// The graph in the DOT language of Graphviz.
+pub fn dot(graph: &GraphView) -> String {
+    language::text::<dot::Dot>(graph)
+}
+
+/// The graph as a Mermaid flowchart.
+pub fn mermaid(graph: &GraphView) -> String {
+    language::text::<mermaid::Mermaid>(graph)
+}
+
+/// The `on_failure` steps, or all other steps, with their positions from 1.
+fn part(graph: &GraphView, on_failure: bool) -> impl Iterator<Item = (usize, &GraphNode)> {
+    let nodes = (1..).zip(&graph.nodes);
+    nodes.filter(move |(_, node)| node.on_failure == on_failure)
+}
+
+/// Whether the workflow has `on_failure` steps, which are drawn in a frame of their own.
+fn has_parts(graph: &GraphView) -> bool {
+    part(graph, true).next().is_some()
+}

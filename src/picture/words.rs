@@ -1,0 +1,125 @@
+//! The texts of boxes and edges, which all formats share.
+
+use midex_domain::view::{EdgeKind, GraphBeside, GraphEdge, GraphNode};
+
+/// The step id; for an execution with the symbol of its state and the number of visits.
+pub(crate) fn title(node: &GraphNode) -> String {
+    let id = &node.id;
+    match &node.standing {
+        Some(standing) if standing.visits > 1 => {
+            format!("{} {id} ×{}", standing.sign(), standing.visits)
+        }
+        Some(standing) => format!("{} {id}", standing.sign()),
+        None => id.clone(),
+    }
+}
+
+/// The conditions under which the step runs: its `if`, and its `run_when`.
+pub fn conditions(node: &GraphNode) -> Vec<String> {
+    let condition = node.condition.iter().map(|text| format!("if {text}"));
+    let after = match node.run_when.as_deref() {
+        Some("failed") => Some("only after a failure"),
+        Some("finished") => Some("even after a failure"),
+        _ => None,
+    };
+    condition.chain(after.map(str::to_owned)).collect()
+}
+
+/// The lines below the name: who acts, how often, and the hooks.
+pub(crate) fn details(node: &GraphNode) -> Vec<String> {
+    let own = done_by(node).or_else(|| Some(kind_words(node).to_owned()));
+    let own = own.into_iter().chain(turns(node));
+    own.chain(beside_words(node)).collect()
+}
+
+/// The lines of the box in Mermaid and Graphviz.
+pub(crate) fn label(node: &GraphNode) -> Vec<String> {
+    let fails = (node.kind == "fail").then(|| kind_words(node).to_owned());
+    let own = [Some(title(node)), done_by(node), fails];
+    let own = own.into_iter().flatten().chain(turns(node));
+    own.chain(conditions(node)).collect()
+}
+
+/// The full text of the box without cuts, and the description, for a tooltip.
+pub(crate) fn tooltip(node: &GraphNode) -> String {
+    let own = std::iter::once(node.id.clone()).chain(done_by(node));
+    let own = own
+        .chain(conditions(node))
+        .chain(turns(node))
+        .chain(beside_words(node));
+    let description = Some(node.description.clone()).filter(|text| !text.is_empty());
+    own.chain(description).collect::<Vec<_>>().join("\n")
+}
+
+fn beside_words(node: &GraphNode) -> impl Iterator<Item = String> {
+    node.beside.iter().map(|beside| {
+        let [body, does] = hook_label(beside);
+        format!("{body}: {does}")
+    })
+}
+
+fn done_by(node: &GraphNode) -> Option<String> {
+    let workflow = node
+        .workflow
+        .as_ref()
+        .map(|name| format!("workflow {name}"));
+    node.agent.clone().or(workflow)
+}
+
+/// The lines on items, on the join and on repetition.
+fn turns(node: &GraphNode) -> Vec<String> {
+    let each = (node.kind == "foreach").then(|| items_words(node));
+    let join = node.join.as_ref().map(|join| format!("waits for {join}"));
+    let own = each.into_iter().chain(join);
+    own.chain(repeats(node)).collect()
+}
+
+/// The lines on `repeat.until` and on a tolerated failure.
+pub fn repeats(node: &GraphNode) -> Vec<String> {
+    let until = node.until.iter().map(|text| format!("again until {text}"));
+    let passed = node.optional.then(|| "may fail".to_owned());
+    until.chain(passed).collect()
+}
+
+fn kind_words(node: &GraphNode) -> &str {
+    match node.kind.as_str() {
+        "fail" => "✗ fail",
+        kind => kind,
+    }
+}
+
+fn items_words(node: &GraphNode) -> String {
+    let standing = node.standing.as_ref();
+    let counts = standing.and_then(|standing| Some((standing.items_done?, standing.items?)));
+    counts.map_or_else(
+        || "for each item".to_owned(),
+        |(done, all)| format!("{done}/{all} items"),
+    )
+}
+
+/// Whether the step may be skipped.
+pub(crate) fn is_conditional(node: &GraphNode) -> bool {
+    node.condition.is_some() || node.run_when.is_some()
+}
+
+/// The lines that are shown in the box.
+pub(crate) fn hook_label(hook: &GraphBeside) -> [String; 2] {
+    let each = if hook.each { " of each item" } else { "" };
+    let required = if hook.required { ", required" } else { "" };
+    [format!("{}{each}{required}", hook.body), hook.does.clone()]
+}
+
+/// Whether it is taken once its step has failed.
+pub fn is_error(edge: &GraphEdge) -> bool {
+    edge.kind == EdgeKind::OnError
+}
+
+/// The condition of the edge as a phrase.
+pub fn edge_words(edge: &GraphEdge) -> Option<String> {
+    let label = edge.label.as_ref()?;
+    match edge.kind {
+        EdgeKind::OnError => Some(format!("✗ {label}")),
+        EdgeKind::Branch if label != "else" => Some(format!("if {label}")),
+        _ => Some(label.clone()),
+    }
+}
