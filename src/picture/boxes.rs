@@ -52,6 +52,15 @@ pub(super) enum Shape {
     Hook,
 }
 
+/// A place at a side of a box, by the edges that begin or end there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Port {
+    Middle,
+    Error,
+    /// Edges that lead upward.
+    Back,
+}
+
 /// A box without its position.
 #[derive(Debug)]
 pub(super) struct Face {
@@ -169,20 +178,19 @@ impl Face {
         (wide, high + self.behind() + self.body.1)
     }
 
-    /// The offset of a second incoming edge from the middle, and its depth below the top.
-    pub(super) fn entry(&self) -> (i64, i64) {
-        match (self.cap_size().0, self.shape) {
-            (0, Shape::Branch) => (self.body.0 / 6, self.body.1 / 6),
-            (0, _) => (self.body.0 / 4, 0),
-            (cap, _) => (cap / 4, 0),
-        }
-    }
-
-    /// The offset of a second outgoing edge from the middle, and its height above the bottom.
-    pub(super) fn exit(&self) -> (i64, i64) {
-        match self.shape {
-            Shape::Branch => (self.body.0 / 6, self.body.1 / 6),
-            _ => (self.body.0 / 4, 0),
-        }
+    /// The distance of a port from the middle of its side, and the distance from that side to the outline there.
+    pub(super) fn port(&self, is_top: bool, port: Port) -> (i64, i64) {
+        let (wide, is_slanted) = match self.cap_size().0 {
+            cap if is_top && cap > 0 => (cap, false),
+            _ => (self.body.0, self.shape == Shape::Branch),
+        };
+        let aside = match port {
+            Port::Middle => 0,
+            _ if self.shape == Shape::End => 0,
+            Port::Error => wide / 5,
+            Port::Back => wide / 3,
+        };
+        let inward = i64::from(is_slanted) * aside * self.body.1 / wide;
+        (aside, inward)
     }
 }

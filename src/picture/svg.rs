@@ -5,11 +5,17 @@ use std::fmt::Write;
 
 use crate::{
     boxes::{BEHIND, Face, LINE, PADDING, SMALL_LINE, Shape},
-    layout::{EdgePiece, Frame, Layout, Placed, Sign},
+    layout::{
+        Frame, Layout,
+        rows::{Content, WAY},
+    },
     lines::int,
     words,
 };
-use midex_domain::{view::GraphView, visible::marked};
+use midex_domain::{
+    view::{GraphEdge, GraphNode, GraphView},
+    visible::marked,
+};
 
 const STYLE: &str = "text{font:13px ui-monospace,SFMono-Regular,Menlo,monospace;fill:#57606a;text-anchor:middle}\
 .n{fill:#f6f8fa;stroke:#57606a;stroke-width:1.3}.t{fill:#1f2328;font-weight:600}.c{fill:#fff8c5;stroke:#9a6700}\
@@ -21,6 +27,9 @@ const STYLE: &str = "text{font:13px ui-monospace,SFMono-Regular,Menlo,monospace;
 
 /// The states of a step that have a style.
 const STATES: &[&str] = &["completed", "running", "failed", "skipped"];
+
+/// The depth of the curve with which a loop turns.
+const TURN: i64 = 16;
 
 /// The graph as an SVG picture.
 pub fn svg(graph: &GraphView) -> String {
@@ -36,27 +45,38 @@ pub fn svg(graph: &GraphView) -> String {
     for frame in &layout.frames {
         frame.draw(&mut text);
     }
-    // Error edges are drawn first, so that they lie below the others.
-    let (errors, others): (Vec<_>, Vec<_>) = layout
-        .ways
-        .iter()
-        .partition(|way| words::is_error(&graph.edges[way.edge]));
-    for way in errors.into_iter().chain(others) {
-        way.draw(graph, &mut text);
-    }
-    for placed in &layout.boxes {
-        placed.draw(graph, &mut text);
-    }
-    for sign in &layout.signs {
-        sign.draw(graph, &mut text);
+    for part in &layout.parts {
+        let is_error = |edge: usize| words::is_error(&graph.edges[edge]);
+        let mut paths: Vec<_> = part.paths().collect();
+        // Error edges are drawn first, so that they lie below the others.
+        paths.sort_by_key(|(edge, _)| !is_error(*edge));
+        for (edge, pieces) in paths {
+            line(&mut text, &pieces, is_error(edge));
+        }
+        for cell in &part.cells {
+            match &cell.content {
+                Content::Box(node, face) => {
+                    let node = node.map(|at| &graph.nodes[at]);
+                    face.draw(node, (cell.x, cell.y), &mut text);
+                }
+                Content::Way(edge, lines) if !lines.is_empty() => {
+                    label(
+                        &mut text,
+                        &graph.edges[*edge],
+                        lines,
+                        (cell.x, cell.y + WAY),
+                    );
+                }
+                Content::Way(..) => {}
+            }
+        }
     }
     text.push_str("</svg>\n");
     text
 }
 
 /// The CSS class of the step's state in an execution; empty if it has none.
-fn state<'a>(graph: &'a GraphView, placed: &Placed) -> &'a str {
-    let node = placed.node.map(|at| &graph.nodes[at]);
+fn state(node: Option<&GraphNode>) -> &str {
     let standing = node.and_then(|node| node.standing.as_ref());
     let state = standing.map(|standing| standing.status.as_str());
     state
@@ -73,9 +93,8 @@ fn arrow(id: &str, color: &str) -> String {
 
 impl Frame {
     fn draw(&self, text: &mut String) {
-        let (class, x, y) = (self.class, self.x, self.y);
-        let place = ((x, y), (self.width, self.height));
-        let frame = rectangle(place.0, place.1, &format!("f {class}"), 6);
+        let (class, (x, y)) = (self.class, self.corner);
+        let frame = rectangle(self.corner, self.size, &format!("f {class}"), 6);
         let (x, y) = (x + PADDING, y + LINE + 2);
         let title = escaped(self.title);
         let _ = writeln!(
@@ -85,65 +104,59 @@ impl Frame {
     }
 }
 
-impl EdgePiece {
-    fn draw(&self, graph: &GraphView, text: &mut String) {
-        let (class, marker) = if words::is_error(&graph.edges[self.edge]) {
-            ("w e", "b")
-        } else {
-            ("w", "a")
-        };
-        let mut path = String::new();
-        let mut before = None;
-        for (x, y) in &self.points {
-            let _ = match before {
-                None => write!(path, "M{x} {y}"),
-                Some((_, same)) if same == y => write!(path, "H{x}"),
-                Some(_) => write!(path, "V{y}"),
+/// The line of an edge.
+fn line(text: &mut String, pieces: &[Vec<(i64, i64)>], is_error: bool) {
+    let (class, marker) = if is_error { ("w e", "b") } else { ("w", "a") };
+    let mut path = String::new();
+    for piece in pieces {
+        let _ = write!(path, "M{} {}", piece[0].0, piece[0].1);
+        for pair in piece.windows(2) {
+            let ((from_x, from_y), (x, y)) = (pair[0], pair[1]);
+            // Between points of the same height the line turns below them.
+            let middle = if from_y == y {
+                y + TURN
+            } else {
+                from_y.midpoint(y)
             };
-            before = Some((x, y));
+            let _ = if from_x == x {
+                write!(path, "V{y}")
+            } else {
+                write!(path, "C{from_x} {middle} {x} {middle} {x} {y}")
+            };
         }
-        let marker = if self.arrives {
-            format!(" marker-end=\"url(#{marker})\"")
-        } else {
-            String::new()
-        };
-        let _ = writeln!(text, "<path class=\"{class}\" d=\"{path}\"{marker}/>");
     }
+    let _ = writeln!(
+        text,
+        "<path class=\"{class}\" d=\"{path}\" marker-end=\"url(#{marker})\"/>"
+    );
 }
 
-impl Sign {
-    fn draw(&self, graph: &GraphView, text: &mut String) {
-        let edge = &graph.edges[self.edge];
-        let class = if words::is_error(edge) { "l e" } else { "l" };
-        let whole = words::edge_words(edge).unwrap_or_default();
-        let _ = write!(text, "<g><title>{}</title>", escaped(&whole));
-        lines(text, &self.lines, class, (self.x, self.y, SMALL_LINE));
-        text.push_str("</g>\n");
-    }
+/// The label of an edge.
+fn label(text: &mut String, edge: &GraphEdge, words: &[String], (x, y): (i64, i64)) {
+    let class = if words::is_error(edge) { "l e" } else { "l" };
+    let whole = words::edge_words(edge).unwrap_or_default();
+    let _ = write!(text, "<g><title>{}</title>", escaped(&whole));
+    lines(text, words, class, (x, y, SMALL_LINE));
+    text.push_str("</g>\n");
 }
 
-impl Placed {
-    fn draw(&self, graph: &GraphView, text: &mut String) {
-        let node = self.node.map(|at| &graph.nodes[at]);
-        let state = state(graph, self);
-        let (cap_width, cap_height) = self.face.cap_size();
+impl Face {
+    fn draw(&self, node: Option<&GraphNode>, (x, y): (i64, i64), text: &mut String) {
+        let (cap_width, cap_height) = self.cap_size();
         text.push_str("<g>");
         if let Some(node) = node {
             let _ = write!(text, "<title>{}</title>", escaped(&words::tooltip(node)));
         }
         if cap_height > 0 {
-            let corner = (self.x - cap_width / 2, self.y);
-            *text += &rectangle(corner, (cap_width, cap_height), "c", 3);
-            lines(text, &self.face.cap, "i", (self.x, self.y + 3, SMALL_LINE));
+            *text += &rectangle((x - cap_width / 2, y), (cap_width, cap_height), "c", 3);
+            lines(text, &self.cap, "i", (x, y + 3, SMALL_LINE));
         }
-        let y = self.y + cap_height + self.face.behind();
-        let x = self.x - self.face.body.0 / 2;
-        *text += &shape(&self.face, (x, y), state);
-        let first = y + (self.face.body.1 - int(self.face.lines.len()) * LINE) / 2 - 1;
-        let (name, rest) = self.face.lines.split_at(self.face.name);
-        lines(text, name, "t", (self.x, first, LINE));
-        let rest_at = first + int(name.len()) * LINE;
-        lines(text, rest, "", (self.x, rest_at, LINE));
+        let y = y + cap_height + self.behind();
+        *text += &shape(self, (x - self.body.0 / 2, y), state(node));
+        let first = y + (self.body.1 - int(self.lines.len()) * LINE) / 2 - 1;
+        let (name, rest) = self.lines.split_at(self.name);
+        lines(text, name, "t", (x, first, LINE));
+        lines(text, rest, "", (x, first + int(name.len()) * LINE, LINE));
         text.push_str("</g>\n");
     }
 }

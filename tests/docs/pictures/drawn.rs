@@ -10,6 +10,8 @@ const LETTER: f64 = 0.61;
 const SIGN: f64 = 1.0;
 /// What lies on the rim of a box is not inside.
 const RIM: f64 = 1.5;
+/// A curve is read as so many straight parts.
+const CURVE: i32 = 16;
 
 type Point = (f64, f64);
 
@@ -26,7 +28,6 @@ struct Area {
 enum Form {
     Square,
     Diamond,
-    Circle,
 }
 
 /// A box, or a part of one.
@@ -38,8 +39,8 @@ struct Shape {
     group: usize,
 }
 
-/// A straight part of a line: from where to where, and of which line it is.
-type Run = (f64, f64, usize);
+/// An upright part of a line: from where to where, and the line.
+type Run<'a> = (f64, f64, &'a [Point]);
 
 #[derive(Debug)]
 struct Text {
@@ -106,7 +107,6 @@ impl Shape {
         match self.form {
             Form::Square => area.contains(point, rim),
             Form::Diamond => x + y < 1.0,
-            Form::Circle => x * x + y * y < 1.0,
         }
     }
 }
@@ -129,7 +129,7 @@ impl Drawn {
             match name {
                 "g" | "/g" => group += 1,
                 "text" => drawn.text(tag),
-                "rect" | "path" | "circle" => drawn.shape(tag, name, group),
+                "rect" | "path" => drawn.shape(tag, name, group),
                 _ => {}
             }
         }
@@ -163,13 +163,12 @@ impl Drawn {
         let first = classes.split(' ').next().unwrap_or_default();
         let (form, area) = match (first, name) {
             ("w", "path") => {
-                self.lines.push(points(attribute(tag, "d").unwrap()));
+                self.lines.extend(lines(attribute(tag, "d").unwrap()));
                 return;
             }
             ("n" | "c", "rect") => (Form::Square, rectangle(tag)),
-            ("n", "circle") => (Form::Circle, circle(tag)),
             ("n", "path") => {
-                let points = points(attribute(tag, "d").unwrap());
+                let points = lines(attribute(tag, "d").unwrap()).concat();
                 let form = if points.len() < 6 {
                     Form::Diamond
                 } else {
@@ -254,43 +253,25 @@ impl Drawn {
         }
     }
 
-    /// Lines that run on each other although they neither begin nor end together.
+    /// Upright parts of lines that run on each other although the lines neither begin nor end together.
     fn lines_on_lines(&self, faults: &mut Vec<String>) {
-        for runs in self.runs().values() {
-            for (at, run) in runs.iter().enumerate() {
-                let line = &self.lines[run.2];
-                let is_other = |other: &Vec<Point>| {
-                    line.first() != other.first() && line.last() != other.last()
-                };
-                let meets = |other: &&Run| run.1.min(other.1) - run.0.max(other.0) > 2.0;
-                let others = runs[at + 1..].iter().filter(meets);
-                let others = others.map(|other| &self.lines[other.2]);
-                for other in others.filter(|other| is_other(other)) {
-                    faults.push(format!("the line {line:?} lies on {other:?}"));
+        let mut runs: BTreeMap<i64, Vec<Run<'_>>> = BTreeMap::new();
+        for line in &self.lines {
+            for pair in line.windows(2) {
+                let ((x, y), (to_x, to_y)) = (pair[0], pair[1]);
+                if rounded(x) == rounded(to_x) {
+                    let beside = runs.entry(rounded(x)).or_default();
+                    let is_met =
+                        |run: &&Run<'_>| run.1.min(y.max(to_y)) - run.0.max(y.min(to_y)) > 2.0;
+                    for other in beside.iter().filter(is_met).map(|run| run.2) {
+                        if line.first() != other.first() && line.last() != other.last() {
+                            faults.push(format!("the line {line:?} lies on {other:?}"));
+                        }
+                    }
+                    beside.push((y.min(to_y), y.max(to_y), line));
                 }
             }
         }
-    }
-
-    /// The straight parts of all lines, by whether they are upright and where they run.
-    fn runs(&self) -> BTreeMap<(bool, i64), Vec<Run>> {
-        let mut runs: BTreeMap<_, Vec<Run>> = BTreeMap::new();
-        for (at, line) in self.lines.iter().enumerate() {
-            for pair in line.windows(2) {
-                let ((x, y), (to_x, to_y)) = (pair[0], pair[1]);
-                let is_upright = rounded(x) == rounded(to_x);
-                let (place, from, to) = if is_upright {
-                    (x, y, to_y)
-                } else {
-                    (y, x, to_x)
-                };
-                let run = (from.min(to), from.max(to), at);
-                runs.entry((is_upright, rounded(place)))
-                    .or_default()
-                    .push(run);
-            }
-        }
-        runs
     }
 
     fn outside(&self, faults: &mut Vec<String>) {
@@ -331,38 +312,47 @@ fn rectangle(tag: &str) -> Area {
     }
 }
 
-fn circle(tag: &str) -> Area {
-    let (x, y, r) = (number(tag, "cx"), number(tag, "cy"), number(tag, "r"));
-    Area {
-        left: x - r,
-        top: y - r,
-        right: x + r,
-        bottom: y + r,
-    }
-}
-
-/// The corners of a path, which has no curves.
-fn points(path: &str) -> Vec<Point> {
-    let mut points: Vec<Point> = Vec::new();
+/// The lines of a path.
+fn lines(path: &str) -> Vec<Vec<Point>> {
+    let mut lines: Vec<Vec<Point>> = Vec::new();
     let mut rest = path.trim_end_matches('z');
     while let Some(command) = rest.chars().next() {
         let end = rest[1..]
             .find(char::is_alphabetic)
             .map_or(rest.len(), |end| end + 1);
-        let numbers = rest[1..end]
-            .split_whitespace()
-            .map(|text| text.parse().unwrap());
-        let numbers: Vec<f64> = numbers.collect();
-        let from = points.last().copied().unwrap_or_default();
+        let numbers = rest[1..end].split_whitespace();
+        let numbers: Vec<f64> = numbers.map(|text| text.parse().unwrap()).collect();
+        if command == 'M' {
+            lines.push(Vec::new());
+        }
+        let line = lines.last_mut().expect("a path begins with a place");
+        let from = line.last().copied().unwrap_or_default();
         match (command, numbers.as_slice()) {
-            ('M' | 'L', [x, y]) => points.push((*x, *y)),
-            ('H', [x]) => points.push((*x, from.1)),
-            ('V', [y]) => points.push((from.0, *y)),
+            ('M' | 'L', [x, y]) => line.push((*x, *y)),
+            ('H', [x]) => line.push((*x, from.1)),
+            ('V', [y]) => line.push((from.0, *y)),
+            ('C', [x1, y1, x2, y2, x, y]) => {
+                let curve = [from, (*x1, *y1), (*x2, *y2), (*x, *y)];
+                line.extend(
+                    (1..=CURVE).map(|at| on_curve(curve, f64::from(at) / f64::from(CURVE))),
+                );
+            }
             other => panic!("{other:?} in {path}"),
         }
         rest = &rest[end..];
     }
-    points
+    lines
+}
+
+/// The point of a cubic curve after this share of it.
+fn on_curve(curve: [Point; 4], share: f64) -> Point {
+    let between = |from: Point, to: Point| {
+        let at = |from: f64, to: f64| from + (to - from) * share;
+        (at(from.0, to.0), at(from.1, to.1))
+    };
+    let [a, b, c, d] = curve;
+    let (first, middle, last) = (between(a, b), between(b, c), between(c, d));
+    between(between(first, middle), between(middle, last))
 }
 
 /// Whether a line has a point inside something within this area.
