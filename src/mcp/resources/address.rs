@@ -1,8 +1,8 @@
 //! Parses resource URIs. Path variables are percent-encoded; a query consists of `name=value` pairs.
 
-use std::{collections::HashMap, fmt, ops::RangeInclusive, str::FromStr};
+use std::{collections::HashMap, fmt, ops::RangeInclusive, str::FromStr, vec};
 
-use super::{AUTHORING, ROOT, SKILL, unknown};
+use super::{SKILL, table::TABLE, unknown};
 use midex_domain::{
     ExecutionId, StepId,
     error::{Code, Error, Result, Violation},
@@ -39,13 +39,6 @@ pub(super) enum Address {
         event_type: Option<EventType>,
         limit: usize,
     },
-    Authors(ForAuthors),
-    Skill(SkillName),
-}
-
-/// Resources for authors.
-#[derive(Debug)]
-pub(super) enum ForAuthors {
     Spec,
     Schema,
     Errors,
@@ -54,6 +47,7 @@ pub(super) enum ForAuthors {
     Manifest(String),
     CommandCatalog(Page),
     ProviderCatalog,
+    Skill(SkillName),
 }
 
 /// A definition that is served as a skill.
@@ -64,17 +58,7 @@ pub(crate) enum SkillName {
 }
 
 impl SkillName {
-    /// Parses `workflow/NAME/SKILL.md` or `agent/NAME/SKILL.md`. Valid skill names need no decoding.
-    fn parse(path: &str) -> Option<Self> {
-        let (kind, name) = path.strip_suffix("/SKILL.md")?.split_once('/')?;
-        match kind {
-            "workflow" => Some(Self::Workflow(name.to_owned())),
-            "agent" => Some(Self::Agent(name.to_owned())),
-            _ => None,
-        }
-    }
-
-    /// The URI of the skill.
+    /// The URI of the skill. Valid skill names need no encoding.
     pub(super) fn uri(&self) -> String {
         match self {
             Self::Workflow(name) => format!("{SKILL}workflow/{name}/SKILL.md"),
@@ -115,143 +99,88 @@ impl Page {
     }
 }
 
-/// Parses the path and the query after a URI prefix.
-type Of = fn(&str, Option<&str>, &mut Query) -> Option<Result<Address>>;
-
 impl Address {
     /// Parses a URI.
     ///
     /// # Errors
     /// `RESOURCE_NOT_FOUND` if it names no resource; `ARGUMENTS_INVALID` if its query is invalid.
     pub(super) fn parse(address: &str) -> Result<Self> {
-        if let Some(path) = address.strip_prefix(SKILL) {
-            let skill = SkillName::parse(path).map(Self::Skill);
-            return skill.ok_or_else(|| unknown(address));
-        }
-        let below = |root, of: Of| Some((address.strip_prefix(root)?, of));
-        let found = below(ROOT, Self::of).or_else(|| below(AUTHORING, Self::for_authors));
-        let (rest, of) = found.ok_or_else(|| unknown(address))?;
-        let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let mut query = Query::parse(query).ok_or_else(|| unknown(address))?;
+        let (whole, query) = address.split_once('?').unwrap_or((address, ""));
+        let mut rows = TABLE.iter().rev();
+        let row = rows.find_map(|row| Some((row, row.values(whole)?)));
+        let (row, values) = row.ok_or_else(|| unknown(address))?;
+        let mut variables = Variables {
+            address,
+            path: values.into_iter(),
+            query: pairs(query).ok_or_else(|| unknown(address))?,
+        };
         // Accept `part` in any query: it selects a part of the text, not another resource.
-        query.number("part", 0..=usize::MAX)?;
-        let (kind, arguments) = match path.split_once('/') {
-            Some((kind, arguments)) => (kind, Some(arguments)),
-            None => (path, None),
-        };
-        let parsed = of(kind, arguments, &mut query).ok_or_else(|| unknown(address))??;
-        query.finish()?;
-        Ok(parsed)
-    }
-
-    fn for_authors(kind: &str, arguments: Option<&str>, query: &mut Query) -> Option<Result<Self>> {
-        let parsed = match (kind, arguments) {
-            ("spec", None) => Ok(ForAuthors::Spec),
-            ("schema", None) => Ok(ForAuthors::Schema),
-            ("errors", None) => Ok(ForAuthors::Errors),
-            ("manifests", None) => query.page().map(ForAuthors::Manifests),
-            ("manifest", Some(id)) => Ok(ForAuthors::Manifest(uri::decode(id)?)),
-            ("command-catalog", None) => query.page().map(ForAuthors::CommandCatalog),
-            ("provider-catalog", None) => Ok(ForAuthors::ProviderCatalog),
-            _ => return None,
-        };
-        Some(parsed.map(Self::Authors))
-    }
-
-    /// `None` if there is no resource of this kind with such arguments, which includes a malformed id.
-    fn of(kind: &str, arguments: Option<&str>, query: &mut Query) -> Option<Result<Self>> {
-        let one = || arguments.and_then(uri::decode);
-        let execution = || one().and_then(|text| ExecutionId::parse(&text).ok());
-        let two = || {
-            let (id, rest) = arguments?.split_once('/')?;
-            Some((
-                ExecutionId::parse(&uri::decode(id)?).ok()?,
-                uri::decode(rest)?,
-            ))
-        };
-        Some(match (kind, arguments) {
-            ("available_workflows", None) => query.page().map(Self::AvailableWorkflows),
-            ("limits", None) => Ok(Self::Limits),
-            ("executions", None) => query.list().map(Self::Executions),
-            ("telemetry", None) => query.telemetry(None),
-            ("workflow_details", Some(_)) => Ok(Self::WorkflowDetails(one()?)),
-            ("agent", Some(_)) => {
-                let keeper = query.text("execution_id");
-                let keeper = keeper.map(|text| ExecutionId::parse(&text).ok());
-                match keeper {
-                    Some(None) => return None,
-                    keeper => Ok(Self::Agent(one()?, keeper.flatten())),
-                }
-            }
-            ("current_step", Some(_)) => {
-                let id = execution()?;
-                query.reader().map(|reader| Self::CurrentStep(id, reader))
-            }
-            ("workflow_status", Some(_)) => {
-                let id = execution()?;
-                query.graph().map(|is_graph| {
-                    if is_graph {
-                        Self::Graph(id)
-                    } else {
-                        Self::WorkflowStatus(id)
-                    }
-                })
-            }
-            ("step_history", Some(all)) if !all.contains('/') => {
-                Ok(Self::StepHistory(execution()?, None))
-            }
-            ("step_history", Some(_)) => {
-                let (id, step) = two()?;
-                Ok(Self::StepHistory(id, Some(StepId::parse(&step).ok()?)))
-            }
-            ("telemetry", Some(_)) => query.telemetry(Some(execution()?)),
-            ("workflow_artifacts", Some(all)) if !all.contains('/') => {
-                Ok(Self::WorkflowArtifacts(execution()?, None))
-            }
-            ("workflow_artifacts", Some(_)) => {
-                let (id, step) = two()?;
-                Ok(Self::WorkflowArtifacts(
-                    id,
-                    Some(StepId::parse(&step).ok()?),
-                ))
-            }
-            ("artifact", Some(_)) => {
-                let (id, artifact) = two()?;
-                query.artifact(id, artifact)
-            }
-            _ => return None,
-        })
+        variables.number("part", 0..=usize::MAX)?;
+        let parsed = (row.address)(&mut variables)?;
+        // Refuse pairs that were not consumed, since the resource does not know their names.
+        match variables.query.into_keys().next() {
+            Some(name) => Err(bad(&name, &name, "a name that this resource's query has")),
+            None => Ok(parsed),
+        }
     }
 }
 
-/// The query pairs that are not consumed yet.
-struct Query(HashMap<String, String>);
-
-impl Query {
-    /// `None` if a pair is malformed or repeated.
-    fn parse(text: &str) -> Option<Self> {
-        let mut pairs = HashMap::new();
-        for pair in text.split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=')?;
-            if pairs
-                .insert(uri::decode(name)?, uri::decode(value)?)
-                .is_some()
-            {
-                return None;
-            }
+/// The pairs of a query. `None` if one is malformed or repeated.
+fn pairs(query: &str) -> Option<HashMap<String, String>> {
+    let mut pairs = HashMap::new();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=')?;
+        let (name, value) = (uri::decode(name)?, uri::decode(value)?);
+        if pairs.insert(name, value).is_some() {
+            return None;
         }
-        Some(Self(pairs))
+    }
+    Some(pairs)
+}
+
+/// The values of the variables in an address that are not consumed yet.
+pub(super) struct Variables<'a> {
+    address: &'a str,
+    /// Those in the path, in order, still encoded.
+    path: vec::IntoIter<&'a str>,
+    query: HashMap<String, String>,
+}
+
+impl Variables<'_> {
+    /// The next variable in the path, not decoded: a skill's name.
+    pub(super) fn name(&mut self) -> Result<String> {
+        let name = self.path.next().map(str::to_owned);
+        name.ok_or_else(|| unknown(self.address))
     }
 
-    fn text(&mut self, name: &str) -> Option<String> {
-        self.0.remove(name)
+    /// The next variable in the path, as `parse` takes it. There is no resource of a malformed one.
+    fn one<T>(&mut self, parse: impl Fn(&str) -> Option<T>) -> Result<T> {
+        let text = self.path.next().and_then(uri::decode);
+        let parsed = text.and_then(|text| parse(&text));
+        parsed.ok_or_else(|| unknown(self.address))
+    }
+
+    pub(super) fn text(&mut self) -> Result<String> {
+        self.one(|text| Some(text.to_owned()))
+    }
+
+    pub(super) fn execution(&mut self) -> Result<ExecutionId> {
+        self.one(|text| ExecutionId::parse(text).ok())
+    }
+
+    pub(super) fn step(&mut self) -> Result<StepId> {
+        self.one(|text| StepId::parse(text).ok())
+    }
+
+    fn pair(&mut self, name: &str) -> Option<String> {
+        self.query.remove(name)
     }
 
     fn number<T>(&mut self, name: &str, range: RangeInclusive<T>) -> Result<Option<T>>
     where
         T: FromStr + PartialOrd + fmt::Display,
     {
-        let Some(text) = self.text(name) else {
+        let Some(text) = self.pair(name) else {
             return Ok(None);
         };
         let number = text.parse().ok().filter(|number| range.contains(number));
@@ -261,39 +190,40 @@ impl Query {
             .ok_or_else(|| bad(name, &text, &expected()))
     }
 
-    fn telemetry(&mut self, id: Option<ExecutionId>) -> Result<Address> {
-        let event_type = self.text("event_type").map(|text| {
-            EventType::parse(&text).ok_or_else(|| {
-                bad(
-                    "event_type",
-                    &text,
-                    &format!("an event_type: {}", names().join(", ")),
-                )
-            })
+    pub(super) fn agent(&mut self) -> Result<Address> {
+        let id = self.pair("execution_id").map(|id| ExecutionId::parse(&id));
+        let id = id.transpose().map_err(|_| unknown(self.address))?;
+        Ok(Address::Agent(self.text()?, id))
+    }
+
+    pub(super) fn telemetry(&mut self, id: Option<ExecutionId>) -> Result<Address> {
+        let event_type = self.pair("event_type").map(|text| {
+            let names = EventType::ALL.iter().map(|kind| kind.as_str());
+            let expected = format!("an event_type: {}", names.collect::<Vec<_>>().join(", "));
+            EventType::parse(&text).ok_or_else(|| bad("event_type", &text, &expected))
         });
         let limit = self.number("limit", 1..=limits::TELEMETRY_LIMIT_MAX)?;
-        let limit = limit.unwrap_or(limits::TELEMETRY_LIMIT_DEFAULT);
         Ok(Address::Telemetry {
             id,
             event_type: event_type.transpose()?,
-            limit,
+            limit: limit.unwrap_or(limits::TELEMETRY_LIMIT_DEFAULT),
         })
     }
 
-    fn artifact(&mut self, id: ExecutionId, artifact: String) -> Result<Address> {
+    pub(super) fn artifact(&mut self) -> Result<Address> {
+        let (id, artifact) = (self.execution()?, self.text()?);
         let offset = self.number("offset", 0..=u64::MAX)?.unwrap_or(0);
         let limit = self.number("limit", 1..=limits::ARTIFACT_SHOWN_BYTES_MAX)?;
-        let limit = limit.unwrap_or(limits::ARTIFACT_SHOWN_BYTES_DEFAULT);
         Ok(Address::Artifact {
             id,
             artifact,
             offset,
-            limit,
+            limit: limit.unwrap_or(limits::ARTIFACT_SHOWN_BYTES_DEFAULT),
         })
     }
 
-    fn reader(&mut self) -> Result<Reader> {
-        match self.text("reader").as_deref() {
+    pub(super) fn reader(&mut self) -> Result<Reader> {
+        match self.pair("reader").as_deref() {
             None => Ok(Reader::Model),
             Some("person") => Ok(Reader::Person),
             Some("worker") => Ok(Reader::Worker),
@@ -301,46 +231,35 @@ impl Query {
         }
     }
 
-    fn graph(&mut self) -> Result<bool> {
-        match self.text("graph").as_deref() {
-            None => Ok(false),
-            Some("true") => Ok(true),
+    pub(super) fn status(&mut self) -> Result<Address> {
+        let id = self.execution()?;
+        match self.pair("graph").as_deref() {
+            None => Ok(Address::WorkflowStatus(id)),
+            Some("true") => Ok(Address::Graph(id)),
             Some(text) => Err(bad("graph", text, "true")),
         }
     }
 
-    fn page(&mut self) -> Result<Page> {
+    pub(super) fn page(&mut self) -> Result<Page> {
         let limit = self.number("limit", 1..=limits::WORKFLOWS_LISTED_MAX)?;
         Ok(Page {
             limit: limit.unwrap_or(limits::WORKFLOWS_LISTED_MAX),
-            after: self.text("after"),
-            query: self.text("query"),
+            after: self.pair("after"),
+            query: self.pair("query"),
         })
     }
 
-    fn list(&mut self) -> Result<ListRequest> {
+    pub(super) fn list(&mut self) -> Result<ListRequest> {
         Ok(ListRequest {
-            state: self.text("state"),
-            workflow: self.text("workflow"),
-            project: self.text("project"),
+            state: self.pair("state"),
+            workflow: self.pair("workflow"),
+            project: self.pair("project"),
             calls: false,
-            children: self.text("children").as_deref() == Some("true"),
+            children: self.pair("children").as_deref() == Some("true"),
             limit: self.number("limit", 1..=limits::LIST_LIMIT_MAX)?,
-            cursor: self.text("cursor"),
+            cursor: self.pair("cursor"),
         })
     }
-
-    /// Refuses pairs that were not consumed, since the resource does not know their names.
-    fn finish(self) -> Result<()> {
-        let left = self.0.into_keys().next();
-        left.map_or(Ok(()), |name| {
-            Err(bad(&name, &name, "a name that this resource's query has"))
-        })
-    }
-}
-
-fn names() -> Vec<&'static str> {
-    EventType::ALL.iter().map(|kind| kind.as_str()).collect()
 }
 
 fn bad(name: &str, found: &str, expected: &str) -> Error {
@@ -357,6 +276,7 @@ fn bad(name: &str, found: &str, expected: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::resources::ROOT;
 
     fn code(address: &str) -> Option<Code> {
         let is_whole = address.contains("://");
@@ -366,35 +286,29 @@ mod tests {
     }
 
     #[test]
-    fn every_address_of_the_documents_is_one() {
+    fn every_row_takes_its_own_addresses() {
+        for row in &TABLE {
+            let path = row.path.split("{?").next().unwrap_or_default();
+            let address = format!("{}{}", row.root, path.replace(['{', '}'], ""));
+            let values = row.values(&address).expect("the row fits");
+            let mut variables = Variables {
+                address: &address,
+                path: values.into_iter(),
+                query: HashMap::new(),
+            };
+            let own = (row.address)(&mut variables).expect("an address");
+            assert_eq!(variables.path.len(), 0, "{address}");
+            let parsed = Address::parse(&format!("{address}?part=1")).expect("an address");
+            assert_eq!(format!("{parsed:?}"), format!("{own:?}"), "{address}");
+        }
         for address in [
-            "available_workflows",
             "available_workflows?limit=10&after=bug-fix&query=code%20review",
-            "limits",
-            "workflow_details/feature-development",
-            "agent/reviewer",
             "agent/reviewer?execution_id=exec_001",
-            "current_step/exec_001",
             "workflow_status/a%20b%2Fc",
             "step_history/%D0%BA%D0%BB%D1%8E%D1%87",
-            "step_history/exec_001/design",
-            "workflow_artifacts/exec_001",
-            "workflow_artifacts/exec_001/design",
-            "artifact/exec_001/1",
             "artifact/exec_001/a%2Fb.md?offset=10&limit=5",
-            "executions",
             "executions?state=open&workflow=w&limit=5&cursor=7&project=*",
             "telemetry?event_type=error&limit=1",
-            "telemetry/exec_001",
-            "midex://authoring/spec",
-            "midex://authoring/schema",
-            "midex://authoring/errors",
-            "midex://authoring/manifests?limit=10&after=bug-fix",
-            "midex://authoring/manifest/bug-fix",
-            "midex://authoring/command-catalog?query=code%20review",
-            "midex://authoring/provider-catalog",
-            "skill://workflow/bug-fix/SKILL.md",
-            "skill://agent/reviewer/SKILL.md",
         ] {
             assert_eq!(code(address), None, "{address}");
         }

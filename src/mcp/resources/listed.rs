@@ -6,52 +6,49 @@ use rmcp::model::{Annotations, Resource, ResourceTemplate, Role};
 
 use super::{
     JSON, ROOT,
-    table::{BESIDE, SHELVES, Shelf, Spec, USEFUL},
+    table::{BESIDE, ROOTS, ResourceSpec, TABLE, USEFUL},
 };
 use crate::tools::{Toolset, Toolsets};
 use midex_domain::uri;
 use midex_registry::{AgentEntry, Registry, WorkflowEntry};
 
-/// The groups of resources that these toolsets offer.
-fn shelves(sets: Toolsets) -> impl Iterator<Item = &'static Shelf> {
-    let is_offered = move |shelf: &&Shelf| shelf.toolset.is_none_or(|set| sets.contains(set));
-    SHELVES.iter().filter(is_offered)
+/// The resources that these toolsets offer.
+fn offered(sets: Toolsets) -> impl Iterator<Item = &'static ResourceSpec> {
+    let is_offered =
+        move |row: &&ResourceSpec| toolset(row.root).is_none_or(|set| sets.contains(set));
+    TABLE.iter().filter(is_offered)
 }
 
 /// The toolset of the resource at this address, if it belongs to a single one.
 pub(super) fn toolset(address: &str) -> Option<Toolset> {
-    let mut shelves = SHELVES.iter();
-    let shelf = shelves.find(|shelf| address.starts_with(shelf.root));
-    shelf.and_then(|shelf| shelf.toolset)
+    let mut roots = ROOTS.iter();
+    roots.find(|(root, _)| address.starts_with(root))?.1
 }
 
 /// The first path segments of all resources below this URI prefix.
 pub(super) fn kinds(root: &str) -> BTreeSet<&'static str> {
-    let shelves = SHELVES.iter().filter(|shelf| shelf.root == root);
-    let specs = shelves.flat_map(|shelf| shelf.resources.iter().chain(shelf.templates));
-    specs
-        .filter_map(|spec| spec.path.split(['/', '{']).next())
-        .collect()
+    let rows = TABLE.iter().filter(|row| row.root == root);
+    let kinds = rows.filter_map(|row| row.path.split(['/', '{']).next());
+    kinds.collect()
+}
+
+/// Whether a static resource has this path below this URI prefix.
+pub(super) fn is_fixed(root: &str, path: &str) -> bool {
+    TABLE.iter().any(|row| row.root == root && row.path == path)
 }
 
 /// The static resources.
 pub(crate) fn fixed(sets: Toolsets) -> Vec<Resource> {
-    let resource = |root: &str, spec: &Spec| {
-        let mut resource = Resource::new(format!("{root}{}", spec.path), spec.name)
-            .with_title(spec.title)
-            .with_description(spec.description)
-            .with_annotations(annotations(spec.priority));
-        resource.mime_type = spec.media_type.map(str::to_owned);
+    let resource = |row: &ResourceSpec| {
+        let mut resource = Resource::new(row.uri(), row.name)
+            .with_title(row.title)
+            .with_description(row.description)
+            .with_annotations(annotations(row.priority));
+        resource.mime_type = row.media_type.map(str::to_owned);
         resource
     };
-    shelves(sets)
-        .flat_map(|shelf| {
-            shelf
-                .resources
-                .iter()
-                .map(|spec| resource(shelf.root, spec))
-        })
-        .collect()
+    let fixed = offered(sets).filter(|row| !row.is_template());
+    fixed.map(resource).collect()
 }
 
 /// All resources without arguments: the static ones, then each workflow and each agent.
@@ -92,30 +89,21 @@ fn definition(kind: &str, name: &str, title: String, description: Option<&str>) 
 
 /// The resource templates, as they are listed.
 pub(crate) fn templates(sets: Toolsets) -> Vec<ResourceTemplate> {
-    let template = |root: &str, spec: &Spec| {
-        let mut template = ResourceTemplate::new(format!("{root}{}", spec.path), spec.name)
-            .with_title(spec.title)
-            .with_description(spec.description)
-            .with_annotations(annotations(spec.priority));
-        template.mime_type = spec.media_type.map(str::to_owned);
+    let template = |row: &ResourceSpec| {
+        let mut template = ResourceTemplate::new(row.uri(), row.name)
+            .with_title(row.title)
+            .with_description(row.description)
+            .with_annotations(annotations(row.priority));
+        template.mime_type = row.media_type.map(str::to_owned);
         template
     };
-    shelves(sets)
-        .flat_map(|shelf| {
-            shelf
-                .templates
-                .iter()
-                .map(|spec| template(shelf.root, spec))
-        })
-        .collect()
+    let templates = offered(sets).filter(|row| row.is_template());
+    templates.map(template).collect()
 }
 
 /// Whether the address is a template of these toolsets.
 pub(super) fn is_template(address: &str, sets: Toolsets) -> bool {
-    shelves(sets).any(|shelf| {
-        let path = address.strip_prefix(shelf.root);
-        path.is_some_and(|path| shelf.templates.iter().any(|template| template.path == path))
-    })
+    offered(sets).any(|row| row.is_template() && row.uri() == address)
 }
 
 fn annotations(priority: f32) -> Annotations {

@@ -22,8 +22,6 @@ const FOREIGN: &[(&str, &[&str])] = &[
     ("workflow_artifacts", &["artifacts"]),
     ("executions", &["runs", "list"]),
 ];
-/// Resources without arguments.
-const ALONE: [&str; 4] = ["available_workflows", "executions", "telemetry", "limits"];
 
 /// Suggests a resource for authors.
 const FOR_AUTHORS: NextCall = read(
@@ -38,8 +36,8 @@ pub(super) async fn explained(app: &App, address: &str, error: Error) -> Error {
     }
     if let Some(path) = address.strip_prefix(AUTHORING) {
         let kind = path.split(['?', '/']).next().unwrap_or(path);
-        let alone = listed::kinds(AUTHORING).into_iter();
-        let near = nearest(kind, alone.filter(|kind| *kind != "manifest"));
+        let kinds = listed::kinds(AUTHORING).into_iter();
+        let near = nearest(kind, kinds.filter(|kind| listed::is_fixed(AUTHORING, kind)));
         return error
             .with("address", near.unwrap_or("manifests"))
             .with_next(FOR_AUTHORS);
@@ -53,7 +51,7 @@ pub(super) async fn explained(app: &App, address: &str, error: Error) -> Error {
             let id = rest.split('/').next().unwrap_or_default();
             Some(format!("workflow_artifacts/{id}"))
         }
-        (Some(kind), _) if ALONE.contains(&kind) => Some(kind.to_owned()),
+        (Some(kind), _) if listed::is_fixed(ROOT, kind) => Some(kind.to_owned()),
         (Some(kind), Some(rest)) => Some(format!("{kind}/{rest}")),
         // The name or id is missing.
         (Some("agent" | "workflow_details"), None) => Some("available_workflows".to_owned()),

@@ -13,11 +13,11 @@ mod skills;
 mod table;
 mod watched;
 
+use serde::Serialize;
 use serde_json::Value;
 
 use self::address::{Address, Page};
 pub(super) use self::{
-    authors::MANUAL,
     complete::{beginning, complete},
     listed::{fixed, list, templates},
     skills::{get_skill, list_skills},
@@ -25,14 +25,18 @@ pub(super) use self::{
 };
 use super::{
     metadata::{CacheHint, suggested_tool},
-    tools::{self, Toolsets},
+    tools::{self, Toolsets, listed_manifest, providers},
 };
 use midex_domain::{
     error::{Code, Error, Result},
     limits,
 };
-use midex_registry::WorkflowEntry;
+use midex_registry::{self as registry, SchemaDraft, SchemaOf, WorkflowEntry};
 use midex_server::app::App;
+
+/// The manual of the manifest format.
+pub(super) const MANUAL: &str = include_str!("manifest.md");
+const ERRORS: &str = include_str!("errors.md");
 
 const ROOT: &str = "midex://workflow/";
 const AUTHORING: &str = "midex://authoring/";
@@ -114,7 +118,7 @@ pub(super) async fn read(app: &App, address: &str, is_parsed: bool) -> Result<Re
         _ => None,
     };
     let read = match parsed {
-        Ok(parsed) => value(app, parsed).await,
+        Ok(parsed) => content(app, parsed).await,
         Err(error) => Err(error),
     };
     let error = match read {
@@ -165,46 +169,54 @@ async fn listed_page(
     })
 }
 
-async fn value(app: &App, address: Address) -> Result<ResourceContent> {
-    let value = match address {
-        Address::Limits => {
-            let limits = ResourceContent::from(figures::limits());
-            return Ok(ResourceContent {
-                cache: CacheHint::WithServer,
-                ..limits
-            });
-        }
+async fn content(app: &App, address: Address) -> Result<ResourceContent> {
+    Ok(match address {
+        Address::Limits => with_server(figures::limits()),
+        Address::Spec => with_server(ResourceContent::of_text(MANUAL.to_owned(), MARKDOWN)),
+        Address::Errors => with_server(ResourceContent::of_text(ERRORS.to_owned(), MARKDOWN)),
+        Address::Schema => with_server(ResourceContent {
+            media_type: SCHEMA,
+            ..registry::schema(SchemaOf::Manifest, SchemaDraft::default()).into()
+        }),
         Address::AvailableWorkflows(page) => {
             let list = format!("{ROOT}available_workflows");
             let shown = |entry: &WorkflowEntry| Some(definitions::summary(entry));
-            return listed_page(app, &page, &list, shown).await;
+            listed_page(app, &page, &list, shown).await?
         }
-        Address::Authors(what) => return authors::read(app, what).await,
+        Address::Manifests(page) => {
+            let list = format!("{AUTHORING}manifests");
+            listed_page(app, &page, &list, |entry| Some(listed_manifest(entry))).await?
+        }
+        Address::CommandCatalog(page) => authors::commands(app, &page).await?,
+        Address::ProviderCatalog => Value::from(providers(app).await?).into(),
+        Address::Manifest(id) => {
+            app.look_into_registry(move |registry| authors::manifest(registry, &id))
+                .await??
+        }
         Address::Skill(skill) => {
-            let registry = app.registry().await?;
-            let text = skills::text(&registry, &skill).ok_or_else(|| unknown(&skill.uri()))?;
-            return Ok(ResourceContent::of_text(text, MARKDOWN));
+            let text = skills::text(&*app.registry().await?, &skill);
+            ResourceContent::of_text(text.ok_or_else(|| unknown(&skill.uri()))?, MARKDOWN)
         }
         Address::WorkflowDetails(name) => {
-            definitions::workflow_details(&*app.registry().await?, &name)
+            definitions::workflow_details(&*app.registry().await?, &name)?.into()
         }
-        Address::Agent(name, None) => definitions::agent(&*app.registry().await?, &name),
+        Address::Agent(name, None) => definitions::agent(&*app.registry().await?, &name)?.into(),
         Address::Agent(name, Some(id)) => {
-            definitions::agent_of(&*app.kept_definition(&id).await?, &name)
+            definitions::agent_of(&*app.kept_definition(&id).await?, &name)?.into()
         }
-        Address::Executions(list) => show(app.list(list).await),
-        Address::CurrentStep(id, reader) => show(app.current_step_for(&id, reader).await),
-        Address::WorkflowStatus(id) => show(app.status(&id).await),
-        Address::Graph(id) => show(app.graph(&id).await),
-        Address::StepHistory(id, None) => show(app.history(&id).await),
+        Address::Executions(list) => shown(&app.list(list).await?)?,
+        Address::CurrentStep(id, reader) => shown(&app.current_step_for(&id, reader).await?)?,
+        Address::WorkflowStatus(id) => shown(&app.status(&id).await?)?,
+        Address::Graph(id) => shown(&app.graph(&id).await?)?,
+        Address::StepHistory(id, None) => shown(&app.history(&id).await?)?,
         Address::StepHistory(id, Some(step)) => {
             // This call refuses a step that the execution does not have.
             app.artifacts(&id, Some(&step)).await?;
             let mut history = app.history(&id).await?;
             history.retain(|row| row.step_name == step.as_str());
-            show(Ok(history))
+            shown(&history)?
         }
-        Address::WorkflowArtifacts(id, step) => show(app.artifacts(&id, step.as_ref()).await),
+        Address::WorkflowArtifacts(id, step) => shown(&app.artifacts(&id, step.as_ref()).await?)?,
         Address::Artifact {
             id,
             artifact,
@@ -218,20 +230,29 @@ async fn value(app: &App, address: Address) -> Result<ResourceContent> {
             } else {
                 CacheHint::Moment
             };
-            let content = ResourceContent::from(show(Ok(content))?);
-            return Ok(ResourceContent { cache, ..content });
+            ResourceContent {
+                cache,
+                ..shown(&content)?
+            }
         }
         Address::Telemetry {
             id,
             event_type,
             limit,
-        } => show(app.telemetry(id.as_ref(), event_type, limit).await),
-    };
-    value.map(ResourceContent::from)
+        } => shown(&app.telemetry(id.as_ref(), event_type, limit).await?)?,
+    })
 }
 
-fn show<T: serde::Serialize>(view: Result<T>) -> Result<Value> {
-    tools::view(&view?)
+fn shown(view: &impl Serialize) -> Result<ResourceContent> {
+    tools::view(view).map(ResourceContent::from)
+}
+
+/// Content that does not change while this server runs.
+fn with_server(content: impl Into<ResourceContent>) -> ResourceContent {
+    ResourceContent {
+        cache: CacheHint::WithServer,
+        ..content.into()
+    }
 }
 
 fn unknown(address: &str) -> Error {

@@ -1,29 +1,64 @@
-//! Tables of the static resources and templates, by URI prefix.
+//! The table of resources: one row per resource or resource template, in listing order.
 
-use super::{AUTHORING, JSON, MARKDOWN, ROOT, SCHEMA, SKILL};
+use super::{
+    AUTHORING, JSON, MARKDOWN, ROOT, SCHEMA, SKILL,
+    address::{Address as A, SkillName, Variables},
+};
 use crate::tools::Toolset;
+use midex_domain::error::Result;
 
-/// Resources with the same URI prefix. They belong to one toolset, or to all.
-pub(super) struct Shelf {
-    pub(super) root: &'static str,
-    pub(super) toolset: Option<Toolset>,
-    /// Resources without arguments.
-    pub(super) resources: &'static [Spec],
-    /// Resource templates, which take arguments.
-    pub(super) templates: &'static [Spec],
-}
+/// The URI prefixes, each with the toolset that its resources belong to, if they belong to a single one.
+pub(super) const ROOTS: [(&str, Option<Toolset>); 3] = [
+    (ROOT, None),
+    (AUTHORING, Some(Toolset::Author)),
+    (SKILL, Some(Toolset::Run)),
+];
 
 /// A resource, or a resource template.
-pub(super) struct Spec {
-    pub(super) name: &'static str,
+pub(super) struct ResourceSpec {
+    pub(super) root: &'static str,
     /// The URI after the prefix, with its variables.
     pub(super) path: &'static str,
+    pub(super) name: &'static str,
     pub(super) title: &'static str,
     pub(super) description: &'static str,
     /// `None` if it differs between the resources of a template.
     pub(super) media_type: Option<&'static str>,
     /// The priority from 0 to 1. The values in use are exact in binary.
     pub(super) priority: f32,
+    /// Makes the address of the values of the variables.
+    pub(super) address: fn(&mut Variables<'_>) -> Result<A>,
+}
+
+impl ResourceSpec {
+    pub(super) fn uri(&self) -> String {
+        format!("{}{}", self.root, self.path)
+    }
+
+    /// Whether it has variables.
+    pub(super) fn is_template(&self) -> bool {
+        self.path.contains('{')
+    }
+
+    /// The values of the variables in the path, still encoded, if this URI without its query fits. The last variable
+    /// takes all that is left.
+    pub(super) fn values<'a>(&self, uri: &'a str) -> Option<Vec<&'a str>> {
+        let path = self.path.split("{?").next()?;
+        // Literals and names of variables take turns.
+        let mut literals = path.split(['{', '}']).step_by(2).peekable();
+        let mut rest = uri.strip_prefix(self.root)?;
+        rest = rest.strip_prefix(literals.next()?)?;
+        let mut values = Vec::new();
+        while let Some(literal) = literals.next() {
+            let (value, after) = match literals.peek() {
+                Some(_) => rest.split_once(literal)?,
+                None => (rest.strip_suffix(literal)?, ""),
+            };
+            values.push(value);
+            rest = after;
+        }
+        rest.is_empty().then_some(values)
+    }
 }
 
 /// The priority of resources that an agent needs.
@@ -33,279 +68,113 @@ pub(super) const USEFUL: f32 = 0.5;
 /// The priority of background information.
 pub(super) const BESIDE: f32 = 0.25;
 
-/// All resources, in listing order.
-pub(super) const SHELVES: [Shelf; 3] = [
-    Shelf {
-        root: ROOT,
-        toolset: None,
-        resources: RESOURCES,
-        templates: TEMPLATES,
-    },
-    Shelf {
-        root: AUTHORING,
-        toolset: Some(Toolset::Author),
-        resources: AUTHORS,
-        templates: AUTHORS_TEMPLATES,
-    },
-    Shelf {
-        root: SKILL,
-        toolset: Some(Toolset::Run),
-        resources: &[],
-        templates: SKILLS,
-    },
-];
+/// A row: `root "path" "name" "title" "description", media type, priority, address`.
+macro_rules! resource {
+    ($root:ident $path:literal $name:literal $title:literal $description:literal, $media_type:expr, $priority:ident, $address:expr) => {
+        ResourceSpec {
+            root: $root,
+            path: $path,
+            name: $name,
+            title: $title,
+            description: $description,
+            media_type: $media_type,
+            priority: $priority,
+            address: $address,
+        }
+    };
+}
 
-/// The resources without arguments.
-const RESOURCES: &[Spec] = &[
-    Spec {
-        name: "available_workflows",
-        path: "available_workflows",
-        title: "Available workflows",
-        description: "Every workflow that can be started, with its phases; broken ones with their findings",
-        media_type: Some(JSON),
-        priority: NEEDED,
-    },
-    Spec {
-        name: "executions",
-        path: "executions",
-        title: "Executions",
-        description: "The executions of this project, the one that moved last first",
-        media_type: Some(JSON),
-        priority: USEFUL,
-    },
-    Spec {
-        name: "telemetry",
-        path: "telemetry",
-        title: "Telemetry",
-        description: "What happened lately, over all executions, oldest first",
-        media_type: Some(JSON),
-        priority: BESIDE,
-    },
-    Spec {
-        name: "limits",
-        path: "limits",
-        title: "Limits",
-        description: "Every limit of this server with its figure, its unit and what it bounds",
-        media_type: Some(JSON),
-        priority: BESIDE,
-    },
-];
-
-/// The resource templates.
-const TEMPLATES: &[Spec] = &[
-    Spec {
-        name: "available_workflows",
-        path: "available_workflows{?limit,after,query}",
-        title: "Available workflows",
-        description: "The workflows that speak of all words of query, at most 200 at once, those that follow the one named after; \
-                      _meta.next is the address of the next page",
-        media_type: Some(JSON),
-        priority: USEFUL,
-    },
-    Spec {
-        name: "workflow_details",
-        path: "workflow_details/{workflow_name}",
-        title: "Workflow details",
-        description: "One workflow: its text, its phases and who acts in them",
-        media_type: Some(JSON),
-        priority: USEFUL,
-    },
-    Spec {
-        name: "agent",
-        path: "agent/{name}",
-        title: "Agent",
-        description: "One agent: its persona as the files have it now",
-        media_type: Some(JSON),
-        priority: BESIDE,
-    },
-    Spec {
-        name: "agent",
-        path: "agent/{name}{?execution_id}",
-        title: "Agent of an execution",
-        description: "One agent: its persona as an execution keeps it",
-        media_type: Some(JSON),
-        priority: BESIDE,
-    },
-    Spec {
-        name: "current_step",
-        path: "current_step/{execution_id}",
-        title: "Current step",
-        description: "What to do now in an execution, as whom, what was decided before, and the token to come \
-                      back with. Read this to go on after a restart or a lost context; an expired token is renewed by reading it",
-        media_type: Some(JSON),
-        priority: NEEDED,
-    },
-    Spec {
-        name: "workflow_status",
-        path: "workflow_status/{execution_id}",
-        title: "Workflow status",
-        description: "Where an execution stands: its state, times, step counts, and what it came to",
-        media_type: Some(JSON),
-        priority: USEFUL,
-    },
-    Spec {
-        name: "step_history",
-        path: "step_history/{execution_id}",
-        title: "Step history",
-        description: "Every visit of every step of an execution, with its output",
-        media_type: Some(JSON),
-        priority: USEFUL,
-    },
-    Spec {
-        name: "step_history",
-        path: "step_history/{execution_id}/{step_name}",
-        title: "History of a step",
-        description: "Every visit of one step of an execution, with its output",
-        media_type: Some(JSON),
-        priority: BESIDE,
-    },
-    Spec {
-        name: "workflow_artifacts",
-        path: "workflow_artifacts/{execution_id}",
-        title: "Artifacts",
-        description: "The artifacts of an execution, without their content",
-        media_type: Some(JSON),
-        priority: USEFUL,
-    },
-    Spec {
-        name: "step_artifacts",
-        path: "workflow_artifacts/{execution_id}/{step_name}",
-        title: "Artifacts of a step",
-        description: "The artifacts that one step handed over, without their content",
-        media_type: Some(JSON),
-        priority: BESIDE,
-    },
-    Spec {
-        name: "artifact",
-        path: "artifact/{execution_id}/{artifact}{?offset,limit}",
-        title: "Artifact",
-        description: "The content of an artifact, named by its id or its name; offset and limit are bytes, \
-                      next_offset says where to read on; what is no text comes as base64",
-        media_type: Some(JSON),
-        priority: USEFUL,
-    },
-    Spec {
-        name: "executions",
-        path: "executions{?state,workflow,limit,cursor,project}",
-        title: "Executions",
-        description: "The executions of this project (project=* for all), the one that moved last first; \
-                      state=open for those that have not ended",
-        media_type: Some(JSON),
-        priority: USEFUL,
-    },
-    Spec {
-        name: "telemetry",
-        path: "telemetry{?event_type,limit}",
-        title: "Telemetry",
-        description: "What happened lately, over all executions, oldest first",
-        media_type: Some(JSON),
-        priority: BESIDE,
-    },
-    Spec {
-        name: "execution_telemetry",
-        path: "telemetry/{execution_id}{?event_type,limit}",
-        title: "Telemetry of an execution",
-        description: "What happened in an execution, oldest first",
-        media_type: Some(JSON),
-        priority: BESIDE,
-    },
-];
-
-/// The resources for authors.
-const AUTHORS: &[Spec] = &[
-    Spec {
-        name: "workflow.spec",
-        path: "spec",
-        title: "How to write a manifest",
-        description: "The manual: every kind of step and every key, each with an example that runs",
-        media_type: Some(MARKDOWN),
-        priority: USEFUL,
-    },
-    Spec {
-        name: "workflow.schema",
-        path: "schema",
-        title: "Schema of manifests",
-        description: "The JSON Schema of a manifest in YAML or JSON",
-        media_type: Some(SCHEMA),
-        priority: USEFUL,
-    },
-    Spec {
-        name: "workflow.manifests",
-        path: "manifests",
-        title: "Manifests",
-        description: "Every workflow's file: id, title, description, path, format and version",
-        media_type: Some(JSON),
-        priority: USEFUL,
-    },
-    Spec {
-        name: "command.catalog",
-        path: "command-catalog",
-        title: "Commands",
-        description: "What can be called as a command, with its arguments: the operations of catalogs, and each workflow",
-        media_type: Some(JSON),
-        priority: BESIDE,
-    },
-    Spec {
-        name: "provider.catalog",
-        path: "provider-catalog",
-        title: "Providers",
-        description: "What can provide the values of inputs: the operations of catalogs whose answers are choices",
-        media_type: Some(JSON),
-        priority: BESIDE,
-    },
-    Spec {
-        name: "workflow.errors",
-        path: "errors",
-        title: "Errors",
-        description: "Every error code with its category, whether it is retryable, and the next call",
-        media_type: Some(MARKDOWN),
-        priority: BESIDE,
-    },
-];
-
-const AUTHORS_TEMPLATES: &[Spec] = &[
-    Spec {
-        name: "workflow.manifest",
-        path: "manifest/{workflow_id}",
-        title: "Manifest",
-        description: "The text of a workflow's file as it lies there: YAML, JSON or Markdown",
-        media_type: None,
-        priority: USEFUL,
-    },
-    Spec {
-        name: "workflow.manifests",
-        path: "manifests{?limit,after,query}",
-        title: "Manifests",
-        description: "The files of the workflows that speak of all words of query, in pages as available_workflows has them",
-        media_type: Some(JSON),
-        priority: BESIDE,
-    },
-    Spec {
-        name: "command.catalog",
-        path: "command-catalog{?limit,after,query}",
-        title: "Commands",
-        description: "The commands that speak of all words of query, in pages as available_workflows has them",
-        media_type: Some(JSON),
-        priority: BESIDE,
-    },
-];
-
-/// Workflows and agents as skills (SEP-2640). `skills/list` lists the existing ones.
-const SKILLS: &[Spec] = &[
-    Spec {
-        name: "workflow_skill",
-        path: "workflow/{workflow_name}/SKILL.md",
-        title: "Workflow as a skill",
-        description: "What a workflow is for, its inputs and how to start it",
-        media_type: Some(MARKDOWN),
-        priority: BESIDE,
-    },
-    Spec {
-        name: "agent_skill",
-        path: "agent/{name}/SKILL.md",
-        title: "Agent as a skill",
-        description: "An agent: its persona",
-        media_type: Some(MARKDOWN),
-        priority: BESIDE,
-    },
+/// All resources. Of the rows that fit an address, the last one has the most variables.
+pub(super) const TABLE: [ResourceSpec; 29] = [
+    resource! { ROOT "available_workflows" "available_workflows" "Available workflows"
+    "Every workflow that can be started, with its phases; broken ones with their findings",
+    Some(JSON), NEEDED, |it| it.page().map(A::AvailableWorkflows) },
+    resource! { ROOT "executions" "executions" "Executions"
+    "The executions of this project, the one that moved last first",
+    Some(JSON), USEFUL, |it| it.list().map(A::Executions) },
+    resource! { ROOT "telemetry" "telemetry" "Telemetry"
+    "What happened lately, over all executions, oldest first",
+    Some(JSON), BESIDE, |it| it.telemetry(None) },
+    resource! { ROOT "limits" "limits" "Limits"
+    "Every limit of this server with its figure, its unit and what it bounds",
+    Some(JSON), BESIDE, |_| Ok(A::Limits) },
+    resource! { ROOT "available_workflows{?limit,after,query}" "available_workflows" "Available workflows"
+    "The workflows that speak of all words of query, at most 200 at once, those that follow the one named \
+     after; _meta.next is the address of the next page",
+    Some(JSON), USEFUL, |it| it.page().map(A::AvailableWorkflows) },
+    resource! { ROOT "workflow_details/{workflow_name}" "workflow_details" "Workflow details"
+    "One workflow: its text, its phases and who acts in them",
+    Some(JSON), USEFUL, |it| it.text().map(A::WorkflowDetails) },
+    resource! { ROOT "agent/{name}" "agent" "Agent"
+    "One agent: its persona as the files have it now",
+    Some(JSON), BESIDE, |it| it.agent() },
+    resource! { ROOT "agent/{name}{?execution_id}" "agent" "Agent of an execution"
+    "One agent: its persona as an execution keeps it",
+    Some(JSON), BESIDE, |it| it.agent() },
+    resource! { ROOT "current_step/{execution_id}" "current_step" "Current step"
+    "What to do now in an execution, as whom, what was decided before, and the token to come back with. Read \
+     this to go on after a restart or a lost context; an expired token is renewed by reading it",
+    Some(JSON), NEEDED, |it| Ok(A::CurrentStep(it.execution()?, it.reader()?)) },
+    resource! { ROOT "workflow_status/{execution_id}" "workflow_status" "Workflow status"
+    "Where an execution stands: its state, times, step counts, and its result",
+    Some(JSON), USEFUL, |it| it.status() },
+    resource! { ROOT "step_history/{execution_id}" "step_history" "Step history"
+    "Every visit of every step of an execution, with its output",
+    Some(JSON), USEFUL, |it| Ok(A::StepHistory(it.execution()?, None)) },
+    resource! { ROOT "step_history/{execution_id}/{step_name}" "step_history" "History of a step"
+    "Every visit of one step of an execution, with its output",
+    Some(JSON), BESIDE, |it| Ok(A::StepHistory(it.execution()?, Some(it.step()?))) },
+    resource! { ROOT "workflow_artifacts/{execution_id}" "workflow_artifacts" "Artifacts"
+    "The artifacts of an execution, without their content",
+    Some(JSON), USEFUL, |it| Ok(A::WorkflowArtifacts(it.execution()?, None)) },
+    resource! { ROOT "workflow_artifacts/{execution_id}/{step_name}" "step_artifacts" "Artifacts of a step"
+    "The artifacts that one step handed over, without their content",
+    Some(JSON), BESIDE, |it| Ok(A::WorkflowArtifacts(it.execution()?, Some(it.step()?))) },
+    resource! { ROOT "artifact/{execution_id}/{artifact}{?offset,limit}" "artifact" "Artifact"
+    "The content of an artifact, named by its id or its name; offset and limit are bytes, next_offset says \
+     where to read on; what is no text comes as base64",
+    Some(JSON), USEFUL, |it| it.artifact() },
+    resource! { ROOT "executions{?state,workflow,limit,cursor,project}" "executions" "Executions"
+    "The executions of this project (project=* for all), the one that moved last first; state=open for those \
+     that have not ended",
+    Some(JSON), USEFUL, |it| it.list().map(A::Executions) },
+    resource! { ROOT "telemetry{?event_type,limit}" "telemetry" "Telemetry"
+    "What happened lately, over all executions, oldest first",
+    Some(JSON), BESIDE, |it| it.telemetry(None) },
+    resource! { ROOT "telemetry/{execution_id}{?event_type,limit}" "execution_telemetry" "Telemetry of an execution"
+    "What happened in an execution, oldest first",
+    Some(JSON), BESIDE, |it| { let id = it.execution()?; it.telemetry(Some(id)) } },
+    resource! { AUTHORING "spec" "workflow.spec" "How to write a manifest"
+    "The manual: every kind of step and every key, each with an example that runs",
+    Some(MARKDOWN), USEFUL, |_| Ok(A::Spec) },
+    resource! { AUTHORING "schema" "workflow.schema" "Schema of manifests"
+    "The JSON Schema of a manifest in YAML or JSON",
+    Some(SCHEMA), USEFUL, |_| Ok(A::Schema) },
+    resource! { AUTHORING "manifests" "workflow.manifests" "Manifests"
+    "Every workflow's file: id, title, description, path, format and version",
+    Some(JSON), USEFUL, |it| it.page().map(A::Manifests) },
+    resource! { AUTHORING "command-catalog" "command.catalog" "Commands"
+    "What can be called as a command, with its arguments: the operations of catalogs, and each workflow",
+    Some(JSON), BESIDE, |it| it.page().map(A::CommandCatalog) },
+    resource! { AUTHORING "provider-catalog" "provider.catalog" "Providers"
+    "What can provide the values of inputs: the operations of catalogs whose answers are choices",
+    Some(JSON), BESIDE, |_| Ok(A::ProviderCatalog) },
+    resource! { AUTHORING "errors" "workflow.errors" "Errors"
+    "Every error code with its category, whether it is retryable, and the next call",
+    Some(MARKDOWN), BESIDE, |_| Ok(A::Errors) },
+    resource! { AUTHORING "manifest/{workflow_id}" "workflow.manifest" "Manifest"
+    "The text of a workflow's file as it lies there: YAML, JSON or Markdown",
+    None, USEFUL, |it| it.text().map(A::Manifest) },
+    resource! { AUTHORING "manifests{?limit,after,query}" "workflow.manifests" "Manifests"
+    "The files of the workflows that speak of all words of query, in pages as available_workflows has them",
+    Some(JSON), BESIDE, |it| it.page().map(A::Manifests) },
+    resource! { AUTHORING "command-catalog{?limit,after,query}" "command.catalog" "Commands"
+    "The commands that speak of all words of query, in pages as available_workflows has them",
+    Some(JSON), BESIDE, |it| it.page().map(A::CommandCatalog) },
+    resource! { SKILL "workflow/{workflow_name}/SKILL.md" "workflow_skill" "Workflow as a skill"
+    "What a workflow is for, its inputs and how to start it",
+    Some(MARKDOWN), BESIDE, |it| Ok(A::Skill(SkillName::Workflow(it.name()?))) },
+    resource! { SKILL "agent/{name}/SKILL.md" "agent_skill" "Agent as a skill"
+    "An agent: its persona",
+    Some(MARKDOWN), BESIDE, |it| Ok(A::Skill(SkillName::Agent(it.name()?))) },
 ];

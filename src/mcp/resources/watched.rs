@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use serde_json::{Value, json};
 
 use super::{
-    address::{Address, ForAuthors, SkillName},
+    address::{Address, SkillName},
     definitions, shorten, skills,
 };
 use crate::tools::{command, listed_manifest};
@@ -19,8 +19,8 @@ use midex_server::app::Topic;
 /// The source of changes of a resource that a client subscribes to.
 #[derive(Debug)]
 pub(crate) enum WatchedAddress {
-    /// The resource shows executions.
-    Executions(Topic),
+    /// The resource shows executions. Without a topic, it shows a part of one that never changes.
+    Executions(Option<Topic>),
     /// The resource shows definitions.
     Definitions(DefinitionTopic),
     /// The resource never changes.
@@ -41,15 +41,9 @@ pub(crate) enum DefinitionTopic {
 
 /// Whether the resource can be read without a store. True for invalid addresses, since their error needs none either.
 pub(crate) fn needs_no_store(uri: &str) -> bool {
-    matches!(
-        Address::parse(uri),
-        Err(_)
-            | Ok(Address::Limits
-                | Address::AvailableWorkflows(_)
-                | Address::WorkflowDetails(_)
-                | Address::Agent(_, None)
-                | Address::Authors(_)
-                | Address::Skill(_))
+    !matches!(
+        WatchedAddress::parse(uri),
+        Ok(WatchedAddress::Executions(_))
     )
 }
 
@@ -65,29 +59,27 @@ impl WatchedAddress {
             Address::AvailableWorkflows(_) => Self::Definitions(DefinitionTopic::Workflows),
             Address::WorkflowDetails(name) => Self::Definitions(DefinitionTopic::Workflow(name)),
             Address::Agent(name, None) => Self::Definitions(DefinitionTopic::Agent(name)),
-            Address::Authors(ForAuthors::Manifests(_)) => {
-                Self::Definitions(DefinitionTopic::Manifests)
-            }
-            Address::Authors(ForAuthors::Manifest(id)) => {
-                Self::Definitions(DefinitionTopic::Manifest(id))
-            }
-            Address::Authors(ForAuthors::CommandCatalog(_)) => {
-                Self::Definitions(DefinitionTopic::Commands)
-            }
+            Address::Manifests(_) => Self::Definitions(DefinitionTopic::Manifests),
+            Address::Manifest(id) => Self::Definitions(DefinitionTopic::Manifest(id)),
+            Address::CommandCatalog(_) => Self::Definitions(DefinitionTopic::Commands),
             Address::Skill(skill) => Self::Definitions(DefinitionTopic::Skill(skill)),
             Address::CurrentStep(id, _)
             | Address::WorkflowStatus(id)
             | Address::Graph(id)
             | Address::StepHistory(id, _)
             | Address::WorkflowArtifacts(id, _)
-            | Address::Telemetry { id: Some(id), .. } => Self::Executions(Topic::Execution(id)),
-            Address::Executions(_) | Address::Telemetry { id: None, .. } => {
-                Self::Executions(Topic::Executions)
+            | Address::Telemetry { id: Some(id), .. } => {
+                Self::Executions(Some(Topic::Execution(id)))
             }
-            Address::Agent(_, Some(_))
-            | Address::Artifact { .. }
-            | Address::Limits
-            | Address::Authors(_) => Self::Nothing,
+            Address::Executions(_) | Address::Telemetry { id: None, .. } => {
+                Self::Executions(Some(Topic::Executions))
+            }
+            Address::Agent(_, Some(_)) | Address::Artifact { .. } => Self::Executions(None),
+            Address::Limits
+            | Address::Spec
+            | Address::Schema
+            | Address::Errors
+            | Address::ProviderCatalog => Self::Nothing,
         })
     }
 }
@@ -129,7 +121,7 @@ mod tests {
         match WatchedAddress::parse(&format!("{}{address}", super::super::ROOT))
             .expect("an address")
         {
-            WatchedAddress::Executions(topic) => Some(topic),
+            WatchedAddress::Executions(topic) => topic,
             WatchedAddress::Definitions(_) | WatchedAddress::Nothing => None,
         }
     }

@@ -76,7 +76,7 @@ impl Feed {
         }
         addresses.bytes += uri.len();
         match watched {
-            WatchedAddress::Executions(topic) => self.listener.add(&name, Some(topic)),
+            WatchedAddress::Executions(topic) => self.listener.add(&name, topic),
             WatchedAddress::Nothing => self.listener.add(&name, None),
             WatchedAddress::Definitions(shown) => {
                 // Definitions of a client of the control socket are watched only once it subscribes to one.
