@@ -9,6 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use self::held::{LockedDirectory, LockedFile, unwritten};
@@ -32,7 +33,7 @@ pub struct Save {
 }
 
 /// The result of a save.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Saved {
     workflow_id: String,
     path: String,
@@ -41,12 +42,13 @@ pub struct Saved {
     created: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     replaced_version: Option<String>,
+    #[schemars(with = "Vec<serde_json::Value>")]
     warnings: Vec<Finding>,
     sync: Counts,
 }
 
 /// The result of a rename.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Renamed {
     workflow_id: String,
     #[serde(rename = "renamed_from")]
@@ -58,7 +60,7 @@ pub struct Renamed {
 }
 
 /// The result of a delete, or of its preview.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Deleted {
     /// The id of the workflow.
     pub workflow_id: String,
@@ -70,7 +72,7 @@ pub struct Deleted {
 }
 
 /// The number of workflows and workflow commands after a change.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 struct Counts {
     workflow_count: usize,
     synthetic_command_count: usize,

@@ -28,17 +28,10 @@ pub(super) enum Address {
     Graph(ExecutionId),
     StepHistory(ExecutionId, Option<StepId>),
     WorkflowArtifacts(ExecutionId, Option<StepId>),
-    Artifact {
-        id: ExecutionId,
-        artifact: String,
-        offset: u64,
-        limit: usize,
-    },
-    Telemetry {
-        id: Option<ExecutionId>,
-        event_type: Option<EventType>,
-        limit: usize,
-    },
+    /// The content of the artifact of this id or name, from an offset up to a limit, in bytes.
+    Artifact(ExecutionId, String, u64, usize),
+    /// The latest events, up to a limit: of one execution, or of all; of one type, or of all.
+    Telemetry(Option<ExecutionId>, Option<EventType>, usize),
     Spec,
     Schema,
     Errors,
@@ -202,24 +195,18 @@ impl Variables<'_> {
             let expected = format!("an event_type: {}", names.collect::<Vec<_>>().join(", "));
             EventType::parse(&text).ok_or_else(|| bad("event_type", &text, &expected))
         });
+        let event_type = event_type.transpose()?;
         let limit = self.number("limit", 1..=limits::TELEMETRY_LIMIT_MAX)?;
-        Ok(Address::Telemetry {
-            id,
-            event_type: event_type.transpose()?,
-            limit: limit.unwrap_or(limits::TELEMETRY_LIMIT_DEFAULT),
-        })
+        let limit = limit.unwrap_or(limits::TELEMETRY_LIMIT_DEFAULT);
+        Ok(Address::Telemetry(id, event_type, limit))
     }
 
     pub(super) fn artifact(&mut self) -> Result<Address> {
         let (id, artifact) = (self.execution()?, self.text()?);
         let offset = self.number("offset", 0..=u64::MAX)?.unwrap_or(0);
         let limit = self.number("limit", 1..=limits::ARTIFACT_SHOWN_BYTES_MAX)?;
-        Ok(Address::Artifact {
-            id,
-            artifact,
-            offset,
-            limit: limit.unwrap_or(limits::ARTIFACT_SHOWN_BYTES_DEFAULT),
-        })
+        let limit = limit.unwrap_or(limits::ARTIFACT_SHOWN_BYTES_DEFAULT);
+        Ok(Address::Artifact(id, artifact, offset, limit))
     }
 
     pub(super) fn reader(&mut self) -> Result<Reader> {

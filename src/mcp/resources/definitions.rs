@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::address::Page;
+use super::{ResourceContent, address::Page};
 use midex_domain::{
     Definition,
     definition::Persona,
@@ -19,14 +19,13 @@ pub(super) fn workflows(registry: &Registry) -> Value {
     registry.workflows().map(summary).collect()
 }
 
-/// A page of the workflows, nearest source first, each formatted by `shown`, and the URI of the next page of this list,
-/// if there is one.
+/// A page of the workflows, nearest source first, each formatted by `shown`, for the list at this address.
 pub(super) fn page_of(
     registry: &Registry,
     page: &Page,
     address: &str,
-    shown: fn(&WorkflowEntry) -> Option<Value>,
-) -> Result<(Value, Option<String>)> {
+    shown: fn(&WorkflowEntry) -> Value,
+) -> Result<ResourceContent> {
     let mut entries: Vec<_> = registry.workflows().collect();
     entries.sort_by_key(|entry| entry.source);
     let begin = match &page.after {
@@ -41,11 +40,12 @@ pub(super) fn page_of(
     let mut left = entries[begin..]
         .iter()
         .filter(|entry| entry.speaks_of(words.iter().copied()));
-    let entries: Vec<_> = left.by_ref().take(page.limit).collect();
+    let entries: Vec<&WorkflowEntry> = left.by_ref().copied().take(page.limit).collect();
     let last = entries.last().filter(|_| left.next().is_some());
-    let next = last.map(|last| page.next(address, &last.name));
-    let shown = entries.into_iter().filter_map(|entry| shown(entry));
-    Ok((shown.collect(), next))
+    Ok(ResourceContent {
+        next: last.map(|last| page.next(address, &last.name)),
+        ..entries.into_iter().map(shown).collect::<Value>().into()
+    })
 }
 
 /// One workflow with its text.

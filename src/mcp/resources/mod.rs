@@ -16,7 +16,7 @@ mod watched;
 use serde::Serialize;
 use serde_json::Value;
 
-use self::address::{Address, Page};
+use self::address::Address;
 pub(super) use self::{
     complete::{beginning, complete},
     listed::{fixed, list, templates},
@@ -31,7 +31,7 @@ use midex_domain::{
     error::{Code, Error, Result},
     limits,
 };
-use midex_registry::{self as registry, SchemaDraft, SchemaOf, WorkflowEntry};
+use midex_registry::{self as registry, SchemaDraft, SchemaOf};
 use midex_server::app::App;
 
 /// The manual of the manifest format.
@@ -114,7 +114,7 @@ pub(super) fn offered(address: &str, sets: Toolsets) -> Result<()> {
 pub(super) async fn read(app: &App, address: &str, is_parsed: bool) -> Result<ResourceContent> {
     let parsed = Address::parse(address);
     let _turn = match &parsed {
-        Ok(Address::StepHistory(..) | Address::Telemetry { .. }) => app.large_read().await,
+        Ok(Address::StepHistory(..) | Address::Telemetry(..)) => app.large_read().await,
         _ => None,
     };
     let read = match parsed {
@@ -154,21 +154,6 @@ impl ResourceContent {
     }
 }
 
-/// A page of the workflows, each formatted by `shown`, for the list at this address.
-async fn listed_page(
-    app: &App,
-    page: &Page,
-    list: &str,
-    shown: fn(&WorkflowEntry) -> Option<Value>,
-) -> Result<ResourceContent> {
-    let registry = app.registry().await?;
-    let (listed, next) = definitions::page_of(&registry, page, list, shown)?;
-    Ok(ResourceContent {
-        next,
-        ..listed.into()
-    })
-}
-
 async fn content(app: &App, address: Address) -> Result<ResourceContent> {
     Ok(match address {
         Address::Limits => with_server(figures::limits()),
@@ -180,12 +165,11 @@ async fn content(app: &App, address: Address) -> Result<ResourceContent> {
         }),
         Address::AvailableWorkflows(page) => {
             let list = format!("{ROOT}available_workflows");
-            let shown = |entry: &WorkflowEntry| Some(definitions::summary(entry));
-            listed_page(app, &page, &list, shown).await?
+            definitions::page_of(&*app.registry().await?, &page, &list, definitions::summary)?
         }
         Address::Manifests(page) => {
             let list = format!("{AUTHORING}manifests");
-            listed_page(app, &page, &list, |entry| Some(listed_manifest(entry))).await?
+            definitions::page_of(&*app.registry().await?, &page, &list, listed_manifest)?
         }
         Address::CommandCatalog(page) => authors::commands(app, &page).await?,
         Address::ProviderCatalog => Value::from(providers(app).await?).into(),
@@ -217,29 +201,18 @@ async fn content(app: &App, address: Address) -> Result<ResourceContent> {
             shown(&history)?
         }
         Address::WorkflowArtifacts(id, step) => shown(&app.artifacts(&id, step.as_ref()).await?)?,
-        Address::Artifact {
-            id,
-            artifact,
-            offset,
-            limit,
-        } => {
+        Address::Artifact(id, artifact, offset, limit) => {
             let content = app.artifact(&id, &artifact, offset, limit).await?;
             // A later artifact may get the same name, but never the same id.
-            let cache = if content.artifact.id.to_string() == artifact {
-                CacheHint::ForGood
-            } else {
-                CacheHint::Moment
-            };
-            ResourceContent {
-                cache,
-                ..shown(&content)?
+            let mut answer = shown(&content)?;
+            if content.artifact.id.to_string() == artifact {
+                answer.cache = CacheHint::ForGood;
             }
+            answer
         }
-        Address::Telemetry {
-            id,
-            event_type,
-            limit,
-        } => shown(&app.telemetry(id.as_ref(), event_type, limit).await?)?,
+        Address::Telemetry(id, event_type, limit) => {
+            shown(&app.telemetry(id.as_ref(), event_type, limit).await?)?
+        }
     })
 }
 

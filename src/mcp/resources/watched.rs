@@ -68,13 +68,11 @@ impl WatchedAddress {
             | Address::Graph(id)
             | Address::StepHistory(id, _)
             | Address::WorkflowArtifacts(id, _)
-            | Address::Telemetry { id: Some(id), .. } => {
-                Self::Executions(Some(Topic::Execution(id)))
-            }
-            Address::Executions(_) | Address::Telemetry { id: None, .. } => {
+            | Address::Telemetry(Some(id), ..) => Self::Executions(Some(Topic::Execution(id))),
+            Address::Executions(_) | Address::Telemetry(None, ..) => {
                 Self::Executions(Some(Topic::Executions))
             }
-            Address::Agent(_, Some(_)) | Address::Artifact { .. } => Self::Executions(None),
+            Address::Agent(_, Some(_)) | Address::Artifact(..) => Self::Executions(None),
             Address::Limits
             | Address::Spec
             | Address::Schema

@@ -54,7 +54,7 @@ pub(super) async fn list(app: &App, _: Nothing) -> Result<Value> {
     let secrets = app.catalog_secrets().await;
     let catalogs = set.catalogs().iter().map(|one| shown(one, &secrets));
     let catalogs: Vec<_> = catalogs.collect();
-    Ok(json!({ "success": true, "catalogs": catalogs }))
+    Ok(json!({ "catalogs": catalogs }))
 }
 
 /// A catalog, as `catalog.list` shows it. `secrets` are the available secrets.

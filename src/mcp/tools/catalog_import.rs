@@ -96,7 +96,6 @@ pub(super) async fn validate(app: &App, arguments: DocumentSource) -> Result<Val
         .with_catalogs(move |_| Ok(document::inspect(&bytes)))
         .await?;
     Ok(json!({
-        "success": true,
         "valid": inspected.violations.is_empty(),
         "document_kind": inspected.kind,
         "operation_count": inspected.operation_count,
@@ -125,7 +124,6 @@ pub(super) async fn preview(app: &App, arguments: Preview) -> Result<Value> {
         .collect();
     let addresses = planned.addresses();
     let mut answer = json!({
-        "success": true,
         "addresses": addresses,
         "catalog": {
             "catalog_id": id, "title": settings.title, "vendor": settings.vendor,
@@ -202,7 +200,6 @@ pub(super) async fn import(app: &App, arguments: Arguments) -> Result<Value> {
         }));
     }
     Ok(json!({
-        "success": true,
         "catalog_id": id,
         "catalog_path": places.settings(id).display().to_string(),
         "manifest_path": places.document(id).display().to_string(),
@@ -243,7 +240,6 @@ pub(super) async fn refresh(app: &App, arguments: Refresh) -> Result<Value> {
     };
     let mut answer = view(&planned.changes)?;
     answer["breaks"] = view(&app.broken_by(&before, &id, &planned.changes).await?)?;
-    answer["success"] = json!(true);
     answer["catalog_id"] = json!(id);
     answer["applied"] = json!(apply);
     answer["warnings"] = told(&planned.compiled.warnings);

@@ -36,9 +36,7 @@ pub(super) async fn set_enabled(app: &App, arguments: Enabled) -> Result<Value> 
     })
     .await?;
     let count = app.catalogs()?.loaded().all(|_| true).count();
-    Ok(json!({
-        "success": true, "catalog_id": id, "enabled": enabled, "command_count_after_toggle": count
-    }))
+    Ok(json!({ "catalog_id": id, "enabled": enabled, "command_count_after_toggle": count }))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -57,7 +55,7 @@ pub(super) async fn set_base_url(app: &App, arguments: BaseUrl) -> Result<Value>
     let origin = call::origin(&settings.base_url).unwrap_or_default();
     let operations = changed.book.as_ref().map_or(0, |book| book.entries().len());
     Ok(json!({
-        "success": true, "catalog_id": id, "base_url": settings.base_url,
+        "catalog_id": id, "base_url": settings.base_url,
         "addresses": [{ "base_url": settings.base_url, "operations": operations }],
         "secrets_go_there": settings.origins.contains(&origin)
     }))
@@ -129,7 +127,7 @@ pub(super) async fn set_headers(app: &App, arguments: HeaderChange) -> Result<Va
     let changed = changed.await?;
     let secrets = app.catalog_secrets().await;
     Ok(json!({
-        "success": true, "catalog_id": id, "headers": headers(&changed.settings, &secrets), "origins": changed.settings.origins
+        "catalog_id": id, "headers": headers(&changed.settings, &secrets), "origins": changed.settings.origins
     }))
 }
 
@@ -157,7 +155,7 @@ pub(super) async fn set_class(app: &App, arguments: CommandClass) -> Result<Valu
         settings.set_class(&entry.name, catalog.class(entry), class, by)
     })
     .await?;
-    Ok(json!({ "success": true, "catalog_id": id, "id": operation, "class": class }))
+    Ok(json!({ "catalog_id": id, "id": operation, "class": class }))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -203,7 +201,7 @@ pub(super) async fn remove(app: &App, arguments: Removal) -> Result<Value> {
         .change_catalogs(move |catalogs| catalogs.remove(&name, with_document))
         .await?;
     Ok(json!({
-        "success": true, "removed_catalog_id": id, "manifest_removed": with_document,
+        "removed_catalog_id": id, "manifest_removed": with_document,
         "remaining_catalog_count": left.catalogs().len()
     }))
 }
@@ -227,7 +225,7 @@ pub(super) async fn allow(app: &App, arguments: Allowed) -> Result<Value> {
         Ok(())
     });
     let changed = changed.await?;
-    Ok(json!({ "success": true, "catalog_id": id, "allow": changed.settings.allow }))
+    Ok(json!({ "catalog_id": id, "allow": changed.settings.allow }))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -251,7 +249,7 @@ pub(super) async fn set_credential(app: &App, arguments: Credential) -> Result<V
     let changed = changed.await?;
     let secrets = app.catalog_secrets().await;
     Ok(json!({
-        "success": true, "catalog_id": id, "headers": headers(&changed.settings, &secrets),
+        "catalog_id": id, "headers": headers(&changed.settings, &secrets),
         "origins": changed.settings.origins, "schemes": schemes(&changed, |_| true)
     }))
 }

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{schemas::output_of, unfit};
+use super::{schemas::fields, unfit};
 use crate::asking::{Confirmation, Unasked};
 use midex_domain::{
     Class, State,
@@ -45,13 +45,12 @@ pub(super) struct Destructive {
 }
 
 pub(super) fn output() -> Value {
-    let artifact = json!({
+    let mut reply = fields(&["run_id", "execution_id", "id"]);
+    reply["properties"]["payload"] = json!({});
+    reply["properties"]["artifact"] = json!({
         "type": "object", "description": "In place of a payload that is bytes or long; workflow.read with its uri has it"
     });
-    output_of(
-        json!({ "run_id": {}, "execution_id": {}, "id": {} }),
-        json!({ "payload": {}, "artifact": artifact }),
-    )
+    reply
 }
 
 pub(super) async fn run_safe(app: &App, arguments: Arguments) -> Result<Value> {
@@ -148,8 +147,7 @@ async fn started(app: &App, id: &str, name: &str, inputs: Map<String, Value>) ->
     let inputs = (!inputs.is_empty()).then_some(Value::Object(inputs));
     let begun = app.start(name, None, inputs, None).await?;
     Ok(json!({
-        "success": true, "run_id": begun.execution_id, "execution_id": begun.execution_id, "id": id,
-        "status": begun.workflow_state,
+        "run_id": begun.execution_id, "execution_id": begun.execution_id, "id": id, "status": begun.workflow_state,
     }))
 }
 
@@ -190,7 +188,6 @@ async fn called(app: &App, id: &str, call: CommandCall) -> Result<Value> {
     if let (Some(answer), Some(run)) = (answer.as_object_mut(), run.as_object()) {
         answer.extend(run.clone());
     }
-    answer["success"] = json!(true);
     answer["id"] = json!(id);
     answer["attempts"] = json!(app.attempts(&status.execution_id).await?);
     answer["duration_ms"] = json!(app.now().since(begun).as_millis());

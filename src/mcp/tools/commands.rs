@@ -49,12 +49,12 @@ pub(super) async fn list_providers(app: &App, arguments: ProviderQuery) -> Resul
         let id = one["id"].to_string().to_lowercase();
         query.split_whitespace().all(|word| id.contains(word))
     });
-    Ok(json!({ "success": true, "providers": providers }))
+    Ok(json!({ "providers": providers }))
 }
 
 pub(super) async fn list_commands(app: &App, arguments: CommandQuery) -> Result<Value> {
     if let Some(id) = arguments.id {
-        return Ok(json!({ "success": true, "command": everything(app, &id).await? }));
+        return Ok(json!({ "command": everything(app, &id).await? }));
     }
     let wanted = CommandFilter {
         query: arguments.query.unwrap_or_default(),
@@ -71,7 +71,7 @@ pub(super) async fn list_commands(app: &App, arguments: CommandQuery) -> Result<
     } else {
         last
     };
-    let mut answer = json!({ "success": true, "commands": commands, "total": total });
+    let mut answer = json!({ "commands": commands, "total": total });
     if let Some(last) = last {
         answer["next_cursor"] = json!(last);
     }

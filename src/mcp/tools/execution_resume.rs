@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{execution, schemas::shape_of, view};
+use super::{execution, personas::KnownAgents, schemas::shape_of, view};
 use midex_domain::{
     error::Result,
     limits,
@@ -22,9 +22,8 @@ pub(super) struct Arguments {
     /// Directory of another
     #[schemars(length(min = 1, max = limits::PROJECT_CHARS_MAX))]
     project: Option<String>,
-    /// Agents whose persona you still have
-    #[schemars(length(max = limits::STEPS_MAX), inner(length(max = limits::AGENT_NAME_BYTES_MAX)))]
-    known_agents: Option<Vec<String>>,
+    #[serde(flatten)]
+    known: KnownAgents,
 }
 
 /// Fields that are documented by the `current_step` resource, and so not listed again here.
@@ -69,7 +68,7 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Value> {
     };
     let mut answer = match going {
         OpenWork::One(mut step) => {
-            step.leave_out_known(&arguments.known_agents.unwrap_or_default());
+            step.leave_out_known(&arguments.known.known_agents.unwrap_or_default());
             one(&step)?
         }
         OpenWork::Several(several) => view(&several)?,

@@ -45,7 +45,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-use self::schemas::{input_of, listed_input, with_error_shape};
+use self::schemas::{input_of, listed_input, reply_of, shape_of, with_error_shape};
 use self::table::TABLE;
 pub(super) use self::{
     commands::{CommandFilter, command, page as page_of_commands, providers},
@@ -221,6 +221,20 @@ impl ToolSpec {
         input_of::<A>
     }
 
+    /// The schema of a view that this function returns.
+    const fn shape<'a, A, T: JsonSchema, F: Future<Output = Result<T>>>(
+        _: fn(&'a App, A) -> F,
+    ) -> MakeSchema {
+        shape_of::<T>
+    }
+
+    /// The schema of a reply that this function returns.
+    const fn reply<'a, A, T: JsonSchema, F: Future<Output = Result<T>>>(
+        _: fn(&'a App, A) -> F,
+    ) -> MakeSchema {
+        reply_of::<T>
+    }
+
     /// Sets the class.
     const fn of(mut self, class: Class) -> Self {
         self.class = Some(class);
@@ -373,6 +387,20 @@ fn object(schema: &Value) -> Arc<Map<String, Value>> {
 pub(super) fn view(value: &impl Serialize) -> Result<Value> {
     serde_json::to_value(value)
         .map_err(|error| Error::internal("a view cannot be shown").because(error))
+}
+
+/// A reply of a tool that did what it was called for: `success`, and the fields of the view.
+fn reply(view: impl Serialize) -> Result<Value> {
+    #[derive(Serialize)]
+    struct Reply<T> {
+        success: bool,
+        #[serde(flatten)]
+        view: T,
+    }
+    self::view(&Reply {
+        success: true,
+        view,
+    })
 }
 
 /// The error for an argument that breaks a rule which is not in its schema.

@@ -106,32 +106,43 @@ pub(super) fn listed_input(checked: &Value) -> Value {
     listed
 }
 
-/// The schema of an answer that always has `success` and the `required` fields, and sometimes the `optional` ones.
-pub(super) fn output_of(required: Value, optional: Value) -> Value {
-    let mut names = vec!["success".to_owned()];
-    let fields = required.as_object().into_iter();
-    names.extend(fields.flat_map(|fields| fields.keys().cloned()));
-    let mut properties = required;
-    if let (Some(properties), Value::Object(optional)) = (properties.as_object_mut(), optional) {
-        properties.extend(optional);
-    }
-    let mut schema = json!({ "type": "object", "required": names });
-    schema["properties"] = properties;
-    schema
+/// The schema of a reply that always has these fields. It names no types.
+pub(super) fn fields(names: &[&str]) -> Value {
+    let properties: Map<_, _> = { names.iter() }
+        .map(|name| ((*name).to_owned(), json!({})))
+        .collect();
+    with_success(json!({ "type": "object", "required": names, "properties": properties }))
 }
 
-/// The schema of an answer that always has these fields, of which it names no types.
-pub(super) fn answer(fields: &[&str]) -> Value {
-    let fields = fields.iter().map(|name| ((*name).to_owned(), json!({})));
-    output_of(fields.collect(), json!({}))
+/// Like [`shape_of`], for a reply that `success` is added to. Lists also have the type of their items.
+pub(super) fn reply_of<T: JsonSchema>() -> Value {
+    with_success(narrowed::<T>(|field, defined| {
+        let mut shown = outline(field, defined);
+        if shown["type"] == "array" {
+            let kind = outline(&field["items"], defined)["type"].take();
+            // Items that are any JSON are listed as objects, like arguments.
+            let kind = if kind.is_null() {
+                json!("object")
+            } else {
+                kind
+            };
+            shown["items"] = json!({ "type": kind });
+        }
+        shown
+    }))
 }
 
-/// The schema of an answer that may have this list.
+/// The schema of a reply that may have this list.
 pub(super) fn lists(field: &str) -> Value {
-    output_of(
-        json!({}),
-        json!({ field: { "type": "array", "items": { "type": "object" } } }),
-    )
+    let list = json!({ "type": "array", "items": { "type": "object" } });
+    with_success(json!({ "type": "object", "required": [], "properties": { field: list } }))
+}
+
+fn with_success(mut reply: Value) -> Value {
+    if let Some(Value::Array(required)) = reply.get_mut("required") {
+        required.insert(0, json!("success"));
+    }
+    reply
 }
 
 /// Output schemas must admit the error shape too: some clients validate it on `isError`.
@@ -168,6 +179,11 @@ pub(super) fn schema_of<T: JsonSchema>() -> Value {
 /// Like [`schema_of`], but without nested fields. For views that several tools return, of which only one lists the
 /// complete schema.
 pub(super) fn shape_of<T: JsonSchema>() -> Value {
+    narrowed::<T>(outline)
+}
+
+/// The schema of a view, each of whose fields `shown` describes.
+fn narrowed<T: JsonSchema>(shown: impl Fn(&Value, &Value) -> Value) -> Value {
     let mut schema = schema_of::<T>();
     let defined = schema["$defs"].take();
     let required = schema["required"].clone();
@@ -177,12 +193,12 @@ pub(super) fn shape_of<T: JsonSchema>() -> Value {
             .is_some_and(|names| names.contains(&json!(name)))
     };
     for (name, field) in schema["properties"].as_object_mut().into_iter().flatten() {
-        *field = outline(field, &defined);
+        *field = shown(field, &defined);
         // An optional field is skipped when it is `None`, so leave `null` out of its types.
         if !is_required(name)
             && let Some([kind, _]) = field["type"].as_array().map(Vec::as_slice)
         {
-            *field = json!({ "type": kind });
+            field["type"] = kind.clone();
         }
     }
     if let Some(schema) = schema.as_object_mut() {

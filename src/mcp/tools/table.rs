@@ -4,8 +4,8 @@ use super::{
     ToolEffect::{Create, Read, Remove, Set},
     ToolSpec, Work, catalog, catalog_import, catalog_settings, command_run, commands,
     execution_approve, execution_list, execution_resolve, execution_resume, execution_show,
-    execution_signal, execution_wait, lifecycle, parsed,
-    schemas::{answer, lists, schema_of, shape_of},
+    execution_signal, execution_wait, lifecycle, parsed, reply,
+    schemas::{fields, lists, schema_of},
     store_examine,
     toolset::{Toolset, Toolsets},
     view, workflow_delete, workflow_get, workflow_list, workflow_next_step, workflow_preview,
@@ -14,9 +14,7 @@ use super::{
 use midex_domain::{
     Class::{Destructive, Safe, Standard},
     limits,
-    view::Advanced,
 };
-use midex_server::app::Examination;
 
 pub(super) const RUN: Toolsets = Toolsets::of(Toolset::Run);
 pub(super) const OPERATE: Toolsets = Toolsets::of(Toolset::Operate);
@@ -27,24 +25,34 @@ const PEOPLE: Toolsets = Toolsets::PEOPLE;
 /// A row: `"name" "title" "description", toolsets, effect, work(functions) -> schema of the answer`.
 macro_rules! tool {
     ($name:literal $title:literal $description:literal, $toolsets:expr, $effect:expr,
-     $work:ident($($function:path),+) -> $output:expr) => {
+     $work:ident($($function:path),+) $($output:tt)*) => {
         ToolSpec::new(
             [$name, $title, $description],
             $toolsets,
             $effect,
-            (arguments_of!($($function),+), $output),
+            schemas!($($function),+; $($output)*),
             work!($work($($function),+)),
         )
     };
 }
 
-/// The schema of the arguments that the function of a tool takes.
-macro_rules! arguments_of {
-    ($question:path, $run:path) => {
-        arguments_of!($run)
+/// The schemas of the arguments that the last function of a tool takes, and of its answer: by default that of a
+/// [`reply`], or the names of its fields.
+macro_rules! schemas {
+    ($question:path, $run:path; $($output:tt)*) => {
+        schemas!($run; $($output)*)
     };
-    ($run:path) => {
-        ToolSpec::input($run)
+    ($run:path;) => {
+        (ToolSpec::input($run), ToolSpec::reply($run))
+    };
+    ($run:path; [$($field:literal),+]) => {
+        (ToolSpec::input($run), || fields(&[$($field),+]))
+    };
+    ($run:path; -> shape) => {
+        (ToolSpec::input($run), ToolSpec::shape($run))
+    };
+    ($run:path; -> $output:expr) => {
+        (ToolSpec::input($run), $output)
     };
 }
 
@@ -54,13 +62,18 @@ macro_rules! work {
             Box::pin(async move { view(&$run(app, parsed(arguments)?).await?) })
         })
     };
+    (Reply($run:path)) => {
+        Work::Answer(|app, arguments| {
+            Box::pin(async move { reply($run(app, parsed(arguments)?).await?) })
+        })
+    };
     (Advance($run:path)) => {
         Work::Advance(|app, arguments| Box::pin(async move { $run(app, parsed(arguments)?).await }))
     };
     (Confirmed($question:path, $run:path)) => {
         Work::Confirmed(
             |app, arguments| Box::pin(async move { $question(app, parsed(arguments)?).await }),
-            |app, arguments| Box::pin(async move { view(&$run(app, parsed(arguments)?).await?) }),
+            |app, arguments| Box::pin(async move { reply($run(app, parsed(arguments)?).await?) }),
         )
     };
 }
@@ -71,17 +84,17 @@ pub(super) static TABLE: [ToolSpec; 44] = [
     tool! { "workflow.start" "Start a workflow"
         "Starts a workflow and returns its first step: the persona to take (agent_content), what to do (instructions) \
          and new_token for workflow.next_step. new_tokens lists all steps that are ready.",
-        RUN, Create, Advance(workflow_start::run) -> shape_of::<Advanced> }
+        RUN, Create, Advance(workflow_start::run) -> shape }
     .whole(),
     tool! { "workflow.next_step" "Finish a step"
         "Hands in what came of a step and returns the next one with its persona and token, until workflow_state is \
          completed. Safe to repeat.",
-        RUN, Set, Advance(workflow_next_step::run) -> shape_of::<Advanced> }
+        RUN, Set, Advance(workflow_next_step::run) -> shape }
     .whole(),
     tool! { "workflow.read" "Read a resource"
         "Reads any midex://workflow/…: workflow_details/{workflow_name}, current_step, workflow_status, step_history or \
          workflow_artifacts/{execution_id}, artifact/{execution_id}/{artifact}. next: the rest.",
-        RUN.and(OPERATE), Read, Answer(workflow_read::run) -> workflow_read::output },
+        RUN.and(OPERATE), Read, Reply(workflow_read::run) },
     tool! { "execution.list" "List executions"
         "Lists executions, the one that moved last first.",
         RUN.and(OPERATE), Read, Answer(execution_list::run) -> schema_of::<execution_list::ExecutionList> },
@@ -92,94 +105,94 @@ pub(super) static TABLE: [ToolSpec; 44] = [
     .whole(),
     tool! { "execution.wait" "Wait for a change"
         "Waits until an execution moves, and returns its status.",
-        RUN.and(OPERATE), Read, Answer(execution_wait::run) -> shape_of::<execution_wait::Waited> }
+        RUN.and(OPERATE), Read, Answer(execution_wait::run) -> shape }
     .whole()
     .lasting(execution_wait::longest),
     tool! { "execution.signal" "Signal an execution"
         "Brings a signal that a step waits for, or will. Each call is one.",
-        RUN.and(OPERATE), Create, Answer(execution_signal::run) -> shape_of::<lifecycle::Changed> },
+        RUN.and(OPERATE), Create, Answer(execution_signal::run) -> shape },
     tool! { "execution.resolve" "Resolve work"
         "For outcome_unknown: work that may not be done twice was cut off. Find out what came of it, with the user where \
          in doubt, and say so.",
-        RUN.and(OPERATE), Remove, Answer(execution_resolve::run) -> shape_of::<lifecycle::Changed> },
+        RUN.and(OPERATE), Remove, Answer(execution_resolve::run) -> shape },
     tool! { "execution.pause" "Pause an execution"
         "Holds an execution until execution.resume. Tokens stay valid.",
-        OPERATE, Create, Answer(lifecycle::pause) -> shape_of::<lifecycle::Changed> },
+        OPERATE, Create, Answer(lifecycle::pause) -> shape },
     tool! { "execution.abandon" "Abandon an execution"
         "Gives up an execution for good.",
-        OPERATE, Remove, Answer(lifecycle::abandon) -> shape_of::<lifecycle::Changed> },
+        OPERATE, Remove, Answer(lifecycle::abandon) -> shape },
     tool! { "execution.diverge" "Diverge an execution"
         "Ends an execution whose work took another path.",
-        OPERATE, Remove, Answer(lifecycle::diverge) -> shape_of::<lifecycle::Changed> },
+        OPERATE, Remove, Answer(lifecycle::diverge) -> shape },
     tool! { "execution.fail" "Fail an execution"
         "Fails an execution. A step: workflow.next_step with error.",
-        OPERATE, Remove, Answer(lifecycle::fail) -> shape_of::<lifecycle::Changed> },
+        OPERATE, Remove, Answer(lifecycle::fail) -> shape },
     tool! { "workflow.list" "List workflows"
         "Lists workflows: brief, or with path, version, source and findings.",
-        RUN.and(AUTHOR), Read, Answer(workflow_list::run) -> workflow_list::output }
+        RUN.and(AUTHOR), Read, Reply(workflow_list::run) }
     .of(Safe),
     tool! { "workflow.get" "Get a workflow's file"
         "Returns the text of a workflow's file, what it says as JSON, and its version.",
-        AUTHOR, Read, Answer(workflow_get::run) -> workflow_get::output }
+        AUTHOR, Read, Reply(workflow_get::run) }
     .of(Safe)
     .whole(),
     tool! { "workflow.validate" "Check a workflow"
         "Checks a manifest, or a saved workflow: all violations and warnings at once, each with its place and, where there is \
          one, the edit that mends it.",
-        AUTHOR, Read, Answer(workflow_validate::run) -> workflow_validate::output }
+        AUTHOR, Read, Reply(workflow_validate::run) }
     .of(Safe)
     .whole(),
     tool! { "workflow.preview_inputs" "Show inputs"
         "Returns each input with type, rules, default, and where its value comes from.",
-        AUTHOR, Read, Answer(workflow_preview::preview_inputs) -> workflow_preview::inputs_shown }
+        AUTHOR, Read, Reply(workflow_preview::preview_inputs) }
     .of(Safe),
     tool! { "workflow.resolve_inputs" "Resolve inputs"
         "Says what each input comes to with these, and whether a start could be made (ready).",
-        AUTHOR, Read, Answer(workflow_preview::resolve_inputs) -> workflow_preview::inputs_resolved }
+        AUTHOR, Read, Reply(workflow_preview::resolve_inputs) }
     .of(Standard)
     .whole(),
     tool! { "workflow.step_plan" "Plan the steps"
         "Returns the steps in order, each with its wave, its dependencies, and whether it would run with these inputs, and why.",
-        AUTHOR, Read, Answer(workflow_preview::step_plan) -> workflow_preview::steps_planned }
+        AUTHOR, Read, Reply(workflow_preview::step_plan) }
     .of(Standard),
     tool! { "workflow.preview_rendered" "Render the steps"
         "Returns every step as it would be entered with these inputs; what is not known yet stands in unresolved.",
-        AUTHOR, Read, Answer(workflow_preview::preview_rendered) -> workflow_preview::steps_rendered }
+        AUTHOR, Read, Reply(workflow_preview::preview_rendered) }
     .of(Safe)
     .whole(),
     tool! { "workflow.run" "Run a workflow"
         "Starts a workflow, or an unsaved manifest, and answers when it ended, waits for somebody (awaiting has the token \
          for workflow.next_step) or after wait_s.",
-        AUTHOR, Create, Answer(workflow_run::run) -> workflow_run::output }
+        AUTHOR, Create, Reply(workflow_run::run) }
     .of(Standard)
     .whole()
     .lasting(workflow_run::longest),
     tool! { "workflow.save" "Save a workflow"
         "Checks a manifest and writes it. To replace a file give expected_version, as workflow.get has it, or \
          overwrite.",
-        AUTHOR, Set, Confirmed(workflow_save::question, workflow_save::run) -> workflow_save::output }
+        AUTHOR, Set, Confirmed(workflow_save::question, workflow_save::run) }
     .of(Standard),
     tool! { "workflow.rename" "Rename a workflow"
         "Gives a workflow another id, in its text and its file's name, and names what still refers to the old one.",
-        AUTHOR, Create, Answer(workflow_rename::run) -> workflow_rename::output }
+        AUTHOR, Create, Reply(workflow_rename::run) }
     .of(Standard),
     tool! { "workflow.delete" "Delete a workflow"
         "Deletes a workflow's file. Executions keep theirs.",
-        AUTHOR, Remove, Confirmed(workflow_delete::question, workflow_delete::run) -> workflow_delete::output }
+        AUTHOR, Remove, Confirmed(workflow_delete::question, workflow_delete::run) }
     .of(Destructive),
     tool! { "command.list" "Find commands"
         "Finds operations of catalogs, and workflows, by words.",
-        CATALOG, Read, Answer(commands::list_commands) -> || lists("commands") }
+        CATALOG, Read, Reply(commands::list_commands) -> || lists("commands") }
     .of(Safe),
     tool! { "command.run_safe" "Run a safe command"
         "Calls a command that reads.",
-        CATALOG, Read, Answer(command_run::run_safe) -> command_run::output }
+        CATALOG, Read, Reply(command_run::run_safe) -> command_run::output }
     .of(Safe)
     .outside()
     .lasting(|_| limits::WAIT_MAX),
     tool! { "command.run" "Run a command"
         "Calls a command that changes something.",
-        CATALOG, Create, Answer(command_run::run_standard) -> command_run::output }
+        CATALOG, Create, Reply(command_run::run_standard) -> command_run::output }
     .of(Standard)
     .outside()
     .lasting(|_| limits::WAIT_MAX),
@@ -191,79 +204,73 @@ pub(super) static TABLE: [ToolSpec; 44] = [
     .lasting(|_| limits::WAIT_MAX),
     tool! { "provider.list" "List providers"
         "Lists commands that answer with choices for arguments.",
-        CATALOG, Read, Answer(commands::list_providers) -> || lists("providers") }
+        CATALOG, Read, Reply(commands::list_providers) -> || lists("providers") }
     .of(Safe),
     tool! { "catalog.list" "List catalogs"
         "Lists catalogs.",
-        CATALOG, Read, Answer(catalog::list) -> || answer(&["catalogs"]) }
+        CATALOG, Read, Reply(catalog::list) ["catalogs"] }
     .of(Safe),
     tool! { "catalog.validate_openapi" "Validate OpenAPI"
         "Says whether an OpenAPI 3 document can be imported. First of validate, preview, import.",
-        CATALOG, Read, Answer(catalog_import::validate)
-            -> || answer(&["valid", "document_kind", "operation_count", "warnings", "violations"]) }
+        CATALOG, Read, Reply(catalog_import::validate)
+            ["valid", "document_kind", "operation_count", "warnings", "violations"] }
     .of(Safe)
     .outside(),
     tool! { "catalog.preview_import" "Preview an import"
         "Shows what an import would make. Writes nothing.",
-        CATALOG, Read, Answer(catalog_import::preview)
-            -> || answer(&["catalog", "projected_command_count", "projected_group_prefixes", "provider_contract_count",
-                "warnings"]) }
+        CATALOG, Read, Reply(catalog_import::preview)
+            ["catalog", "projected_command_count", "projected_group_prefixes", "provider_contract_count", "warnings"] }
     .of(Safe)
     .outside(),
     tool! { "catalog.import_openapi" "Import a catalog"
         "Makes commands of an OpenAPI document.",
-        CATALOG, Set, Answer(catalog_import::import)
-            -> || answer(&["catalog_id", "catalog_path", "manifest_path", "command_count", "provider_contract_count",
-                "warnings"]) }
+        CATALOG, Set, Reply(catalog_import::import)
+            ["catalog_id", "catalog_path", "manifest_path", "command_count", "provider_contract_count", "warnings"] }
     .of(Standard)
     .outside(),
     tool! { "catalog.refresh" "Refresh a catalog"
         "Reads its document again: shows the difference, and applies it with apply.",
-        CATALOG, Set, Answer(catalog_import::refresh)
-            -> || answer(&["catalog_id", "applied", "added", "removed", "changed", "breaks"]) }
+        CATALOG, Set, Reply(catalog_import::refresh) ["catalog_id", "applied", "added", "removed", "changed", "breaks"] }
     .of(Standard)
     .outside(),
     tool! { "catalog.set_enabled" "Enable or disable a catalog"
         "Steps of a disabled catalog wait for it.",
-        CATALOG, Set, Answer(catalog_settings::set_enabled)
-            -> || answer(&["catalog_id", "enabled", "command_count_after_toggle"]) }
+        CATALOG, Set, Reply(catalog_settings::set_enabled) ["catalog_id", "enabled", "command_count_after_toggle"] }
     .of(Standard),
     tool! { "catalog.set_base_url" "Set a base URL"
         "Says where a catalog's commands are called. Secrets do not follow.",
-        CATALOG, Set, Answer(catalog_settings::set_base_url)
-            -> || answer(&["catalog_id", "base_url", "addresses", "secrets_go_there"]) }
+        CATALOG, Set, Reply(catalog_settings::set_base_url) ["catalog_id", "base_url", "addresses", "secrets_go_there"] }
     .of(Standard),
     tool! { "catalog.set_headers" "Set headers"
         "Sets headers of its calls; null removes one. Secrets stand in them as ${env:NAME}, once the user agrees.",
         CATALOG, Set, Confirmed(catalog_settings::secrets_question, catalog_settings::set_headers)
-            -> || answer(&["catalog_id", "headers", "origins"]) }
+            ["catalog_id", "headers", "origins"] }
     .of(Standard),
     tool! { "catalog.set_class" "Set a class"
         "Makes a command stricter: safe, standard, destructive.",
-        CATALOG, Set, Answer(catalog_settings::set_class) -> || answer(&["catalog_id", "id", "class"]) }
+        CATALOG, Set, Reply(catalog_settings::set_class) ["catalog_id", "id", "class"] }
     .of(Standard),
     tool! { "catalog.remove" "Remove a catalog"
         "Removes a catalog. Only where the user asked for it.",
         CATALOG, Remove, Confirmed(catalog_settings::remove_question, catalog_settings::remove)
-            -> || answer(&["removed_catalog_id", "manifest_removed", "remaining_catalog_count"]) }
+            ["removed_catalog_id", "manifest_removed", "remaining_catalog_count"] }
     .of(Destructive),
     tool! { "catalog.allow" "Allow an address"
         "Lets a catalog be called at an address that is not public or not https.",
-        PEOPLE, Set, Answer(catalog_settings::allow) -> || answer(&["catalog_id", "allow"]) },
+        PEOPLE, Set, Reply(catalog_settings::allow) ["catalog_id", "allow"] },
     tool! { "catalog.set_credential" "Set a credential"
         "Gives a security scheme of a catalog's document its credential; null removes it.",
-        PEOPLE, Set, Answer(catalog_settings::set_credential)
-            -> || answer(&["catalog_id", "headers", "origins", "schemes"]) },
+        PEOPLE, Set, Reply(catalog_settings::set_credential) ["catalog_id", "headers", "origins", "schemes"] },
     tool! { "execution.approve" "Answer a gate"
         "Takes in what a person answers to a gate, on a terminal.",
-        PEOPLE, Remove, Answer(execution_approve::approve) -> shape_of::<lifecycle::Changed> },
+        PEOPLE, Remove, Answer(execution_approve::approve) -> shape },
     tool! { "execution.answer" "Answer a step"
         "Takes in what the user answers to a step that only the user may answer, on a terminal.",
-        PEOPLE, Set, Answer(execution_approve::answer) -> shape_of::<Advanced> },
+        PEOPLE, Set, Answer(execution_approve::answer) -> shape },
     tool! { "execution.show" "Show an execution"
         "Reads the status, steps, history and artifacts of an execution at one revision.",
         PEOPLE, Read, Answer(execution_show::run) -> execution_show::output },
     tool! { "store.examine" "Examine the store"
         "Examines a small portion of what is stored.",
-        PEOPLE, Read, Answer(store_examine::run) -> shape_of::<Examination> },
+        PEOPLE, Read, Answer(store_examine::run) -> shape },
 ];

@@ -1,13 +1,12 @@
 //! `workflow.delete`.
 
 use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
-use super::{schemas::output_of, view};
 use crate::asking::{Confirmation, Unasked};
 use midex_domain::{error::Result, limits};
-use midex_server::app::App;
+use midex_registry::Deleted;
+use midex_server::app::{App, Referred};
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct Arguments {
@@ -20,13 +19,12 @@ pub(super) struct Arguments {
     confirm: bool,
 }
 
-pub(super) fn output() -> Value {
-    let text = json!({ "type": "string" });
-    let required = json!({
-        "deleted": { "type": "boolean" }, "workflow_id": text, "path": text, "version": text,
-        "referred_by": { "type": "array", "items": { "type": "object" } }, "sync": { "type": "object" }
-    });
-    output_of(required, json!({}))
+/// A file that was deleted.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Deletion {
+    #[serde(flatten)]
+    file: Referred<Deleted>,
+    deleted: bool,
 }
 
 pub(super) async fn question(app: &App, arguments: Arguments) -> Result<Option<Confirmation>> {
@@ -49,10 +47,8 @@ pub(super) async fn question(app: &App, arguments: Arguments) -> Result<Option<C
     }))
 }
 
-pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Value> {
-    let deleted = app.delete(&arguments.workflow_id, arguments.expected_version);
-    let mut deleted = view(&deleted.await?)?;
-    deleted["success"] = json!(true);
-    deleted["deleted"] = json!(true);
-    Ok(deleted)
+pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Deletion> {
+    let deleting = app.delete(&arguments.workflow_id, arguments.expected_version);
+    let (file, deleted) = (deleting.await?, true);
+    Ok(Deletion { file, deleted })
 }

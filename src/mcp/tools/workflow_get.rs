@@ -1,12 +1,13 @@
 //! `workflow.get`.
 
-use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use std::path::PathBuf;
 
-use super::schemas::output_of;
-use midex_domain::{error::Result, limits};
-use midex_registry::{Manifest, Registry, WorkflowEntry};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use midex_domain::{error::Result, finding::Finding, limits};
+use midex_registry::Manifest;
 use midex_server::app::App;
 
 #[derive(Deserialize, JsonSchema)]
@@ -15,45 +16,39 @@ pub(super) struct Arguments {
     workflow_id: String,
 }
 
-pub(super) fn output() -> Value {
-    let (text, maybe) = (
-        json!({ "type": "string" }),
-        json!({ "type": ["string", "null"] }),
-    );
-    let required = json!({
-        "workflow_id": text, "path": maybe, "format": text, "content": maybe, "version": text, "source": text
-    });
-    let optional = json!({
-        "parsed": { "type": ["object", "null"] }, "findings": { "type": "array", "items": { "type": "object" } }
-    });
-    output_of(required, optional)
+/// A workflow's file.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct WorkflowFile {
+    workflow_id: String,
+    path: Option<PathBuf>,
+    format: &'static str,
+    content: Option<String>,
+    #[schemars(with = "Option<Map<String, Value>>")]
+    parsed: Option<Value>,
+    version: String,
+    source: &'static str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<Value>")]
+    findings: Vec<Finding>,
 }
 
-pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Value> {
+pub(super) async fn run(app: &App, arguments: Arguments) -> Result<WorkflowFile> {
     let name = arguments.workflow_id;
     app.look_into_registry(move |registry| {
         let entry = registry.workflow(&name);
-        entry
-            .map(|entry| shown(registry, entry))
-            .ok_or_else(|| registry.no_such_id(&name))
+        let entry = entry.ok_or_else(|| registry.no_such_id(&name))?;
+        let manifest = registry.manifest(entry);
+        let version = manifest.as_ref().map_or(entry.version, Manifest::version);
+        Ok(WorkflowFile {
+            workflow_id: entry.name.clone(),
+            path: entry.path.clone(),
+            format: entry.format().as_str(),
+            parsed: manifest.as_ref().and_then(Manifest::parsed),
+            content: manifest.map(|manifest| manifest.text),
+            version: version.to_string(),
+            source: entry.source.as_str(),
+            findings: entry.findings.clone(),
+        })
     })
     .await?
-}
-
-fn shown(registry: &Registry, entry: &WorkflowEntry) -> Value {
-    let manifest = registry.manifest(entry);
-    let mut shown = json!({
-        "success": true,
-        "workflow_id": entry.name,
-        "path": entry.path,
-        "format": entry.format().as_str(),
-        "content": manifest.as_ref().map(|manifest| &manifest.text),
-        "parsed": manifest.as_ref().and_then(Manifest::parsed),
-        "version": manifest.as_ref().map_or(entry.version, Manifest::version).to_string(),
-        "source": entry.source,
-    });
-    if !entry.findings.is_empty() {
-        shown["findings"] = json!(entry.findings);
-    }
-    shown
 }

@@ -1,10 +1,10 @@
 //! `workflow.list`: the definition files, for authors.
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{schemas::output_of, unfit};
+use super::unfit;
 use midex_domain::{
     check::Commands,
     error::{Error, Result},
@@ -31,15 +31,16 @@ pub(super) struct Arguments {
     cursor: Option<String>,
 }
 
-pub(super) fn output() -> Value {
-    let workflows = json!({ "type": "array", "items": { "type": "object" } });
-    output_of(
-        json!({ "workflows": workflows, "total": { "type": "integer" } }),
-        json!({ "next_cursor": { "type": "string" } }),
-    )
+/// A page of the files.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct WorkflowList {
+    workflows: Vec<Value>,
+    total: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
 }
 
-pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Value> {
+pub(super) async fn run(app: &App, arguments: Arguments) -> Result<WorkflowList> {
     let page = Page {
         is_brief: arguments.brief == Some(true),
         query: arguments.query.unwrap_or_default().to_lowercase(),
@@ -95,7 +96,7 @@ fn bad_cursor() -> Error {
 }
 
 impl Page {
-    fn shown(&self, registry: &Registry) -> Value {
+    fn shown(&self, registry: &Registry) -> WorkflowList {
         let mut files: Vec<_> = registry.workflows().map(|entry| (entry, None)).collect();
         files.extend(registry.hidden_workflows().map(|entry| {
             let nearer = registry.workflow(&entry.name);
@@ -132,12 +133,11 @@ impl Page {
         });
         let is_more = workflows.len() < page.len() || left.next().is_some();
         let last = page[..workflows.len()].last().filter(|_| is_more);
-        let next = last.map(|(key, ..)| key.print());
-        let mut answer = json!({ "success": true, "workflows": workflows, "total": total });
-        if let Some(next) = next {
-            answer["next_cursor"] = next.into();
+        WorkflowList {
+            workflows,
+            total,
+            next_cursor: last.map(|(key, ..)| key.print()),
         }
-        answer
     }
 
     fn is_of(&self, entry: &WorkflowEntry) -> bool {

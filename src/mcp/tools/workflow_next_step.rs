@@ -4,11 +4,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{arguments::token, present};
+use super::{arguments::token, personas::KnownAgents, present};
 use midex_domain::{
     error::{Code, Error, Result, Violation},
     execution::{Report, Submission},
-    limits,
     view::Advanced,
 };
 use midex_server::app::App;
@@ -26,13 +25,8 @@ pub(super) struct Arguments {
     output: Option<Value>,
     /// Id of the option taken
     choice: Option<String>,
-    /// Agents whose persona you still have
-    #[schemars(length(max = limits::STEPS_MAX), inner(length(max = limits::AGENT_NAME_BYTES_MAX)))]
-    #[expect(
-        dead_code,
-        reason = "the server reads it, since it holds for a reply after questions too"
-    )]
-    known_agents: Option<Vec<String>>,
+    #[serde(flatten)]
+    _known: KnownAgents,
     /// Instead of output: why it cannot be done
     error: Option<Failure>,
 }

@@ -1,15 +1,16 @@
 //! Previews an execution: its inputs, its plan, and its steps as they would be entered. Nothing is started.
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{author::DefinitionSelection, schemas::output_of};
+use super::author::DefinitionSelection;
 use midex_domain::{
     definition::Step,
-    error::Result,
+    error::{Result, Violation},
     execution::Rehearsed,
-    input::{Input, InputReport, InputStatus, Inputs},
+    expression::Unresolved,
+    input::{Input, InputReport, InputStatus, Inputs, ProviderResolution},
 };
 use midex_server::app::{App, Plan};
 
@@ -22,52 +23,59 @@ pub(super) struct Arguments {
     inputs: Map<String, Value>,
 }
 
-pub(super) fn inputs_shown() -> Value {
-    output(json!({ "required": names(), "inputs": list() }))
+/// The inputs of a workflow.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct InputList {
+    workflow_id: String,
+    required: Vec<String>,
+    inputs: Vec<Value>,
 }
 
-pub(super) fn inputs_resolved() -> Value {
-    let object = json!({ "type": "object" });
-    output(json!({
-        "ready": { "type": "boolean" }, "required_missing": names(), "defaults": object, "resolved_inputs": object,
-        "inputs": list(), "violations": list(), "provider_resolutions": list()
-    }))
+/// The inputs of a start.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct StartInputs {
+    workflow_id: String,
+    ready: bool,
+    required_missing: Vec<String>,
+    defaults: Map<String, Value>,
+    resolved_inputs: Map<String, Value>,
+    #[schemars(with = "Vec<Value>")]
+    inputs: Vec<InputReport>,
+    #[schemars(with = "Vec<Value>")]
+    violations: Vec<Violation>,
+    #[schemars(with = "Vec<Value>")]
+    provider_resolutions: Vec<ProviderResolution>,
 }
 
-pub(super) fn steps_planned() -> Value {
-    output(json!({ "steps": list() }))
+/// The steps in order, before a start.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct StepPlan {
+    workflow_id: String,
+    steps: Vec<Value>,
 }
 
-pub(super) fn steps_rendered() -> Value {
-    output(json!({ "steps": list(), "final_output": {} }))
+/// The texts of the steps, before a start.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct RenderedSteps {
+    workflow_id: String,
+    steps: Vec<Value>,
+    final_output: Value,
+    #[schemars(skip)]
+    final_output_unresolved: Vec<Unresolved>,
 }
 
-/// The schema of an answer about a workflow, which need not have an id.
-fn output(mut fields: Value) -> Value {
-    fields["workflow_id"] = json!({ "type": ["string", "null"] });
-    output_of(fields, json!({}))
-}
-
-fn list() -> Value {
-    json!({ "type": "array", "items": { "type": "object" } })
-}
-
-fn names() -> Value {
-    json!({ "type": "array", "items": { "type": "string" } })
-}
-
-pub(super) async fn preview_inputs(app: &App, arguments: DefinitionSelection) -> Result<Value> {
+pub(super) async fn preview_inputs(app: &App, arguments: DefinitionSelection) -> Result<InputList> {
     let definition = app
         .sound(arguments.subject("workflow.preview_inputs")?)
         .await?;
     let workflow = &definition.workflow;
     let inputs: Vec<&Input> = workflow.inputs.iter().flat_map(Inputs::iter).collect();
     let required = inputs.iter().filter(|input| input.is_required());
-    let required: Vec<_> = required.map(|input| &input.key).collect();
-    let inputs: Vec<_> = inputs.iter().map(|input| shown(input)).collect();
-    Ok(
-        json!({ "success": true, "workflow_id": workflow.name, "required": required, "inputs": inputs }),
-    )
+    Ok(InputList {
+        workflow_id: workflow.name.to_string(),
+        required: required.map(|input| input.key.to_string()).collect(),
+        inputs: inputs.iter().map(|input| shown(input)).collect(),
+    })
 }
 
 fn shown(input: &Input) -> Value {
@@ -93,7 +101,7 @@ fn shown(input: &Input) -> Value {
     shown
 }
 
-pub(super) async fn resolve_inputs(app: &App, arguments: Arguments) -> Result<Value> {
+pub(super) async fn resolve_inputs(app: &App, arguments: Arguments) -> Result<StartInputs> {
     let definition = app
         .sound(arguments.selection.subject("workflow.resolve_inputs")?)
         .await?;
@@ -102,38 +110,26 @@ pub(super) async fn resolve_inputs(app: &App, arguments: Arguments) -> Result<Va
         let reports = resolved.inputs.iter();
         reports.filter(move |report| report.status == wanted)
     };
-    let values = |reports: &mut dyn Iterator<Item = &InputReport>| -> Map<String, Value> {
-        reports
-            .map(|report| (report.name.clone(), report.value.clone()))
-            .collect()
-    };
-    let missing: Vec<_> = of(InputStatus::Missing)
-        .map(|report| &report.name)
-        .collect();
-    Ok(json!({
-        "success": true,
-        "workflow_id": definition.workflow.name,
-        "ready": resolved.is_ready(),
-        "required_missing": missing,
-        "defaults": values(&mut of(InputStatus::Defaulted)),
-        "resolved_inputs": resolved.known,
-        "inputs": resolved.inputs,
-        "violations": resolved.violations(),
-        "provider_resolutions": resolved.providers,
-    }))
+    let value = |report: &InputReport| (report.name.clone(), report.value.clone());
+    let missing = of(InputStatus::Missing).map(|report| report.name.clone());
+    Ok(StartInputs {
+        workflow_id: definition.workflow.name.to_string(),
+        ready: resolved.is_ready(),
+        required_missing: missing.collect(),
+        defaults: of(InputStatus::Defaulted).map(value).collect(),
+        violations: resolved.violations().into_iter().cloned().collect(),
+        resolved_inputs: resolved.known,
+        inputs: resolved.inputs,
+        provider_resolutions: resolved.providers,
+    })
 }
 
-pub(super) async fn step_plan(app: &App, arguments: Arguments) -> Result<Value> {
+pub(super) async fn step_plan(app: &App, arguments: Arguments) -> Result<StepPlan> {
+    let subject = arguments.selection.subject("workflow.step_plan")?;
     let Plan {
         definition,
         rehearsal,
-        ..
-    } = app
-        .plan(
-            arguments.selection.subject("workflow.step_plan")?,
-            arguments.inputs,
-        )
-        .await?;
+    } = app.plan(subject, arguments.inputs).await?;
     let waves = definition.graph().waves();
     let steps = definition
         .workflow
@@ -156,23 +152,18 @@ pub(super) async fn step_plan(app: &App, arguments: Arguments) -> Result<Value> 
         }
         shown
     });
-    Ok(
-        json!({ "success": true, "workflow_id": definition.workflow.name, "steps": steps.collect::<Vec<_>>() }),
-    )
+    Ok(StepPlan {
+        workflow_id: definition.workflow.name.to_string(),
+        steps: steps.collect(),
+    })
 }
 
-pub(super) async fn preview_rendered(app: &App, arguments: Arguments) -> Result<Value> {
-    let plan = app
-        .plan(
-            arguments.selection.subject("workflow.preview_rendered")?,
-            arguments.inputs,
-        )
-        .await?;
+pub(super) async fn preview_rendered(app: &App, arguments: Arguments) -> Result<RenderedSteps> {
+    let subject = arguments.selection.subject("workflow.preview_rendered")?;
     let Plan {
         definition,
         rehearsal,
-        ..
-    } = plan;
+    } = app.plan(subject, arguments.inputs).await?;
     let step = |(step, known): (&Step, &Rehearsed)| {
         json!({
             "step_id": step.id,
@@ -182,19 +173,13 @@ pub(super) async fn preview_rendered(app: &App, arguments: Arguments) -> Result<
             "unresolved": known.unresolved,
         })
     };
-    let steps = definition
-        .workflow
-        .steps
-        .iter()
-        .zip(&rehearsal.steps)
-        .map(step);
-    Ok(json!({
-        "success": true,
-        "workflow_id": definition.workflow.name,
-        "steps": steps.collect::<Vec<_>>(),
-        "final_output": rehearsal.final_output,
-        "final_output_unresolved": rehearsal.final_output_unresolved,
-    }))
+    let steps = definition.workflow.steps.iter().zip(&rehearsal.steps);
+    Ok(RenderedSteps {
+        workflow_id: definition.workflow.name.to_string(),
+        steps: steps.map(step).collect(),
+        final_output: rehearsal.final_output,
+        final_output_unresolved: rehearsal.final_output_unresolved,
+    })
 }
 
 fn will_run(known: &Rehearsed) -> Value {

@@ -1,10 +1,9 @@
 //! `workflow.read`: reads any resource, for hosts whose models can only call tools.
 
 use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::schemas::output_of;
 use crate::resources;
 use midex_domain::error::Result;
 use midex_server::app::App;
@@ -15,21 +14,23 @@ pub(super) struct Arguments {
     uri: String,
 }
 
-pub(super) fn output() -> Value {
-    output_of(
-        json!({ "uri": { "type": "string" }, "content": {} }),
-        json!({ "next": { "type": "string" } }),
-    )
+/// The content of a resource, or a part of it.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ResourceRead {
+    uri: String,
+    content: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
 }
 
-pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Value> {
+pub(super) async fn run(app: &App, arguments: Arguments) -> Result<ResourceRead> {
     let uri = arguments.uri.trim();
-    let shown = resources::read(app, uri, false).await;
+    let read = resources::read(app, uri, false).await;
     // The error names the request for resources, which is not what was called.
-    let shown = shown.map_err(|error| error.with("tool", "workflow.read"))?;
-    let mut answer = json!({ "success": true, "uri": uri, "content": shown.content.into_value() });
-    if let Some(next) = shown.next {
-        answer["next"] = next.into();
-    }
-    Ok(answer)
+    let read = read.map_err(|error| error.with("tool", "workflow.read"))?;
+    Ok(ResourceRead {
+        uri: uri.to_owned(),
+        content: read.content.into_value(),
+        next: read.next,
+    })
 }

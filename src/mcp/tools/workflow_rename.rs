@@ -2,11 +2,10 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
 
-use super::{schemas::output_of, view};
 use midex_domain::{error::Result, limits};
-use midex_server::app::App;
+use midex_registry::Renamed;
+use midex_server::app::{App, Referred};
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct Arguments {
@@ -18,19 +17,7 @@ pub(super) struct Arguments {
     expected_version: Option<String>,
 }
 
-pub(super) fn output() -> Value {
-    let text = json!({ "type": "string" });
-    let required = json!({
-        "workflow_id": text, "renamed_from": text, "path": text, "format": text, "version": text,
-        "referred_by": { "type": "array", "items": { "type": "object" } }, "sync": { "type": "object" }
-    });
-    output_of(required, json!({}))
-}
-
-pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Value> {
+pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Referred<Renamed>> {
     let (id, new_id) = (&arguments.workflow_id, &arguments.new_id);
-    let renamed = app.rename(id, new_id, arguments.expected_version).await?;
-    let mut renamed = view(&renamed)?;
-    renamed["success"] = json!(true);
-    Ok(renamed)
+    app.rename(id, new_id, arguments.expected_version).await
 }

@@ -3,15 +3,17 @@
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use super::{author::DefinitionSelection, duration, schemas::output_of};
+use super::{author::DefinitionSelection, duration};
 use midex_domain::{
     State,
     error::{Code, NextCall, Result, again},
+    event::OutputFault,
     limits,
     state::Vocabulary,
+    view::{CurrentStep, FailureView, WaitView},
 };
 use midex_server::app::{App, RunOutcome};
 
@@ -32,18 +34,27 @@ const INPUTS_SHOWN: NextCall = again(
     "correct every violation; workflow.resolve_inputs with the same arguments says when they are ready",
 );
 
-pub(super) fn output() -> Value {
-    let text = json!({ "type": "string" });
-    let list = json!({ "type": "array", "items": { "type": "object" } });
-    let required = json!({
-        "run_id": text, "execution_id": text, "workflow_id": text, "status": text, "state": text,
-        "revision": { "type": "integer" }, "waits": list
-    });
-    let optional = json!({
-        "awaiting": { "type": "object" }, "final_output": {}, "final_output_error": list,
-        "failure_summary": { "type": "object" }
-    });
-    output_of(required, optional)
+/// An execution when it ended, or when the call stopped waiting for it.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct WorkflowRun {
+    run_id: String,
+    execution_id: String,
+    workflow_id: String,
+    status: &'static str,
+    state: String,
+    revision: u64,
+    waits: Vec<WaitView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    final_output: Option<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    final_output_error: Vec<OutputFault>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure_summary: Option<FailureView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    warnings: Option<[String; 1]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    awaiting: Option<CurrentStep>,
 }
 
 /// The time limit of a call with these arguments, which need not be checked yet.
@@ -51,7 +62,7 @@ pub(super) fn longest(arguments: &Map<String, Value>) -> Duration {
     duration(arguments.get("wait_s").and_then(Value::as_f64))
 }
 
-pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Value> {
+pub(super) async fn run(app: &App, arguments: Arguments) -> Result<WorkflowRun> {
     let subject = arguments.selection.subject("workflow.run")?;
     let definition = app.sound(subject).await?;
     let (inputs, wait) = (
@@ -65,32 +76,19 @@ pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Value> {
         Code::InputsInvalid => error.with_next(INPUTS_SHOWN),
         _ => error,
     })?;
-    let is_awaiting = step.current_step.is_some();
     let state = State::parse(&status.state).unwrap_or(State::Running);
-    let mut answer = json!({
-        "success": true,
-        "run_id": status.execution_id,
-        "execution_id": status.execution_id,
-        "workflow_id": status.workflow_name,
-        "status": state.word(Vocabulary::Run),
-        "state": status.state,
-        "revision": status.revision,
-        "waits": status.waits,
-    });
-    if let Some(output) = &status.final_output {
-        answer["final_output"] = output.clone();
-    }
-    if !status.final_output_error.is_empty() {
-        answer["final_output_error"] = json!(status.final_output_error);
-    }
-    if let Some(failure) = &status.error {
-        answer["failure_summary"] = json!(failure);
-    }
-    if let Some(warning) = warning {
-        answer["warnings"] = json!([warning]);
-    }
-    if is_awaiting {
-        answer["awaiting"] = json!(step);
-    }
-    Ok(answer)
+    Ok(WorkflowRun {
+        run_id: status.execution_id.clone(),
+        execution_id: status.execution_id,
+        workflow_id: status.workflow_name,
+        status: state.word(Vocabulary::Run),
+        state: status.state,
+        revision: status.revision,
+        waits: status.waits,
+        final_output: status.final_output,
+        final_output_error: status.final_output_error,
+        failure_summary: status.error,
+        warnings: warning.map(|warning| [warning]),
+        awaiting: Some(step).filter(|step| step.current_step.is_some()),
+    })
 }

@@ -2,12 +2,12 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{author::manifest, schemas::output_of, view};
+use super::author::manifest;
 use crate::asking::{Confirmation, Unasked};
 use midex_domain::error::Result;
-use midex_registry::{Format, Manifest, Save};
+use midex_registry::{Format, Manifest, Save, Saved};
 use midex_server::app::App;
 
 #[derive(Deserialize, JsonSchema)]
@@ -21,15 +21,6 @@ pub(super) struct Arguments {
     overwrite: bool,
     #[schemars(length(max = 64))]
     expected_version: Option<String>,
-}
-
-pub(super) fn output() -> Value {
-    let text = json!({ "type": "string" });
-    let required = json!({
-        "workflow_id": text, "path": text, "format": text, "version": text, "created": { "type": "boolean" },
-        "warnings": { "type": "array", "items": { "type": "object" } }, "sync": { "type": "object" }
-    });
-    output_of(required, json!({ "replaced_version": text }))
 }
 
 /// If the save would overwrite a file that the caller has not read, asks the user, if possible.
@@ -59,10 +50,8 @@ pub(super) async fn question(app: &App, arguments: Arguments) -> Result<Option<C
     }))
 }
 
-pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Value> {
-    let mut saved = view(&app.save(save(arguments)).await?)?;
-    saved["success"] = json!(true);
-    Ok(saved)
+pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Saved> {
+    app.save(save(arguments)).await
 }
 
 fn save(arguments: Arguments) -> Save {

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::execution;
+use super::{execution, personas::KnownAgents};
 use midex_domain::{error::Result, limits, view::Advanced};
 use midex_server::app::App;
 
@@ -21,13 +21,8 @@ pub(super) struct Arguments {
     /// Directory of another
     #[schemars(length(min = 1, max = limits::PROJECT_CHARS_MAX))]
     project: Option<String>,
-    /// Agents whose persona you still have
-    #[schemars(length(max = limits::STEPS_MAX), inner(length(max = limits::AGENT_NAME_BYTES_MAX)))]
-    #[expect(
-        dead_code,
-        reason = "the server reads it, since it holds for a reply after questions too"
-    )]
-    known_agents: Option<Vec<String>>,
+    #[serde(flatten)]
+    _known: KnownAgents,
 }
 
 pub(super) async fn run(app: &App, arguments: Arguments) -> Result<Advanced> {

@@ -1,8 +1,10 @@
 //! `workflow.validate`.
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 
-use super::{author::DefinitionSelection, schemas::output_of};
+use super::author::DefinitionSelection;
 use midex_domain::{
     error::Result,
     finding::{Finding, is_broken},
@@ -10,30 +12,30 @@ use midex_domain::{
 };
 use midex_server::app::App;
 
-pub(super) fn output() -> Value {
-    let findings = json!({ "type": "array", "items": { "type": "object" } });
-    let required = json!({
-        "valid": { "type": "boolean" }, "workflow_id": { "type": ["string", "null"] },
-        "violations": findings, "warnings": findings
-    });
-    output_of(required, json!({}))
+/// What is wrong with a definition.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ValidationReport {
+    valid: bool,
+    workflow_id: Option<String>,
+    #[schemars(with = "Vec<Value>")]
+    violations: Vec<Finding>,
+    #[schemars(with = "Vec<Value>")]
+    warnings: Vec<Finding>,
 }
 
-pub(super) async fn run(app: &App, arguments: DefinitionSelection) -> Result<Value> {
+pub(super) async fn run(app: &App, arguments: DefinitionSelection) -> Result<ValidationReport> {
     let examined = app
         .examined(arguments.subject("workflow.validate")?)
         .await?;
-    let (warnings, violations): (Vec<_>, Vec<_>) =
-        { examined.findings.iter() }.partition(|finding| finding.is_warning());
-    let shown = |findings: Vec<&Finding>| -> Vec<Value> {
-        let findings = findings.into_iter().take(limits::VIOLATIONS_MAX);
-        findings.map(|finding| json!(finding)).collect()
-    };
-    Ok(json!({
-        "success": true,
-        "valid": !is_broken(&examined.findings),
-        "workflow_id": Some(examined.name).filter(|name| !name.is_empty()),
-        "violations": shown(violations),
-        "warnings": shown(warnings),
-    }))
+    let valid = !is_broken(&examined.findings);
+    let (mut warnings, mut violations): (Vec<_>, Vec<_>) =
+        { examined.findings.into_iter() }.partition(Finding::is_warning);
+    warnings.truncate(limits::VIOLATIONS_MAX);
+    violations.truncate(limits::VIOLATIONS_MAX);
+    Ok(ValidationReport {
+        valid,
+        workflow_id: Some(examined.name).filter(|name| !name.is_empty()),
+        violations,
+        warnings,
+    })
 }

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{App, ListRequest};
@@ -14,7 +15,7 @@ use midex_domain::{
 use midex_registry::{self as registry, Definitions, Deleted, Directory, Renamed, Save, Saved};
 
 /// Something that refers to a workflow by its id.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Reference {
     /// Open executions. They keep the definition that they started with.
@@ -46,7 +47,7 @@ pub enum Reference {
 }
 
 /// A workflow file, together with everything that refers to its id.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Referred<T> {
     /// The file.
     #[serde(flatten)]
