@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, fmt, ops::RangeInclusive, str::FromStr, vec};
 
-use super::{SKILL, table::TABLE, unknown};
+use super::{SKILL, unknown};
 use midex_domain::{
     ExecutionId, StepId,
     error::{Code, Error, Result, Violation},
@@ -93,15 +93,16 @@ impl Page {
 }
 
 impl Address {
-    /// Parses a URI.
+    /// The address that `make` makes of the values in the path of `address`, and of its query.
     ///
     /// # Errors
     /// `RESOURCE_NOT_FOUND` if it names no resource; `ARGUMENTS_INVALID` if its query is invalid.
-    pub(super) fn parse(address: &str) -> Result<Self> {
-        let (whole, query) = address.split_once('?').unwrap_or((address, ""));
-        let mut rows = TABLE.iter().rev();
-        let row = rows.find_map(|row| Some((row, row.values(whole)?)));
-        let (row, values) = row.ok_or_else(|| unknown(address))?;
+    pub(super) fn of(
+        address: &str,
+        values: Vec<&str>,
+        make: fn(&mut Variables<'_>) -> Result<Self>,
+    ) -> Result<Self> {
+        let query = address.split_once('?').map_or("", |(_, query)| query);
         let mut variables = Variables {
             address,
             path: values.into_iter(),
@@ -109,7 +110,7 @@ impl Address {
         };
         // Accept `part` in any query: it selects a part of the text, not another resource.
         variables.number("part", 0..=usize::MAX)?;
-        let parsed = (row.address)(&mut variables)?;
+        let parsed = make(&mut variables)?;
         // Refuse pairs that were not consumed, since the resource does not know their names.
         match variables.query.into_keys().next() {
             Some(name) => Err(bad(&name, &name, "a name that this resource's query has")),
@@ -273,21 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_takes_its_own_addresses() {
-        for row in &TABLE {
-            let path = row.path.split("{?").next().unwrap_or_default();
-            let address = format!("{}{}", row.root, path.replace(['{', '}'], ""));
-            let values = row.values(&address).expect("the row fits");
-            let mut variables = Variables {
-                address: &address,
-                path: values.into_iter(),
-                query: HashMap::new(),
-            };
-            let own = (row.address)(&mut variables).expect("an address");
-            assert_eq!(variables.path.len(), 0, "{address}");
-            let parsed = Address::parse(&format!("{address}?part=1")).expect("an address");
-            assert_eq!(format!("{parsed:?}"), format!("{own:?}"), "{address}");
-        }
+    fn an_address_has_a_query_and_encoded_variables() {
         for address in [
             "available_workflows?limit=10&after=bug-fix&query=code%20review",
             "agent/reviewer?execution_id=exec_001",

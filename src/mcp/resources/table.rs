@@ -3,6 +3,7 @@
 use super::{
     AUTHORING, JSON, MARKDOWN, ROOT, SCHEMA, SKILL,
     address::{Address as A, SkillName, Variables},
+    unknown,
 };
 use crate::tools::Toolset;
 use midex_domain::error::Result;
@@ -61,6 +62,21 @@ impl ResourceSpec {
     }
 }
 
+impl A {
+    /// Parses a URI.
+    ///
+    /// # Errors
+    /// As [`A::of`].
+    pub(super) fn parse(address: &str) -> Result<Self> {
+        let uri = address.split('?').next().unwrap_or_default();
+        // Of the rows that fit, the last one has the most variables.
+        let mut rows = TABLE.iter().rev();
+        let row = rows.find_map(|row| Some((row, row.values(uri)?)));
+        let (row, values) = row.ok_or_else(|| unknown(address))?;
+        Self::of(address, values, row.address)
+    }
+}
+
 /// The priority of resources that an agent needs.
 const NEEDED: f32 = 1.0;
 /// The priority of resources that help an agent.
@@ -84,29 +100,29 @@ macro_rules! resource {
     };
 }
 
-/// All resources. Of the rows that fit an address, the last one has the most variables.
+/// All resources. A row with more variables stands below the others that fit its addresses.
 pub(super) const TABLE: [ResourceSpec; 29] = [
     resource! { ROOT "available_workflows" "available_workflows" "Available workflows"
     "Every workflow that can be started, with its phases; broken ones with their findings",
     Some(JSON), NEEDED, |it| it.page().map(A::AvailableWorkflows) },
     resource! { ROOT "executions" "executions" "Executions"
-    "The executions of this project, the one that moved last first",
+    "The executions of this project, last changed first",
     Some(JSON), USEFUL, |it| it.list().map(A::Executions) },
     resource! { ROOT "telemetry" "telemetry" "Telemetry"
-    "What happened lately, over all executions, oldest first",
+    "The latest events of all executions, oldest first",
     Some(JSON), BESIDE, |it| it.telemetry(None) },
     resource! { ROOT "limits" "limits" "Limits"
-    "Every limit of this server with its figure, its unit and what it bounds",
+    "Every limit of this server with its value, its unit and what it limits",
     Some(JSON), BESIDE, |_| Ok(A::Limits) },
     resource! { ROOT "available_workflows{?limit,after,query}" "available_workflows" "Available workflows"
-    "The workflows that speak of all words of query, at most 200 at once, those that follow the one named \
+    "The workflows that contain all words of query, at most 200 at once, those that follow the one named \
      after; _meta.next is the address of the next page",
     Some(JSON), USEFUL, |it| it.page().map(A::AvailableWorkflows) },
     resource! { ROOT "workflow_details/{workflow_name}" "workflow_details" "Workflow details"
     "One workflow: its text, its phases and who acts in them",
     Some(JSON), USEFUL, |it| it.text().map(A::WorkflowDetails) },
     resource! { ROOT "agent/{name}" "agent" "Agent"
-    "One agent: its persona as the files have it now",
+    "One agent: its persona as it is in the files",
     Some(JSON), BESIDE, |it| it.agent() },
     resource! { ROOT "agent/{name}{?execution_id}" "agent" "Agent of an execution"
     "One agent: its persona as an execution keeps it",
@@ -132,17 +148,17 @@ pub(super) const TABLE: [ResourceSpec; 29] = [
     Some(JSON), BESIDE, |it| Ok(A::WorkflowArtifacts(it.execution()?, Some(it.step()?))) },
     resource! { ROOT "artifact/{execution_id}/{artifact}{?offset,limit}" "artifact" "Artifact"
     "The content of an artifact, named by its id or its name; offset and limit are bytes, next_offset says \
-     where to read on; what is no text comes as base64",
+     where to read on; binary content comes as base64",
     Some(JSON), USEFUL, |it| it.artifact() },
     resource! { ROOT "executions{?state,workflow,limit,cursor,project}" "executions" "Executions"
-    "The executions of this project (project=* for all), the one that moved last first; state=open for those \
+    "The executions of this project (project=* for all), last changed first; state=open for those \
      that have not ended",
     Some(JSON), USEFUL, |it| it.list().map(A::Executions) },
     resource! { ROOT "telemetry{?event_type,limit}" "telemetry" "Telemetry"
-    "What happened lately, over all executions, oldest first",
+    "The latest events of all executions, oldest first",
     Some(JSON), BESIDE, |it| it.telemetry(None) },
     resource! { ROOT "telemetry/{execution_id}{?event_type,limit}" "execution_telemetry" "Telemetry of an execution"
-    "What happened in an execution, oldest first",
+    "The events of an execution, oldest first",
     Some(JSON), BESIDE, |it| { let id = it.execution()?; it.telemetry(Some(id)) } },
     resource! { AUTHORING "spec" "workflow.spec" "How to write a manifest"
     "The manual: every kind of step and every key, each with an example that runs",
@@ -163,13 +179,13 @@ pub(super) const TABLE: [ResourceSpec; 29] = [
     "Every error code with its category, whether it is retryable, and the next call",
     Some(MARKDOWN), BESIDE, |_| Ok(A::Errors) },
     resource! { AUTHORING "manifest/{workflow_id}" "workflow.manifest" "Manifest"
-    "The text of a workflow's file as it lies there: YAML, JSON or Markdown",
+    "The text of a workflow's file: YAML, JSON or Markdown",
     None, USEFUL, |it| it.text().map(A::Manifest) },
     resource! { AUTHORING "manifests{?limit,after,query}" "workflow.manifests" "Manifests"
-    "The files of the workflows that speak of all words of query, in pages as available_workflows has them",
+    "The files of the workflows that contain all words of query, in pages as available_workflows has them",
     Some(JSON), BESIDE, |it| it.page().map(A::Manifests) },
     resource! { AUTHORING "command-catalog{?limit,after,query}" "command.catalog" "Commands"
-    "The commands that speak of all words of query, in pages as available_workflows has them",
+    "The commands that contain all words of query, in pages as available_workflows has them",
     Some(JSON), BESIDE, |it| it.page().map(A::CommandCatalog) },
     resource! { SKILL "workflow/{workflow_name}/SKILL.md" "workflow_skill" "Workflow as a skill"
     "What a workflow is for, its inputs and how to start it",
@@ -178,3 +194,20 @@ pub(super) const TABLE: [ResourceSpec; 29] = [
     "An agent: its persona",
     Some(MARKDOWN), BESIDE, |it| Ok(A::Skill(SkillName::Agent(it.name()?))) },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_takes_its_own_addresses() {
+        for row in &TABLE {
+            let path = row.path.split("{?").next().unwrap_or_default();
+            let address = format!("{}{}", row.root, path.replace(['{', '}'], ""));
+            let values = row.values(&address).expect("the row fits");
+            let own = A::of(&address, values, row.address).expect("an address");
+            let parsed = A::parse(&format!("{address}?part=1")).expect("an address");
+            assert_eq!(format!("{parsed:?}"), format!("{own:?}"), "{address}");
+        }
+    }
+}

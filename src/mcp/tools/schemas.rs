@@ -119,13 +119,9 @@ pub(super) fn reply_of<T: JsonSchema>() -> Value {
     with_success(narrowed::<T>(|field, defined| {
         let mut shown = outline(field, defined);
         if shown["type"] == "array" {
-            let kind = outline(&field["items"], defined)["type"].take();
+            let items = outline(&field["items"], defined);
             // Items that are any JSON are listed as objects, like arguments.
-            let kind = if kind.is_null() {
-                json!("object")
-            } else {
-                kind
-            };
+            let kind = items.get("type").cloned().unwrap_or(json!("object"));
             shown["items"] = json!({ "type": kind });
         }
         shown

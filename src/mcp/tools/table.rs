@@ -56,6 +56,8 @@ macro_rules! schemas {
     };
 }
 
+/// How a tool works: `Answer` and `Reply` return what the function returns, the latter with `success`; `Advance` may
+/// ask the user for what the execution then waits for; `Confirmed` is a reply after the first function's question.
 macro_rules! work {
     (Answer($run:path)) => {
         Work::Answer(|app, arguments| {
@@ -87,7 +89,7 @@ pub(super) static TABLE: [ToolSpec; 44] = [
         RUN, Create, Advance(workflow_start::run) -> shape }
     .whole(),
     tool! { "workflow.next_step" "Finish a step"
-        "Hands in what came of a step and returns the next one with its persona and token, until workflow_state is \
+        "Sends the result of a step and returns the next one with its persona and token, until workflow_state is \
          completed. Safe to repeat.",
         RUN, Set, Advance(workflow_next_step::run) -> shape }
     .whole(),
@@ -96,7 +98,7 @@ pub(super) static TABLE: [ToolSpec; 44] = [
          workflow_artifacts/{execution_id}, artifact/{execution_id}/{artifact}. next: the rest.",
         RUN.and(OPERATE), Read, Reply(workflow_read::run) },
     tool! { "execution.list" "List executions"
-        "Lists executions, the one that moved last first.",
+        "Lists executions, last changed first.",
         RUN.and(OPERATE), Read, Answer(execution_list::run) -> schema_of::<execution_list::ExecutionList> },
     tool! { "execution.resume" "What was I doing? / Resume an execution"
         "Call it when you lost your place. Without arguments: the task of the only open execution here, or all \
@@ -109,11 +111,11 @@ pub(super) static TABLE: [ToolSpec; 44] = [
     .whole()
     .lasting(execution_wait::longest),
     tool! { "execution.signal" "Signal an execution"
-        "Brings a signal that a step waits for, or will. Each call is one.",
+        "Sends a signal that a step waits for, or will. Each call is one.",
         RUN.and(OPERATE), Create, Answer(execution_signal::run) -> shape },
     tool! { "execution.resolve" "Resolve work"
-        "For outcome_unknown: work that may not be done twice was cut off. Find out what came of it, with the user where \
-         in doubt, and say so.",
+        "For outcome_unknown: work that must not be done twice was cut off. Find out its result, with the user if in \
+         doubt, and report it.",
         RUN.and(OPERATE), Remove, Answer(execution_resolve::run) -> shape },
     tool! { "execution.pause" "Pause an execution"
         "Holds an execution until execution.resume. Tokens stay valid.",
@@ -132,7 +134,7 @@ pub(super) static TABLE: [ToolSpec; 44] = [
         RUN.and(AUTHOR), Read, Reply(workflow_list::run) }
     .of(Safe),
     tool! { "workflow.get" "Get a workflow's file"
-        "Returns the text of a workflow's file, what it says as JSON, and its version.",
+        "Returns the text of a workflow's file, its JSON, and its version.",
         AUTHOR, Read, Reply(workflow_get::run) }
     .of(Safe)
     .whole(),
@@ -147,7 +149,7 @@ pub(super) static TABLE: [ToolSpec; 44] = [
         AUTHOR, Read, Reply(workflow_preview::preview_inputs) }
     .of(Safe),
     tool! { "workflow.resolve_inputs" "Resolve inputs"
-        "Says what each input comes to with these, and whether a start could be made (ready).",
+        "Returns the value of each input with these, and whether a start is possible (ready).",
         AUTHOR, Read, Reply(workflow_preview::resolve_inputs) }
     .of(Standard)
     .whole(),
@@ -156,12 +158,12 @@ pub(super) static TABLE: [ToolSpec; 44] = [
         AUTHOR, Read, Reply(workflow_preview::step_plan) }
     .of(Standard),
     tool! { "workflow.preview_rendered" "Render the steps"
-        "Returns every step as it would be entered with these inputs; what is not known yet stands in unresolved.",
+        "Returns every step as it would be entered with these inputs; unresolved lists what is not known yet.",
         AUTHOR, Read, Reply(workflow_preview::preview_rendered) }
     .of(Safe)
     .whole(),
     tool! { "workflow.run" "Run a workflow"
-        "Starts a workflow, or an unsaved manifest, and answers when it ended, waits for somebody (awaiting has the token \
+        "Starts a workflow, or an unsaved manifest, and returns when it ended, waits for somebody (awaiting has the token \
          for workflow.next_step) or after wait_s.",
         AUTHOR, Create, Reply(workflow_run::run) }
     .of(Standard)
@@ -197,7 +199,7 @@ pub(super) static TABLE: [ToolSpec; 44] = [
     .outside()
     .lasting(|_| limits::WAIT_MAX),
     tool! { "command.run_destructive" "Run a destructive command"
-        "Calls a command that takes something away, once the user agrees.",
+        "Calls a command that removes something, once the user agrees.",
         CATALOG, Remove, Confirmed(command_run::question, command_run::run_destructive) -> command_run::output }
     .of(Destructive)
     .outside()
@@ -223,7 +225,7 @@ pub(super) static TABLE: [ToolSpec; 44] = [
     .of(Safe)
     .outside(),
     tool! { "catalog.import_openapi" "Import a catalog"
-        "Makes commands of an OpenAPI document.",
+        "Imports an OpenAPI document.",
         CATALOG, Set, Reply(catalog_import::import)
             ["catalog_id", "catalog_path", "manifest_path", "command_count", "provider_contract_count", "warnings"] }
     .of(Standard)
@@ -238,11 +240,11 @@ pub(super) static TABLE: [ToolSpec; 44] = [
         CATALOG, Set, Reply(catalog_settings::set_enabled) ["catalog_id", "enabled", "command_count_after_toggle"] }
     .of(Standard),
     tool! { "catalog.set_base_url" "Set a base URL"
-        "Says where a catalog's commands are called. Secrets do not follow.",
+        "Sets where a catalog's commands are called. Secrets do not follow.",
         CATALOG, Set, Reply(catalog_settings::set_base_url) ["catalog_id", "base_url", "addresses", "secrets_go_there"] }
     .of(Standard),
     tool! { "catalog.set_headers" "Set headers"
-        "Sets headers of its calls; null removes one. Secrets stand in them as ${env:NAME}, once the user agrees.",
+        "Sets headers of its calls; null removes one. Secrets are written as ${env:NAME}, once the user agrees.",
         CATALOG, Set, Confirmed(catalog_settings::secrets_question, catalog_settings::set_headers)
             ["catalog_id", "headers", "origins"] }
     .of(Standard),
@@ -262,10 +264,10 @@ pub(super) static TABLE: [ToolSpec; 44] = [
         "Gives a security scheme of a catalog's document its credential; null removes it.",
         PEOPLE, Set, Reply(catalog_settings::set_credential) ["catalog_id", "headers", "origins", "schemes"] },
     tool! { "execution.approve" "Answer a gate"
-        "Takes in what a person answers to a gate, on a terminal.",
+        "Takes a person's answer to a gate, on a terminal.",
         PEOPLE, Remove, Answer(execution_approve::approve) -> shape },
     tool! { "execution.answer" "Answer a step"
-        "Takes in what the user answers to a step that only the user may answer, on a terminal.",
+        "Takes the user's answer to a step that only the user may answer, on a terminal.",
         PEOPLE, Set, Answer(execution_approve::answer) -> shape },
     tool! { "execution.show" "Show an execution"
         "Reads the status, steps, history and artifacts of an execution at one revision.",

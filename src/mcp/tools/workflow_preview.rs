@@ -65,9 +65,8 @@ pub(super) struct RenderedSteps {
 }
 
 pub(super) async fn preview_inputs(app: &App, arguments: DefinitionSelection) -> Result<InputList> {
-    let definition = app
-        .sound(arguments.subject("workflow.preview_inputs")?)
-        .await?;
+    let subject = arguments.subject("workflow.preview_inputs")?;
+    let definition = app.sound(subject).await?;
     let workflow = &definition.workflow;
     let inputs: Vec<&Input> = workflow.inputs.iter().flat_map(Inputs::iter).collect();
     let required = inputs.iter().filter(|input| input.is_required());
@@ -102,9 +101,8 @@ fn shown(input: &Input) -> Value {
 }
 
 pub(super) async fn resolve_inputs(app: &App, arguments: Arguments) -> Result<StartInputs> {
-    let definition = app
-        .sound(arguments.selection.subject("workflow.resolve_inputs")?)
-        .await?;
+    let subject = arguments.selection.subject("workflow.resolve_inputs")?;
+    let definition = app.sound(subject).await?;
     let resolved = app.resolved(&definition, arguments.inputs).await?;
     let of = |wanted: InputStatus| {
         let reports = resolved.inputs.iter();

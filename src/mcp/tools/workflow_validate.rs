@@ -24,9 +24,8 @@ pub(super) struct ValidationReport {
 }
 
 pub(super) async fn run(app: &App, arguments: DefinitionSelection) -> Result<ValidationReport> {
-    let examined = app
-        .examined(arguments.subject("workflow.validate")?)
-        .await?;
+    let subject = arguments.subject("workflow.validate")?;
+    let examined = app.examined(subject).await?;
     let valid = !is_broken(&examined.findings);
     let (mut warnings, mut violations): (Vec<_>, Vec<_>) =
         { examined.findings.into_iter() }.partition(Finding::is_warning);
