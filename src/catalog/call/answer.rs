@@ -10,12 +10,13 @@ use reqwest::{
 use serde_json::{Value, json};
 
 use super::{
-    client::{ClientFault, causes},
+    client::{REDIRECT, broken, causes},
     payload::{Payload, bare, file_name, text_of},
 };
 use midex_domain::{
     Document, FailureCode, Mask,
     document::plain,
+    error::{Code, Error, Result},
     event,
     execution::{Attachment, EffectOutput, OperationFailure},
     limits,
@@ -118,15 +119,15 @@ impl Answer {
     }
 }
 
-/// Reads at most `most` bytes of the decompressed body. A longer body is [`ClientFault::TooLarge`], and a broken connection
-/// [`ClientFault::Broken`]. If it `may_be_cut`, both return the bytes that were read.
+/// Reads at most `most` bytes of the decompressed body. A longer body exceeds the limit, and a connection may be
+/// [`broken`]. If it `may_be_cut`, both return the bytes that were read.
 pub(super) async fn read(
     response: &mut Response,
     most: usize,
     may_be_cut: bool,
-) -> Result<Vec<u8>, ClientFault> {
+) -> Result<Vec<u8>> {
     let too_large = || {
-        ClientFault::TooLarge(format!(
+        Error::limit(format!(
             "an answer may have {most} bytes, and this one has more"
         ))
     };
@@ -141,10 +142,7 @@ pub(super) async fn read(
             Ok(Some(chunk)) => bytes.extend_from_slice(&chunk),
             Err(_) if may_be_cut => return Ok(bytes),
             Err(error) => {
-                return Err(ClientFault::Broken(format!(
-                    "the answer broke off: {}",
-                    causes(error)
-                )));
+                return Err(broken(format!("the answer broke off: {}", causes(error))));
             }
         }
         if bytes.len() > most {
@@ -159,7 +157,7 @@ pub(super) async fn read(
 }
 
 /// The answer with a success status.
-pub(super) async fn success(response: &mut Response, mask: &Mask) -> Result<Answer, ClientFault> {
+pub(super) async fn success(response: &mut Response, mask: &Mask) -> Result<Answer> {
     let bytes = read(response, limits::CALL_ANSWER_BYTES_MAX, false).await?;
     let headers = response.headers();
     let name = file_name(
@@ -316,24 +314,24 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(pause.min(limits::CALL_RETRY_AFTER_MAX))
 }
 
-impl ClientFault {
-    /// The failure of the call. If it is unknown whether the call was carried out, it may be retried only if it
-    /// `is_repeatable`.
-    pub(super) fn into_failure(self, is_repeatable: bool) -> OperationFailure {
-        match self {
-            Self::Refused(refusal) => OperationFailure::new("address_refused", refusal.to_string())
-                .coded(FailureCode::AddressRefused),
-            Self::Redirect(message) => OperationFailure::new("redirect_refused", message)
-                .coded(FailureCode::RedirectRefused),
-            Self::NotConnected(message) => OperationFailure::new("network", message).retryable(),
-            Self::Broken(message) => OperationFailure {
-                retryable: is_repeatable,
-                ..OperationFailure::new("network", message)
-            },
-            Self::TooLarge(message) => {
-                OperationFailure::new("too_large", message).coded(FailureCode::LimitExceeded)
-            }
+/// The failure of a call, from the error of its request. If it is unknown whether the call was carried out, it may be
+/// retried only if it `is_repeatable`.
+pub(super) fn failure_of(error: &Error, is_repeatable: bool) -> OperationFailure {
+    let message = error.message();
+    match error.code() {
+        Code::AddressRefused => {
+            OperationFailure::new("address_refused", message).coded(FailureCode::AddressRefused)
         }
+        Code::LimitExceeded => {
+            OperationFailure::new("too_large", message).coded(FailureCode::LimitExceeded)
+        }
+        _ if error.context("rule").is_some_and(|rule| rule == REDIRECT) => {
+            OperationFailure::new("redirect_refused", message).coded(FailureCode::RedirectRefused)
+        }
+        _ => OperationFailure {
+            retryable: error.is_retryable() || is_repeatable,
+            ..OperationFailure::new("network", message)
+        },
     }
 }
 

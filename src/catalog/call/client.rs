@@ -18,11 +18,15 @@ use rustls_platform_verifier::BuilderVerifierExt as _;
 
 use super::{
     address,
-    reach::{ConnectionRoute, Reach, Refusal, host_and_port, shown},
+    reach::{ConnectionRoute, Reach, host_and_port, refused_address, shown},
     request::Request,
 };
 use crate::operation::{Class, Method};
-use midex_domain::{limits, operation::BoxFuture};
+use midex_domain::{
+    error::{Code, Error, Result},
+    limits,
+    operation::BoxFuture,
+};
 
 /// Resolves host names.
 pub trait Resolver: fmt::Debug + Send + Sync {
@@ -50,28 +54,14 @@ struct Checked {
     way: ConnectionRoute,
 }
 
-/// The error for a name without a public address: the rule that refuses its first address, and that address.
-#[derive(Debug)]
-struct RefusedAddress(&'static str, IpAddr);
-
-impl fmt::Display for RefusedAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is refused: {}", self.1, self.0)
-    }
-}
-
-impl StdError for RefusedAddress {}
-
 impl Resolve for Checked {
     fn resolve(&self, name: Name) -> Resolving {
         let (found, way) = (self.names.addresses(name.as_str()), self.way);
         Box::pin(async move {
             let mut addresses = found.await?;
-            let refused =
-                |address: &IpAddr| Some(RefusedAddress(address::refused(*address)?, *address));
             if way == ConnectionRoute::Public {
-                let first = addresses.iter().find_map(refused);
-                addresses.retain(|address| refused(address).is_none());
+                let first = addresses.iter().copied().find_map(refused_address);
+                addresses.retain(|address| address::refused(*address).is_none());
                 if let (true, Some(first)) = (addresses.is_empty(), first) {
                     return Err(first.into());
                 }
@@ -93,19 +83,23 @@ pub(super) struct Clients {
     allowed: OnceLock<Client>,
 }
 
-/// Why a request has no complete answer.
-#[derive(Debug)]
-pub(super) enum ClientFault {
-    /// The address is not allowed.
-    Refused(Refusal),
-    /// It was redirected, and the redirect must not be followed.
-    Redirect(String),
-    /// The connection could not be established: nothing was sent.
-    NotConnected(String),
-    /// The connection broke.
-    Broken(String),
-    /// The answer is larger than the limit.
-    TooLarge(String),
+/// The rule, in the context of an error, that forbids to follow a redirect.
+pub(super) const REDIRECT: &str = "redirect";
+
+/// The error for a connection that was not established, so that nothing was sent.
+fn not_connected(message: String) -> Error {
+    Error::new(Code::FetchFailed, message)
+}
+
+/// The error for an exchange that broke off. The service may have carried out the request, so only the caller knows
+/// whether it may be sent again.
+pub(super) fn broken(message: String) -> Error {
+    not_connected(message).with_retryable(false)
+}
+
+/// The error for a redirect that must not be followed.
+pub(super) fn unfollowed(message: String) -> Error {
+    broken(message).with("rule", REDIRECT)
 }
 
 /// The answer to a request.
@@ -125,7 +119,7 @@ impl Clients {
         }
     }
 
-    fn of(&self, way: ConnectionRoute) -> Result<&Client, ClientFault> {
+    fn of(&self, way: ConnectionRoute) -> Result<&Client> {
         let place = match way {
             ConnectionRoute::Public => &self.public,
             ConnectionRoute::Allowed => &self.allowed,
@@ -134,17 +128,20 @@ impl Clients {
             return Ok(client);
         }
         let names = self.names.clone();
-        let client = client(Checked { names, way }).map_err(ClientFault::NotConnected)?;
+        let client = client(Checked { names, way }).map_err(not_connected)?;
         Ok(place.get_or_init(|| client))
     }
 
     /// Sends an admitted request, and follows redirects. The target of each redirect must be admitted too.
+    ///
+    /// # Errors
+    /// `ADDRESS_REFUSED`, `LIMIT_EXCEEDED`, or `FETCH_FAILED` as [`broken`] and its neighbours make it.
     pub(super) async fn send(
         &self,
         mut request: Request,
         mut way: ConnectionRoute,
         reach: &Reach,
-    ) -> Result<Answered, ClientFault> {
+    ) -> Result<Answered> {
         let mut other_origin = None;
         for _ in 0..=limits::CALL_REDIRECTS_MAX {
             let response = self.send_once(&request, way, reach).await?;
@@ -156,9 +153,9 @@ impl Clients {
             };
             let changed = follow(&mut request, next, response.status().as_u16())?;
             other_origin = changed.or(other_origin);
-            way = reach.admit(&request.url).map_err(ClientFault::Refused)?;
+            way = reach.admit(&request.url)?;
         }
-        Err(ClientFault::Redirect(format!(
+        Err(unfollowed(format!(
             "it is redirected more than {} times",
             limits::CALL_REDIRECTS_MAX
         )))
@@ -169,7 +166,7 @@ impl Clients {
         request: &Request,
         way: ConnectionRoute,
         reach: &Reach,
-    ) -> Result<Response, ClientFault> {
+    ) -> Result<Response> {
         let mut sent = reqwest::Request::new(method(request.method), request.url.clone());
         *sent.headers_mut() = request.headers.clone();
         *sent.body_mut() = request.body.clone().map(Body::from);
@@ -192,7 +189,7 @@ impl Clients {
         };
         match bytes(response.headers()) {
             bytes if bytes <= limits::CALL_HEADERS_BYTES_MAX => Ok(response),
-            bytes => Err(ClientFault::TooLarge(format!(
+            bytes => Err(Error::limit(format!(
                 "the headers of an answer may have {} bytes, these have {bytes}",
                 limits::CALL_HEADERS_BYTES_MAX
             ))),
@@ -242,21 +239,20 @@ fn method(method: Method) -> reqwest::Method {
 }
 
 /// Classifies the error of a request. The message omits the URL, which may contain a secret.
-fn fault(error: reqwest::Error, url: &Url, reach: &Reach) -> ClientFault {
+fn fault(error: reqwest::Error, url: &Url, reach: &Reach) -> Error {
     let mut cause: Option<&(dyn StdError + 'static)> = Some(&error);
     while let Some(error) = cause {
-        if let Some(RefusedAddress(rule, address)) = error.downcast_ref() {
-            let host = host_and_port(url).unwrap_or_default();
-            return ClientFault::Refused(reach.refused_address(rule, *address, &host));
+        if let Some(refusal) = error.downcast_ref() {
+            return reach.refused_host(host_and_port(url).unwrap_or_default(), refusal);
         }
         cause = error.source();
     }
     let is_before = error.is_connect() || error.is_builder();
     let message = format!("`{}`: {}", shown(url), causes(error));
     if is_before {
-        ClientFault::NotConnected(message)
+        not_connected(message)
     } else {
-        ClientFault::Broken(message)
+        broken(message)
     }
 }
 
@@ -276,7 +272,7 @@ pub(super) fn causes(error: reqwest::Error) -> String {
 }
 
 /// The target of a redirect; `None` if the answer is not one.
-fn redirected(from: &Url, response: &Response, reach: &Reach) -> Result<Option<Url>, ClientFault> {
+fn redirected(from: &Url, response: &Response, reach: &Reach) -> Result<Option<Url>> {
     if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
         return Ok(None);
     }
@@ -284,16 +280,14 @@ fn redirected(from: &Url, response: &Response, reach: &Reach) -> Result<Option<U
         return Ok(None);
     };
     let location = String::from_utf8_lossy(location.as_bytes());
-    let next = from
-        .join(&location)
-        .map_err(|error| ClientFault::Refused(reach.no_url(error)))?;
+    let next = from.join(&location).map_err(|error| reach.no_url(error))?;
     Ok(Some(next))
 }
 
 /// Changes the request to follow a redirect (RFC 9110, 15.4). Returns the origin if it is another one. Another origin
 /// receives no body and only the headers of [`without_secrets`], and a request that changes something is not
 /// redirected there.
-fn follow(request: &mut Request, next: Url, status: u16) -> Result<Option<String>, ClientFault> {
+fn follow(request: &mut Request, next: Url, status: u16) -> Result<Option<String>> {
     let is_safe = matches!(
         request.method,
         Method::Get | Method::Head | Method::Options | Method::Trace
@@ -312,7 +306,7 @@ fn follow(request: &mut Request, next: Url, status: u16) -> Result<Option<String
                 "it is redirected to `{}`, and a call that changes something follows to its own origin alone",
                 shown(&next)
             );
-            return Err(ClientFault::Redirect(message));
+            return Err(unfollowed(message));
         }
         request.headers = without_secrets(&request.headers);
     }

@@ -5,7 +5,7 @@ use reqwest::{Url, header::HeaderMap};
 use super::{
     Caller,
     answer::read,
-    client::ClientFault,
+    client::broken,
     reach::{Reach, shown},
     request::Request,
 };
@@ -23,8 +23,7 @@ impl Caller {
     /// `ADDRESS_REFUSED` if `reach` does not allow the URL or a redirect, `LIMIT_EXCEEDED`, and `FETCH_FAILED` for
     /// errors of the network and the server.
     pub async fn fetch(&self, url: &str, reach: &Reach) -> Result<Vec<u8>> {
-        let parsed = Url::parse(url)
-            .map_err(|error| refused(ClientFault::Refused(reach.no_url(error)), url))?;
+        let parsed = Url::parse(url).map_err(|error| refused(reach.no_url(error), url))?;
         let place = shown(&parsed);
         let request = Request {
             method: Method::Get,
@@ -35,19 +34,16 @@ impl Caller {
         };
         let most = limits::DOCUMENT_FETCH_MAX;
         match tokio::time::timeout(most, self.fetched(request, reach)).await {
-            Ok(outcome) => outcome.map_err(|fault| refused(fault, &place)),
+            Ok(outcome) => outcome.map_err(|error| refused(error, &place)),
             Err(_) => Err(failed(&place, &format!("it was not there within {most:?}"))),
         }
     }
 
-    async fn fetched(&self, request: Request, reach: &Reach) -> Result<Vec<u8>, ClientFault> {
-        let way = reach.admit(&request.url).map_err(ClientFault::Refused)?;
+    async fn fetched(&self, request: Request, reach: &Reach) -> Result<Vec<u8>> {
+        let way = reach.admit(&request.url)?;
         let mut response = self.clients.send(request, way, reach).await?.response;
         if !response.status().is_success() {
-            return Err(ClientFault::Broken(format!(
-                "the server answered {}",
-                response.status()
-            )));
+            return Err(broken(format!("the server answered {}", response.status())));
         }
         read(&mut response, limits::DOCUMENT_BYTES_MAX, false).await
     }
@@ -61,27 +57,17 @@ fn failed(place: &str, why: &str) -> Error {
     .with("source", place)
 }
 
-fn refused(fault: ClientFault, place: &str) -> Error {
-    match fault {
-        ClientFault::Refused(refusal) => {
-            let error = Error::new(Code::AddressRefused, refusal.to_string());
-            let error = error
-                .with("rule", refusal.rule)
-                .with("catalog_id", refusal.catalog);
-            match refusal.allowable {
-                Some(host) => error.with("host", host),
-                None => error.with_action(
-                    "Call {tool} again: choose another URL, for this one can never be called",
-                ),
-            }
-        }
-        ClientFault::TooLarge(_) => Error::limit(format!(
+/// The error of a fetch, from that of its request.
+fn refused(error: Error, place: &str) -> Error {
+    match error.code() {
+        Code::AddressRefused if error.context("host").is_some() => error,
+        Code::AddressRefused => error
+            .with_action("Call {tool} again: choose another URL, for this one can never be called"),
+        Code::LimitExceeded => Error::limit(format!(
             "a document may have {} bytes",
             limits::DOCUMENT_BYTES_MAX
         ))
         .with("source", place),
-        ClientFault::Redirect(why) | ClientFault::NotConnected(why) | ClientFault::Broken(why) => {
-            failed(place, &why)
-        }
+        _ => failed(place, error.message()),
     }
 }

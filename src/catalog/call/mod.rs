@@ -37,20 +37,27 @@ pub use self::{
     client::Resolver,
     pages::Paged,
     payload::Payload,
-    reach::{Reach, Refusal, allowable, origin, secret_host},
+    reach::{Reach, allowable, origin, secret_host},
     request::{Arguments, Request, is_of_the_connection},
     secret::{Sources, has_reference, references, secrets_in},
     security::is_telling,
 };
 use self::{
-    client::{Answered, ClientFault, Clients, SystemResolver},
+    client::{Answered, Clients, SystemResolver},
     pages::Turn,
     reach::ConnectionRoute,
     security::{Secured, secure},
 };
-use super::operation::{Class, Operation, SecurityScheme};
+use super::{
+    operation::{Class, Operation, SecurityScheme},
+    with_host,
+};
 use midex_domain::{
-    FailureCode, Mask, definition::Paginate, error::Violation, execution::OperationFailure, limits,
+    FailureCode, Mask,
+    definition::Paginate,
+    error::{Code, Error, NextCall, Violation, again, call},
+    execution::OperationFailure,
+    limits,
     operation::Cursor,
 };
 
@@ -309,7 +316,7 @@ impl Call<'_> {
     async fn exchange(&self, mut request: Request, url: &Url) -> Result<Answer, OperationFailure> {
         // The address is checked before secrets are read, because a refused request needs none.
         let admitted = self.target.reach.admit(url);
-        let way = admitted.map_err(|refusal| ClientFault::Refused(refusal).into_failure(false))?;
+        let way = admitted.map_err(|refusal| answer::failure_of(&refusal, false))?;
         let sources = &self.caller.sources;
         sources.admit_of_step(&self.options.secrets, url, &self.target.given_origins)?;
         let secured = secure(&mut request, self.operation(), self.target, sources).await?;
@@ -333,7 +340,7 @@ impl Call<'_> {
     ) -> Result<Answer, OperationFailure> {
         let method = request.method;
         let several = request.has_several.then(|| SEVERAL.to_owned());
-        let failed = |fault: ClientFault| fault.into_failure(self.is_repeatable());
+        let failed = |error: Error| answer::failure_of(&error, self.is_repeatable());
         let clients = &self.caller.clients;
         let answered = clients.send(request, way, &self.target.reach).await;
         let Answered {
@@ -362,54 +369,86 @@ impl Call<'_> {
 const SEVERAL: &str = "several schemas of a `oneOf` hold for what was sent: which of them is meant the service decides";
 
 impl Caller {
-    /// Checks that a call can be sent, without sending it, so that an invalid call is refused before anything is
-    /// recorded.
+    /// Checks that a call of the command `id` can be sent, without sending it, so that an invalid call is refused before
+    /// anything is recorded.
     ///
     /// # Errors
-    /// Why the call cannot be sent: see [`Unsent`].
+    /// `ARGUMENTS_INVALID` with every violation; `ADDRESS_REFUSED` if the base URL is invalid, or the address is not
+    /// allowed.
     pub fn admit(
         &self,
-        prepared: &Prepared,
-        target: &Target,
+        id: &str,
+        (prepared, target): (&Prepared, &Target),
         with: &Value,
         body: Option<&Value>,
-    ) -> Result<(), Unsent> {
+    ) -> Result<(), Error> {
         let options = Options::default();
         let call = self.prepare(prepared, target, &options);
         let operation = call.operation();
         if let Some(why) = &operation.uncallable {
             let violation = Violation::new("/id", "uncallable", why.as_str());
-            return Err(Unsent::Arguments(vec![violation]));
+            return Err(unsendable(id, vec![violation]));
         }
         let base_url = target.base_url_of(operation);
-        let no_base =
-            |violation: Box<Violation>| Unsent::NoBase(violation.message, base_url.to_owned());
-        request::check_base(base_url).map_err(no_base)?;
+        let not_called = |why: &str| {
+            Error::new(
+                Code::AddressRefused,
+                format!("`{id}` was not called: {why}"),
+            )
+        };
+        let no_base = |why: &str, base_url: &str| {
+            let error = not_called(why).with("base_url", with_host(base_url));
+            error.with_next(SET_BASE_URL)
+        };
+        request::check_base(base_url).map_err(|violation| no_base(&violation.message, base_url))?;
         // Every call that takes an idempotency key is given one later, so its absence is no violation here.
         let arguments = Arguments {
             with,
             body,
             idempotency_key: Some(""),
         };
-        let request = Request::build(prepared, base_url, arguments).map_err(Unsent::Arguments)?;
-        target
-            .reach
-            .admit(&request.url)
-            .map(drop)
-            .map_err(Unsent::Address)
+        let request = Request::build(prepared, base_url, arguments);
+        let request = request.map_err(|violations| unsendable(id, violations))?;
+        let admitted = target.reach.admit(&request.url).map(drop);
+        admitted.map_err(|refusal| {
+            let host = refusal.context("host").cloned();
+            let Some(host) = host else {
+                return no_base(refusal.message(), "");
+            };
+            not_called(refusal.message())
+                .with("host", host)
+                .with_next(ALLOW)
+        })
     }
 }
 
-/// Why a call cannot be sent.
-#[derive(Debug)]
-pub enum Unsent {
-    /// The base URL is invalid: the reason, and the base URL.
-    NoBase(String, String),
-    /// The arguments or the body violate the operation, or the operation cannot be called.
-    Arguments(Vec<Violation>),
-    /// The address is not allowed.
-    Address(Refusal),
+/// The error for arguments that violate the operation, or for an operation that cannot be called.
+fn unsendable(id: &str, violations: Vec<Violation>) -> Error {
+    let line = |one: &Violation| format!("{}: {}", one.path, one.message);
+    let lines: Vec<_> = violations.iter().map(line).collect();
+    let lines = lines.join("; ");
+    let message = format!("the arguments of `{id}` cannot be sent: {lines}");
+    let error = Error::new(Code::ArgumentsInvalid, message);
+    error.with_violations(violations).with_next(TAKEN)
 }
+
+/// Suggests listing the arguments that the command takes.
+const TAKEN: NextCall = call(
+    "command.list",
+    &[("id", "{command}")],
+    "it shows what the command takes; correct `with` or `body` as the violations say",
+);
+
+/// Suggests setting the base URL of the catalog.
+const SET_BASE_URL: NextCall = call(
+    "catalog.set_base_url",
+    &[("catalog_id", "{catalog_id}"), ("base_url", "{base_url}")],
+    "with the host of the service, which your user knows",
+);
+
+/// Suggests that the user allows the address in a terminal.
+const ALLOW: NextCall = again("once it is allowed")
+    .after("run `midex catalog allow {catalog_id} {host}` in a terminal, if that address is meant");
 
 /// The failure for invalid arguments. Its message lists every violation.
 fn invalid(operation: &Operation, violations: &[Violation]) -> OperationFailure {

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Answer, Call, PageRequest, Payload, client::ClientFault, secret::has_reference, signs::Signs,
+    Answer, Call, PageRequest, Payload, answer::failure_of, client::unfollowed,
+    secret::has_reference, signs::Signs,
 };
 use crate::operation::{Operation, Pagination};
 use midex_domain::{
@@ -465,7 +466,7 @@ fn same_origin(url: &Url, target: &str) -> Result<Next, OperationFailure> {
         Ok(next) if next.origin() == url.origin() => Ok(Next::At(without_credentials(next).into())),
         _ => {
             let message = "the next page lies at another origin, or at no URL".to_owned();
-            Err(ClientFault::Redirect(message).into_failure(false))
+            Err(failure_of(&unfollowed(message), false))
         }
     }
 }

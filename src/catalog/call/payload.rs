@@ -8,8 +8,15 @@ use reqwest::{
 };
 use serde_json::{Value, json};
 
-use super::{client::ClientFault, write::is_json};
-use midex_domain::{Mask, document::count_values, limits, truncate::length, uri};
+use super::write::is_json;
+use midex_domain::{
+    Mask,
+    document::count_values,
+    error::{Error, Result},
+    limits,
+    truncate::length,
+    uri,
+};
 
 /// The body of an answer.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -82,12 +89,8 @@ impl Payload {
     /// Reads the body of an answer with these headers, and masks secrets in it.
     ///
     /// # Errors
-    /// [`ClientFault::TooLarge`] if it is JSON of more than [`limits::CALL_ANSWER_VALUES_MAX`] values.
-    pub(super) fn of(
-        headers: &HeaderMap,
-        bytes: Vec<u8>,
-        mask: &Mask,
-    ) -> Result<Self, ClientFault> {
+    /// `LIMIT_EXCEEDED` if it is JSON of more than [`limits::CALL_ANSWER_VALUES_MAX`] values.
+    pub(super) fn of(headers: &HeaderMap, bytes: Vec<u8>, mask: &Mask) -> Result<Self> {
         if bytes.is_empty() {
             return Ok(Self::Empty);
         }
@@ -97,7 +100,7 @@ impl Payload {
         let fits = count_values(&bytes) <= most;
         if is_json && !fits {
             let message = format!("an answer may hold {most} values, and this one has more");
-            return Err(ClientFault::TooLarge(message));
+            return Err(Error::limit(message));
         }
         if fits
             && (is_json || media_type.is_empty())
@@ -187,8 +190,9 @@ fn unquoted(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use midex_domain::error::Code;
 
-    fn read(media_type: &'static str, bytes: &[u8]) -> Result<Payload, ClientFault> {
+    fn read(media_type: &'static str, bytes: &[u8]) -> Result<Payload> {
         let headers = [(CONTENT_TYPE, media_type.parse().expect("a value"))];
         let headers = HeaderMap::from_iter(headers);
         Payload::of(&headers, bytes.to_vec(), &Mask::default())
@@ -204,7 +208,8 @@ mod tests {
         let most = limits::CALL_ANSWER_VALUES_MAX;
         assert!(read("application/json", &list(most)).is_ok());
         let refused = read("application/json", &list(most + 1));
-        assert!(matches!(refused, Err(ClientFault::TooLarge(_))));
+        let refused = refused.expect_err("too many values");
+        assert_eq!(refused.code(), Code::LimitExceeded);
         assert!(read("text/csv", &list(most + 1)).is_ok());
     }
 

@@ -6,8 +6,10 @@
 use std::{collections::BTreeSet, fmt, net::IpAddr};
 
 use reqwest::Url;
+use serde_json::Value;
 
 use super::address;
+use midex_domain::error::{Code, Error, Result};
 
 /// The addresses that a catalog may call: public ones over https, and those that its user allowed.
 #[derive(Clone, Debug, Default)]
@@ -23,33 +25,6 @@ pub(super) enum ConnectionRoute {
     Public,
     /// Any address, because the user allowed the host by name.
     Allowed,
-}
-
-/// The refusal of a URL.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// The rule: `scheme`, `userinfo`, `plain_http`, `loopback`, `private`, `metadata`…
-    pub rule: &'static str,
-    /// The reason, as text for the reader.
-    pub message: String,
-    /// The `HOST:PORT` that the user may allow for this catalog, if that would help.
-    pub allowable: Option<String>,
-    /// The id of the catalog; empty for imports.
-    pub catalog: String,
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (rule `{}`)", self.message, self.rule)?;
-        match &self.allowable {
-            Some(host) => write!(
-                f,
-                "; `midex catalog allow {} {host}` allows it",
-                self.catalog
-            ),
-            None => Ok(()),
-        }
-    }
 }
 
 /// The host and port of a URL, which is the unit that a user allows.
@@ -94,12 +69,12 @@ impl Reach {
     pub fn refusal_of(&self, base_url: &str) -> Option<String> {
         let url = Url::parse(base_url).ok()?;
         let refusal = self.admit(&url).err()?;
-        Some(refusal.to_string())
+        Some(refusal.message().to_owned())
     }
 
     /// Checks whether `url` may be called, as far as its text shows.
-    pub(super) fn admit(&self, url: &Url) -> Result<ConnectionRoute, Refusal> {
-        let refuse = |rule, message: String| Err(self.refusal(rule, message, None));
+    pub(super) fn admit(&self, url: &Url) -> Result<ConnectionRoute> {
+        let refuse = |rule, message: String| Err(self.refusal(rule, &message, None));
         if !matches!(url.scheme(), "http" | "https") {
             let message = format!("`{}:` is no scheme that midex calls", url.scheme());
             return refuse("scheme", message);
@@ -116,47 +91,48 @@ impl Reach {
         if self.allowed.contains(&host) {
             return Ok(ConnectionRoute::Allowed);
         }
-        if let Some(address) = literal(url) {
-            self.admit_address(address, &host)?;
+        if let Some(refusal) = literal(url).and_then(refused_address) {
+            return Err(self.refused_host(host, &refusal));
         }
         if url.scheme() == "http" {
             let message = format!("`{}` is not https", shown(url));
-            return Err(self.refusal("plain_http", message, Some(host)));
+            return Err(self.refusal("plain_http", &message, Some(host)));
         }
         Ok(ConnectionRoute::Public)
     }
 
-    fn admit_address(&self, address: IpAddr, host: &str) -> Result<(), Refusal> {
-        match address::refused(address) {
-            None => Ok(()),
-            Some(rule) => Err(self.refused_address(rule, address, host)),
-        }
-    }
-
-    /// The refusal of an address that `host` is, or resolves to.
-    pub(super) fn refused_address(
-        &self,
-        rule: &'static str,
-        address: IpAddr,
-        host: &str,
-    ) -> Refusal {
-        let message = format!("`{host}` leads to {address}, which is not public");
-        self.refusal(rule, message, Some(host.to_owned()))
+    /// The refusal of `host`, because it is, or resolves to, an address with this refusal.
+    pub(super) fn refused_host(&self, host: String, of_address: &Error) -> Error {
+        let rule = of_address.context("rule").and_then(Value::as_str);
+        let message = format!("`{host}` {of_address}");
+        self.refusal(rule.unwrap_or_default(), &message, Some(host))
     }
 
     /// The refusal of a text that is no URL.
-    pub(super) fn no_url(&self, why: impl fmt::Display) -> Refusal {
-        self.refusal("url", format!("this is no URL: {why}"), None)
+    pub(super) fn no_url(&self, why: impl fmt::Display) -> Error {
+        self.refusal("url", &format!("this is no URL: {why}"), None)
     }
 
-    fn refusal(&self, rule: &'static str, message: String, allowable: Option<String>) -> Refusal {
-        Refusal {
-            rule,
-            message,
-            allowable,
-            catalog: self.catalog.clone(),
-        }
+    /// The error whose context has the rule and, if the user may allow it for this catalog, the `HOST:PORT`.
+    fn refusal(&self, rule: &str, message: &str, allowable: Option<String>) -> Error {
+        let catalog = &self.catalog;
+        let message = format!("{message} (rule `{rule}`)");
+        let error = Error::new(Code::AddressRefused, &*message)
+            .with("rule", rule)
+            .with("catalog_id", catalog.as_str());
+        let Some(host) = allowable else { return error };
+        let command = format!("`midex catalog allow {catalog} {host}`");
+        error
+            .with("host", host)
+            .with_message(format!("{message}; {command} allows it"))
     }
+}
+
+/// The refusal of an address that is not public, for [`Reach::refused_host`].
+pub(super) fn refused_address(address: IpAddr) -> Option<Error> {
+    let rule = address::refused(address)?;
+    let message = format!("leads to {address}, which is not public");
+    Some(Error::new(Code::AddressRefused, message).with("rule", rule))
 }
 
 /// Parses `HOST` or `HOST:PORT`, with the host in the spelling of [`host_and_port`].
@@ -202,11 +178,17 @@ pub(super) fn shown(url: &Url) -> String {
 mod tests {
     use super::*;
 
-    fn rule_of(reach: &Reach, url: &str) -> Option<&'static str> {
+    fn rule_of(reach: &Reach, url: &str) -> Option<String> {
         let Ok(url) = Url::parse(url) else {
-            return Some("url");
+            return Some("url".into());
         };
-        reach.admit(&url).err().map(|refusal| refusal.rule)
+        let rule = reach
+            .admit(&url)
+            .err()?
+            .context("rule")?
+            .as_str()?
+            .to_owned();
+        Some(rule)
     }
 
     /// Known spellings of addresses that must not be called.
@@ -298,7 +280,7 @@ mod tests {
         let reach = Reach::new("shop", ["127.0.0.1:8080"]).expect("a reach");
         assert!(REFUSED.len() >= 60);
         for (url, rule) in REFUSED {
-            assert_eq!(rule_of(&reach, url), Some(*rule), "{url}");
+            assert_eq!(rule_of(&reach, url).as_deref(), Some(*rule), "{url}");
         }
         assert_eq!(rule_of(&reach, "https://api.example.com/v1"), None);
         assert_eq!(rule_of(&reach, "https://1.1.1.1:8443/"), None);

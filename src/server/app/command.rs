@@ -6,12 +6,12 @@ use std::{sync::Arc, time::Duration};
 use serde_json::{Map, Value, json};
 
 use super::{App, RunOutcome};
-use midex_catalog::{Named, OperationMatch, Set, call::Unsent, with_host};
+use midex_catalog::{Named, OperationMatch, Set};
 use midex_domain::{
     Class, Definition, ExecutionId, StepId, StepKind,
     check::{CommandMatch, Commands},
     definition::{Paginate, Step},
-    error::{Code, Error, NextCall, Result, Violation, again, call},
+    error::{Code, Error, NextCall, Result, again, call},
     limits,
     nearest::nearest,
     span::Span,
@@ -103,9 +103,10 @@ impl App {
                 return Ok(());
             };
             let (with, body) = (Value::Object(call.with), call.body.as_ref());
-            let admitted = catalogs.caller().admit(&prepared, &target, &with, body);
-            admitted.map_err(|unsent| {
-                refused(&id, unsent)
+            let caller = catalogs.caller();
+            let admitted = caller.admit(&id, (&prepared, &target), &with, body);
+            admitted.map_err(|error| {
+                error
                     .with("command", id.as_str())
                     .with("catalog_id", catalog.id.as_str())
             })
@@ -156,59 +157,10 @@ impl App {
     }
 }
 
-/// The error for a call that cannot be sent.
-fn refused(id: &str, unsent: Unsent) -> Error {
-    let not_called = |why: &str| format!("`{id}` was not called: {why}");
-    match unsent {
-        Unsent::Arguments(violations) => {
-            let line = |one: &Violation| format!("{}: {}", one.path, one.message);
-            let lines: Vec<_> = violations.iter().map(line).collect();
-            let message = format!(
-                "the arguments of `{id}` cannot be sent: {}",
-                lines.join("; ")
-            );
-            let error = Error::new(Code::ArgumentsInvalid, message);
-            error.with_violations(violations).with_next(TAKEN)
-        }
-        Unsent::NoBase(why, base_url) => {
-            let error = Error::new(Code::AddressRefused, not_called(&why));
-            let whole = with_host(&base_url);
-            error.with("base_url", whole).with_next(SET_BASE_URL)
-        }
-        Unsent::Address(refusal) => {
-            let error = Error::new(Code::AddressRefused, not_called(&refusal.to_string()));
-            match refusal.allowable {
-                Some(host) => error.with("host", host).with_next(ALLOW),
-                None => error
-                    .with("base_url", with_host(""))
-                    .with_next(SET_BASE_URL),
-            }
-        }
-    }
-}
-
-/// Suggests listing the arguments that the command takes.
-const TAKEN: NextCall = call(
-    "command.list",
-    &[("id", "{command}")],
-    "it shows what the command takes; correct `with` or `body` as the violations say",
-);
-
-/// Suggests setting the base URL of the catalog.
-const SET_BASE_URL: NextCall = call(
-    "catalog.set_base_url",
-    &[("catalog_id", "{catalog_id}"), ("base_url", "{base_url}")],
-    "with the host of the service, which your user knows",
-);
-
 /// Suggests that the user sets the missing credential in a terminal.
 const CREDENTIAL: NextCall = again("once the user has done that").after(
     "run `midex catalog credential {catalog_id} {scheme} '${env:NAME}'` in a terminal, with the name of the secret",
 );
-
-/// Suggests that the user allows the address in a terminal.
-const ALLOW: NextCall = again("once it is allowed")
-    .after("run `midex catalog allow {catalog_id} {host}` in a terminal, if that address is meant");
 
 /// Builds the one-step definition of a call, and the inputs to start it with. The caller's values are passed as inputs,
 /// so an expression in them is not evaluated.
