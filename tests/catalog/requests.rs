@@ -180,7 +180,8 @@ async fn files_are_uploaded_with_their_names_and_bytes() {
     let body = body("multipart/form-data", schema, encoding);
     let operation = operation("POST", "/upload", json!({ "body": body }));
     let fields = json!({
-        "title": "A\r\nB", "meta": { "a": 1 },
+        "title": "A\r\nB", "meta": { "a": 1 }, "note": { "content": "x" },
+        "log": { "filename": "log.txt", "content": "y" },
         "file": { "filename": "a\"b\r\n.png", "content_type": "image/png", "base64": BASE64_STANDARD.encode([0, 1, 255]) },
         "more": [{ "content": "one" }, { "filename": "two.txt", "content": "two" }]
     });
@@ -201,6 +202,15 @@ async fn files_are_uploaded_with_their_names_and_bytes() {
         part(
             "name=\"meta\"\r\nContent-Type: application/json",
             b"{\"a\":1}",
+        ),
+        // The document does not declare these two, so only a `filename` makes a file of one.
+        part(
+            "name=\"note\"\r\nContent-Type: application/json",
+            b"{\"content\":\"x\"}",
+        ),
+        part(
+            "name=\"log\"; filename=\"log.txt\"\r\nContent-Type: application/octet-stream",
+            b"y",
         ),
         part(
             "name=\"file\"; filename=\"a%22b%0D%0A.png\"\r\nContent-Type: image/png",

@@ -13,7 +13,7 @@ use crate::{
 use midex_domain::{
     document::{Digest, plain},
     error::Violation,
-    schema::{meant, types},
+    schema::{composing, meant, types},
 };
 
 /// The value that is validated against the schema of the body. Files are replaced by their text. A body of bytes is
@@ -33,24 +33,21 @@ pub(super) fn judged<'a>(of: &Content, body: &'a Value) -> Option<Cow<'a, Value>
     }
 }
 
-/// Whether a field can take a file: the document declares it as a string, or a list of strings, or does not declare
-/// its type.
+/// Whether the document declares a field as a file: as a string or as `format: binary`, or as a list of these. If it
+/// declares the field in several parts of a schema, all of them must.
 fn takes_file(of: &Content, name: &str) -> bool {
     let whole = &of.schema;
-    let field = meant(whole, whole)
-        .get("properties")
-        .and_then(|all| all.get(name));
-    let Some(field) = field.map(|field| meant(field, whole)) else {
-        return true;
-    };
-    let field = field
-        .get("items")
-        .map_or(field, |items| meant(items, whole));
-    let is_said = |key: &str| field.get(key).is_some();
-    types(field) == ["string"]
-        || !["type", "properties", "allOf", "anyOf", "oneOf"]
-            .into_iter()
-            .any(is_said)
+    let body = meant(whole, whole);
+    let parts = composing(body, whole).map(|part| meant(part, whole));
+    let declared = [body].into_iter().chain(parts);
+    let fields = declared.filter_map(|schema| schema.get("properties")?.get(name));
+    let are_files = fields.map(|field| {
+        let field = meant(field, whole);
+        let items = field.get("items");
+        let field = items.map_or(field, |items| meant(items, whole));
+        types(field) == ["string"] || field.get("format").is_some_and(|said| said == "binary")
+    });
+    are_files.reduce(|one, other| one && other) == Some(true)
 }
 
 fn without_files(value: &Value, takes_file: bool) -> Value {
@@ -67,9 +64,8 @@ fn without_files(value: &Value, takes_file: bool) -> Value {
     }
 }
 
-/// Whether the value of a field is a file: `{filename?, content_type?, content | base64}`. If the document does not
-/// take a file there, only an object with `filename` or `base64` is one, because an object with just a `content` may
-/// be JSON.
+/// Whether the value of a field is a file: `{filename?, content_type?, content | base64}`. Unless the document declares
+/// the field as a file, an object with neither `filename` nor `base64` is none, because it may be JSON with a `content`.
 fn is_file(map: &Map<String, Value>, takes_file: bool) -> bool {
     let is_known =
         |key: &String| ["filename", "content_type", "content", "base64"].contains(&key.as_str());
