@@ -8,6 +8,7 @@ use midex_domain::{
     definition::Workflow,
     document::Digest,
     draft::{Form, WorkflowDraft},
+    error::counted,
     finding::{Finding, Rule, errors, has_room, is_broken},
     grammar::{EXTENDS, is_template},
     inherit::{self, Merged},
@@ -77,7 +78,8 @@ pub(super) struct Checked {
     pub(super) used: Vec<Used>,
     /// The findings about the merged document, each at its own place. `None` if they equal `findings`.
     found: Option<Vec<Finding>>,
-    fault: Option<Fault>,
+    /// The finding about the chain of its bases, which each of its heirs has too.
+    chain: Option<Finding>,
 }
 
 impl Checked {
@@ -86,35 +88,24 @@ impl Checked {
     }
 }
 
-/// The reason why a workflow cannot be extended.
-#[derive(Clone, Debug)]
-enum Fault {
-    Unknown,
-    /// The names from the first heir to the name that repeats.
-    Cycle(Vec<String>),
-    TooDeep,
-    /// The workflow has phases instead of steps.
-    Phases,
-    /// The path of its file, and how many errors it has.
-    Broken(String, usize),
-}
-
 /// Checks a draft. `heirs` are the names of the workflows that extend it, down to its own name.
 pub(super) fn check(draft: WorkflowDraft, heirs: &[String], beside: Beside<'_>) -> Checked {
     let extends = draft.document.get(EXTENDS);
     let Some(extends) = extends.filter(|_| draft.form == Form::Manifest) else {
         return alone(draft, beside);
     };
-    let name = extends.text().unwrap_or_default().to_owned();
-    let mut used = Vec::new();
-    match base(&name, heirs, beside, &mut used) {
-        Ok(base) => with_base(draft, (&name, &base), beside, used),
-        Err(fault) => {
+    let (mut used, mut chain) = (Vec::new(), None);
+    match base(extends, heirs, beside, &mut used, &mut chain) {
+        Ok(base) => {
+            let name = extends.text().unwrap_or_default().to_owned();
+            with_base(draft, (&name, &base), beside, used)
+        }
+        Err(finding) => {
             let mut findings = check::shapes(&draft);
             // If the value of `extends` is not a valid name, it has a finding already.
             let is_told = findings.iter().any(|one| one.path == EXTENDS);
             if !is_told {
-                findings.push(fault.finding(extends, &name, beside.bases));
+                findings.push(*finding);
             }
             Checked {
                 workflow: None,
@@ -122,7 +113,7 @@ pub(super) fn check(draft: WorkflowDraft, heirs: &[String], beside: Beside<'_>) 
                 document: draft.document,
                 used,
                 found: None,
-                fault: Some(fault),
+                chain,
             }
         }
     }
@@ -137,7 +128,7 @@ fn alone(draft: WorkflowDraft, beside: Beside<'_>) -> Checked {
         document: folded(draft),
         used,
         found: None,
-        fault: None,
+        chain: None,
     }
 }
 
@@ -209,89 +200,80 @@ fn with_base(
         document: folded(draft),
         used,
         found: Some(found),
-        fault: None,
+        chain: None,
     }
 }
 
-/// Checks the workflow of this name as a base. All names that are looked up are added to `used`.
+/// Checks the workflow that `extends` names as a base. All names that are looked up are added to `used`. A finding about
+/// the chain of bases is put into `chain` too.
 fn base(
-    name: &str,
+    extends: &Node,
     heirs: &[String],
     beside: Beside<'_>,
     used: &mut Vec<Used>,
-) -> Result<Checked, Fault> {
-    let chain: Vec<_> = heirs.iter().cloned().chain([name.to_owned()]).collect();
-    if heirs.iter().any(|heir| heir == name) {
-        return Err(Fault::Cycle(chain));
-    }
-    if heirs.len() > limits::EXTENDS_DEPTH_MAX {
-        return Err(Fault::TooDeep);
+    chain: &mut Option<Finding>,
+) -> Result<Checked, Box<Finding>> {
+    let name = extends.text().unwrap_or_default();
+    let finding = |rule, message: String| extends.finding(rule, EXTENDS, message);
+    let invalid = |message, hint: String| finding(Rule::InvalidBase, message).suggest(hint);
+    let nearer = format!("extend one that is nearer to the first than `{name}`");
+    let names: Vec<_> = heirs.iter().cloned().chain([name.to_owned()]).collect();
+    let of_chain = if heirs.first().is_some_and(|first| first == name) {
+        let message = format!("it extends itself: {}", names.join(" → "));
+        let hint = "leave `extends` out of one of them";
+        Some(finding(Rule::CyclicBase, message).suggest(hint.to_owned()))
+    } else if heirs.iter().any(|heir| heir == name) {
+        let message = format!("`{name}` extends itself, so nothing can extend it");
+        Some(invalid(message, format!("leave `extends` out of `{name}`")))
+    } else if heirs.len() > limits::EXTENDS_DEPTH_MAX {
+        let most = limits::EXTENDS_DEPTH_MAX;
+        let message = format!("more than {most} workflows stand above it by `extends`");
+        let finding = finding(Rule::LimitExceeded, message).suggest(nearer.clone());
+        Some(finding.expected(format!("at most {most}"), format!("more than {most}")))
+    } else {
+        None
+    };
+    if let Some(finding) = of_chain {
+        return Err(chain.insert(finding).clone().into());
     }
     let file = beside.bases.file(name);
     used.push(Used {
         name: name.to_owned(),
         meant: BaseMatch::Base(file.as_ref().map(|file| file.version)),
     });
-    let file = file.ok_or(Fault::Unknown)?;
-    let broken = |count| Fault::Broken(file.path.display().to_string(), count);
+    let Some(file) = file else {
+        let finding = finding(
+            Rule::UnknownBase,
+            format!("no workflow has the name `{name}`"),
+        )
+        .suggest("write the name of one that `midex list` shows".to_owned());
+        let names = beside.bases.names();
+        let names = names.iter().map(String::as_str);
+        return Err(finding.did_you_mean(extends.place, name, names).into());
+    };
+    let broken = |count| {
+        let count = counted(count, "finding");
+        let message = format!("`{name}` has {count}: only a sound workflow can be extended");
+        let path = file.path.display();
+        let hint = format!("run `midex validate {path}` and mend it first");
+        Box::new(invalid(message, hint))
+    };
     let (draft, found) = read::draft(&file).map_err(|_| broken(1))?;
     if draft.form == Form::Phases {
-        return Err(Fault::Phases);
+        let message = format!("`{name}` has phases: only a manifest with steps can be extended");
+        return Err(invalid(message, format!("copy what you need of `{name}`")).into());
     }
-    let checked = check(draft, &chain, beside);
+    let checked = check(draft, &names, beside);
     used.extend(checked.used.iter().cloned());
-    match &checked.fault {
-        Some(fault @ (Fault::Cycle(_) | Fault::TooDeep)) => Err(fault.clone()),
-        _ => match errors(&found).count() + errors(&checked.findings).count() {
-            0 => Ok(checked),
-            count => Err(broken(count)),
-        },
+    if let Some(above) = &checked.chain {
+        let finding = above.clone().moved(EXTENDS, extends.place);
+        let is_too_deep = finding.rule == Rule::LimitExceeded;
+        let hint = finding.suggestion.clone().filter(|_| !is_too_deep);
+        let finding = finding.suggest(hint.unwrap_or(nearer));
+        return Err(chain.insert(finding).clone().into());
     }
-}
-
-impl Fault {
-    /// The finding for the workflow that names the base `name` at `extends`.
-    fn finding(&self, extends: &Node, name: &str, bases: &dyn Bases) -> Finding {
-        let about = |rule, message: String| extends.finding(rule, EXTENDS, message);
-        match self {
-            Self::Unknown => {
-                let message = format!("no workflow has the name `{name}`");
-                let finding = about(Rule::UnknownBase, message)
-                    .suggest("write the name of one that `midex list` shows".to_owned());
-                let names = bases.names();
-                finding.did_you_mean(extends.place, name, names.iter().map(String::as_str))
-            }
-            Self::Cycle(names) if names.first() == names.last() => {
-                let message = format!("it extends itself: {}", names.join(" → "));
-                about(Rule::CyclicBase, message)
-                    .suggest("leave `extends` out of one of them".to_owned())
-            }
-            Self::Cycle(_) => {
-                let message = format!("`{name}` extends itself, so nothing can extend it");
-                about(Rule::InvalidBase, message)
-                    .suggest(format!("leave `extends` out of `{name}`"))
-            }
-            Self::TooDeep => {
-                let most = limits::EXTENDS_DEPTH_MAX;
-                let message = format!("more than {most} workflows stand above it by `extends`");
-                about(Rule::LimitExceeded, message)
-                    .expected(format!("at most {most}"), format!("more than {most}"))
-                    .suggest(format!(
-                        "extend one that is nearer to the first than `{name}`"
-                    ))
-            }
-            Self::Phases => {
-                let message =
-                    format!("`{name}` has phases: only a manifest with steps can be extended");
-                about(Rule::InvalidBase, message).suggest(format!("copy what you need of `{name}`"))
-            }
-            Self::Broken(path, count) => {
-                let noun = if *count == 1 { "finding" } else { "findings" };
-                let message =
-                    format!("`{name}` has {count} {noun}: only a sound workflow can be extended");
-                about(Rule::InvalidBase, message)
-                    .suggest(format!("run `midex validate {path}` and mend it first"))
-            }
-        }
+    match errors(&found).count() + errors(&checked.findings).count() {
+        0 => Ok(checked),
+        count => Err(broken(count)),
     }
 }
