@@ -63,9 +63,9 @@ enum Verdict {
     Fail,
 }
 
-/// The finding of one check.
+/// The result of one check.
 #[derive(Debug, Serialize)]
-struct Finding {
+struct CheckResult {
     check: &'static str,
     verdict: Verdict,
     says: String,
@@ -73,7 +73,7 @@ struct Finding {
     mend: Option<String>,
 }
 
-impl Finding {
+impl CheckResult {
     fn ok(check: &'static str, says: impl Into<String>) -> Self {
         Self {
             check,
@@ -114,7 +114,7 @@ pub(super) async fn doctor(config: &Config, files: &Files, mut out: Output<'_>) 
     findings.push(authoring(config));
     findings.extend(clients::clients(config));
     let has_store = config.data_dir.join(app::STORE_FILE).exists();
-    let sound = |finding: &Finding| finding.verdict != Verdict::Fail;
+    let sound = |finding: &CheckResult| finding.verdict != Verdict::Fail;
     if has_store && findings.iter().all(sound) {
         findings.extend(stored(config).await);
     }
@@ -129,7 +129,7 @@ pub(super) async fn doctor(config: &Config, files: &Files, mut out: Output<'_>) 
 }
 
 /// The findings on the data directory and its content.
-async fn places(config: &Config) -> Vec<Finding> {
+async fn places(config: &Config) -> Vec<CheckResult> {
     let directory = directory(config);
     if directory.verdict == Verdict::Fail {
         return vec![directory];
@@ -144,9 +144,9 @@ async fn places(config: &Config) -> Vec<Finding> {
     findings
 }
 
-fn as_text(findings: &[Finding]) -> String {
+fn as_text(findings: &[CheckResult]) -> String {
     let screen = Screen::stdout();
-    let line = |finding: &Finding| {
+    let line = |finding: &CheckResult| {
         let (word, style) = match finding.verdict {
             Verdict::Ok => ("ok  ", Style::Good),
             Verdict::Warn => ("warn", Style::Bold),
@@ -166,7 +166,7 @@ fn as_text(findings: &[Finding]) -> String {
     findings.iter().map(line).collect()
 }
 
-fn configuration(files: &Files) -> Vec<Finding> {
+fn configuration(files: &Files) -> Vec<CheckResult> {
     const CHECK: &str = "configuration";
     let mut findings: Vec<_> = files
         .there()
@@ -174,43 +174,43 @@ fn configuration(files: &Files) -> Vec<Finding> {
         .collect();
     if findings.is_empty() {
         let says = "no file: flags, environment and defaults";
-        findings.push(Finding::ok(CHECK, says));
+        findings.push(CheckResult::ok(CHECK, says));
     }
     findings.extend(files.notices().into_iter().map(of_servers));
     findings
 }
 
-fn of_configuration(path: &Path, found: &[finding::Finding]) -> Finding {
+fn of_configuration(path: &Path, found: &[finding::Finding]) -> CheckResult {
     const CHECK: &str = "configuration";
     const MEND: &str = "run `midex config`";
     let path = path.display();
     let says = format!("{} in {path}", counted(found.len(), "finding"));
     match found {
-        [] => Finding::ok(CHECK, path.to_string()),
+        [] => CheckResult::ok(CHECK, path.to_string()),
         _ if is_broken(found) => {
             let says = format!(
                 "{says}, which ends every command: in place of what it does not tell, defaults are judged here"
             );
-            Finding::warn(CHECK, says, MEND).failing()
+            CheckResult::warn(CHECK, says, MEND).failing()
         }
-        _ => Finding::warn(CHECK, says, MEND),
+        _ => CheckResult::warn(CHECK, says, MEND),
     }
 }
 
-fn of_servers(notice: Notice) -> Finding {
-    let finding = Finding::warn("configuration", notice.message, notice.mend);
+fn of_servers(notice: Notice) -> CheckResult {
+    let finding = CheckResult::warn("configuration", notice.message, notice.mend);
     match notice.severity {
         Severity::Error => finding.failing(),
         Severity::Warning => finding,
     }
 }
 
-fn directory(config: &Config) -> Finding {
+fn directory(config: &Config) -> CheckResult {
     const CHECK: &str = "directory";
     let path = config.data_dir.display();
     let unusable = |what: String| {
         let mend = "choose another one with --data-dir";
-        Finding::warn(CHECK, format!("{path} {what}"), mend).failing()
+        CheckResult::warn(CHECK, format!("{path} {what}"), mend).failing()
     };
     let metadata = match fs::metadata(&config.data_dir) {
         Ok(metadata) if metadata.is_dir() => metadata,
@@ -223,7 +223,7 @@ fn directory(config: &Config) -> Finding {
             let says = format!(
                 "{path} is not there: it was never used, or was removed or moved; the next server makes it"
             );
-            return Finding::ok(CHECK, says);
+            return CheckResult::ok(CHECK, says);
         }
     };
     if let Some(finding) = of_another_user(CHECK, &config.data_dir.display().to_string(), &metadata)
@@ -232,7 +232,7 @@ fn directory(config: &Config) -> Finding {
     }
     let mode = metadata.mode() & 0o7777;
     if is_open_to_others(mode) {
-        return Finding::warn(
+        return CheckResult::warn(
             CHECK,
             format!("others than this user may write to {path} (mode {mode:04o})"),
             format!("run `chmod go-w '{path}'`"),
@@ -240,7 +240,7 @@ fn directory(config: &Config) -> Finding {
     }
     let access = Access::WRITE_OK | Access::EXEC_OK;
     if let Err(error) = rustix::fs::access(&config.data_dir, access) {
-        return Finding::warn(
+        return CheckResult::warn(
             CHECK,
             format!(
                 "{path} (mode {mode:04o}) cannot be written to: {}",
@@ -250,13 +250,13 @@ fn directory(config: &Config) -> Finding {
         )
         .failing();
     }
-    Finding::ok(CHECK, format!("{path} (mode {mode:04o})"))
+    CheckResult::ok(CHECK, format!("{path} (mode {mode:04o})"))
 }
 
-fn of_another_user(check: &'static str, path: &str, metadata: &Metadata) -> Option<Finding> {
+fn of_another_user(check: &'static str, path: &str, metadata: &Metadata) -> Option<CheckResult> {
     let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
     (!is_ours).then(|| {
-        Finding::warn(
+        CheckResult::warn(
             check,
             format!("{path} belongs to another user"),
             "choose a directory of your own with --data-dir",
@@ -265,18 +265,18 @@ fn of_another_user(check: &'static str, path: &str, metadata: &Metadata) -> Opti
     })
 }
 
-fn socket(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> Finding {
+fn socket(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> CheckResult {
     const CHECK: &str = "socket";
     let path = config.data_dir.join(control::SOCKET);
     let Ok(metadata) = fs::symlink_metadata(&path) else {
-        return Finding::ok(CHECK, "none: nobody listens");
+        return CheckResult::ok(CHECK, "none: nobody listens");
     };
     let path = path.display().to_string();
     if let Some(finding) = of_another_user(CHECK, &path, &metadata) {
         return finding;
     }
     if !metadata.file_type().is_socket() {
-        return Finding::warn(
+        return CheckResult::warn(
             CHECK,
             format!("{path} is no socket"),
             format!("remove {path}"),
@@ -284,7 +284,7 @@ fn socket(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> Find
     }
     let mode = metadata.mode() & 0o777;
     if mode & 0o077 != 0 {
-        return Finding::warn(
+        return CheckResult::warn(
             CHECK,
             format!("{path} is open to others (mode {mode:04o}), who are turned away all the same"),
             format!("run `chmod 600 '{path}'`"),
@@ -294,9 +294,9 @@ fn socket(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> Find
         let says = format!(
             "{path}: nobody listens there, its process was killed; the next owner takes its place"
         );
-        return Finding::ok(CHECK, says);
+        return CheckResult::ok(CHECK, says);
     }
-    Finding::ok(CHECK, path)
+    CheckResult::ok(CHECK, path)
 }
 
 fn options(config: &Config) -> Options {
@@ -311,13 +311,13 @@ async fn owner(config: &Config) -> Result<Option<(Greeting, Preamble)>> {
     Ok(owner.map(|owner| (owner.greeting, preamble)))
 }
 
-fn of_owner(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> Vec<Finding> {
+fn of_owner(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> Vec<CheckResult> {
     const CHECK: &str = "owner";
     match owner {
         Err(error) => vec![busy(error)],
         Ok(Some((greeting, preamble))) => vec![described(greeting), settings(greeting, preamble)],
         Ok(None) if config.data_dir.is_dir() => match app::OwnedDirectory::take(&config.data_dir) {
-            Ok(_) => vec![Finding::ok(CHECK, "nobody owns the directory now")],
+            Ok(_) => vec![CheckResult::ok(CHECK, "nobody owns the directory now")],
             Err(error) => vec![busy(&error)],
         },
         Ok(None) => Vec::new(),
@@ -325,8 +325,8 @@ fn of_owner(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> Ve
 }
 
 /// The finding on a process that holds the directory but does not answer: it is stopped, hung, or lacks its socket.
-fn busy(error: &Error) -> Finding {
-    let mut finding = Finding::fail("owner", error);
+fn busy(error: &Error) -> CheckResult {
+    let mut finding = CheckResult::fail("owner", error);
     if error.code() == Code::StoreBusy {
         let mend = "end that process, which does not answer; nothing acknowledged is lost";
         finding.mend = Some(mend.into());
@@ -334,7 +334,7 @@ fn busy(error: &Error) -> Finding {
     finding
 }
 
-fn described(greeting: &Greeting) -> Finding {
+fn described(greeting: &Greeting) -> CheckResult {
     const CHECK: &str = "owner";
     let of = |role| {
         greeting
@@ -353,40 +353,42 @@ fn described(greeting: &Greeting) -> Finding {
         counted(of(Role::Relay), "other")
     );
     if greeting.midex == env!("CARGO_PKG_VERSION") {
-        return Finding::ok(CHECK, says);
+        return CheckResult::ok(CHECK, says);
     }
     let mend = "restart the hosts that run the other build, when that suits you";
-    Finding::warn(
+    CheckResult::warn(
         CHECK,
         format!("{says}; this is {}", env!("CARGO_PKG_VERSION")),
         mend,
     )
 }
 
-fn settings(greeting: &Greeting, preamble: &Preamble) -> Finding {
+fn settings(greeting: &Greeting, preamble: &Preamble) -> CheckResult {
     const CHECK: &str = "settings";
     let unheeded = preamble.unheeded(greeting);
     if unheeded.is_empty() {
-        return Finding::ok(CHECK, "those of the owner are the ones asked for here");
+        return CheckResult::ok(CHECK, "those of the owner are the ones asked for here");
     }
     let mend = "give all servers of the directory the same flags";
-    Finding::warn(CHECK, unheeded.join("; "), mend)
+    CheckResult::warn(CHECK, unheeded.join("; "), mend)
 }
 
 /// Verifies the whole store file, unless an owner has it open.
-fn store(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> Finding {
+fn store(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> CheckResult {
     const CHECK: &str = "store";
     if let Ok(Some((owner, _))) = owner {
         let path = config.data_dir.join(app::STORE_FILE);
         return match fs::symlink_metadata(&path) {
-            Ok(_) => Finding::ok(CHECK, "its owner has it open; pages were not read through"),
-            Err(_) => Finding::fail(CHECK, &lost(owner.pid, &path)),
+            Ok(_) => CheckResult::ok(CHECK, "its owner has it open; pages were not read through"),
+            Err(_) => CheckResult::fail(CHECK, &lost(owner.pid, &path)),
         };
     }
     match app::verify(config) {
-        Ok(Verified::Sound(bytes)) => Finding::ok(CHECK, format!("{bytes} bytes, read through")),
-        Ok(Verified::Nothing) => Finding::ok(CHECK, "none yet"),
-        Ok(Verified::Gone) => Finding::warn(
+        Ok(Verified::Sound(bytes)) => {
+            CheckResult::ok(CHECK, format!("{bytes} bytes, read through"))
+        }
+        Ok(Verified::Nothing) => CheckResult::ok(CHECK, "none yet"),
+        Ok(Verified::Gone) => CheckResult::warn(
             CHECK,
             "the database that was in the directory is gone; the next server begins an empty one",
             format!(
@@ -396,10 +398,10 @@ fn store(config: &Config, owner: &Result<Option<(Greeting, Preamble)>>) -> Findi
         ),
         // The finding `owner` reports this problem.
         Err(error) if error.code() == Code::StoreBusy => {
-            Finding::ok(CHECK, "not looked at, for somebody has it open")
+            CheckResult::ok(CHECK, "not looked at, for somebody has it open")
         }
         Err(error) => {
-            let mut finding = Finding::fail(CHECK, &error);
+            let mut finding = CheckResult::fail(CHECK, &error);
             if let Some(copy) = error.context("copy").and_then(Value::as_str) {
                 let _ = write!(finding.says, "; a copy of it lies at {copy}");
             }
@@ -417,7 +419,7 @@ fn lost(owner: u32, path: &Path) -> Error {
 
 /// Warns if files have modification times in the future: tokens and deadlines depend on the clock, and live longer if
 /// it is set back.
-fn clock(config: &Config) -> Finding {
+fn clock(config: &Config) -> CheckResult {
     const CHECK: &str = "clock";
     let now = SystemClock.now();
     let written = fs::read_dir(&config.data_dir)
@@ -431,7 +433,7 @@ fn clock(config: &Config) -> Finding {
         Some(Timestamp::from_milliseconds(milliseconds).since(now))
     });
     match ahead.max() {
-        Some(ahead) if ahead > CLOCK_AHEAD_MAX => Finding::warn(
+        Some(ahead) if ahead > CLOCK_AHEAD_MAX => CheckResult::warn(
             CHECK,
             format!(
                 "files of the directory were written {} s from now",
@@ -439,22 +441,22 @@ fn clock(config: &Config) -> Finding {
             ),
             "set the clock of this machine",
         ),
-        _ => Finding::ok(CHECK, now.to_string()),
+        _ => CheckResult::ok(CHECK, now.to_string()),
     }
 }
 
-fn definitions(config: &Config) -> Result<Finding> {
+fn definitions(config: &Config) -> Result<CheckResult> {
     const CHECK: &str = "definitions";
     let reports = registry::validate(&[], &config.registry())?;
     let broken: Vec<_> = reports.iter().filter(|report| report.is_broken()).collect();
     if broken.is_empty() {
-        return Ok(Finding::ok(
+        return Ok(CheckResult::ok(
             CHECK,
             format!("{} files, all sound", reports.len()),
         ));
     }
     let paths: Vec<_> = broken.iter().map(|report| report.path.as_str()).collect();
-    Ok(Finding::warn(
+    Ok(CheckResult::warn(
         CHECK,
         format!("not usable as they are: {}", paths.join(", ")),
         "run `midex validate`",
@@ -462,11 +464,11 @@ fn definitions(config: &Config) -> Result<Finding> {
 }
 
 /// The directory into which agents write workflows, and why it is that one.
-fn authoring(config: &Config) -> Finding {
+fn authoring(config: &Config) -> CheckResult {
     const CHECK: &str = "authoring";
     const MEND: &str = "make it a directory that this user may write to, or choose another one with REGISTRY_WORKFLOWS_PATH or --author-to";
     let Some(Authoring { directory, reason }) = config.authoring() else {
-        return Finding::warn(
+        return CheckResult::warn(
             CHECK,
             "there is no home directory to write workflows into",
             MEND,
@@ -477,29 +479,29 @@ fn authoring(config: &Config) -> Finding {
     let access = Access::WRITE_OK | Access::EXEC_OK;
     match fs::metadata(&directory.path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Finding::ok(CHECK, format!("{says}; the first save makes it"))
+            CheckResult::ok(CHECK, format!("{says}; the first save makes it"))
         }
-        Err(error) => Finding::warn(CHECK, format!("{says}: {}", plain(&error)), MEND),
+        Err(error) => CheckResult::warn(CHECK, format!("{says}: {}", plain(&error)), MEND),
         Ok(found) if !found.is_dir() => {
-            Finding::warn(CHECK, format!("{says}, which is not a directory"), MEND)
+            CheckResult::warn(CHECK, format!("{says}, which is not a directory"), MEND)
         }
         Ok(_) => match rustix::fs::access(&directory.path, access) {
             Err(error) => {
                 let why = plain(&error.into());
-                Finding::warn(CHECK, format!("{says}: {why}"), MEND)
+                CheckResult::warn(CHECK, format!("{says}: {why}"), MEND)
             }
-            Ok(()) => Finding::ok(CHECK, says),
+            Ok(()) => CheckResult::ok(CHECK, says),
         },
     }
 }
 
 /// The findings that need the open store: they come from its owner or, without one, from this process.
-async fn stored(config: &Config) -> Vec<Finding> {
+async fn stored(config: &Config) -> Vec<CheckResult> {
     let mut link = Link::new(config);
     let found = async {
         let (entries, stuck) = examined(&mut link).await?;
         let says = format!("{entries} entries hold together");
-        let records = Finding::ok("records", says);
+        let records = CheckResult::ok("records", says);
         let mut found = vec![records, executions(&open(&mut link).await?, &stuck)];
         found.extend(catalogs::catalogs(config, &mut link, &stuck).await?);
         Ok(found)
@@ -509,11 +511,11 @@ async fn stored(config: &Config) -> Vec<Finding> {
     found.unwrap_or_else(|error: Error| {
         // Another process has opened the store since the first checks.
         let is_busy = error.code() == Code::StoreBusy;
-        let again = || Finding::warn("records", error.message(), "run `midex doctor` again");
+        let again = || CheckResult::warn("records", error.message(), "run `midex doctor` again");
         vec![if is_busy {
             again()
         } else {
-            Finding::fail("records", &error)
+            CheckResult::fail("records", &error)
         }]
     })
 }
@@ -543,12 +545,12 @@ async fn open(link: &mut Link<'_>) -> Result<Vec<Value>> {
 }
 
 /// Reports an execution whose activity no process provides, else one that is overdue, else the paused executions.
-fn executions(open: &[Value], stuck: &[Value]) -> Finding {
+fn executions(open: &[Value], stuck: &[Value]) -> CheckResult {
     const CHECK: &str = "executions";
     let lacking = stuck.iter().find(|stuck| stuck["activity"].is_string());
     if let Some(lacking) = lacking {
         let (id, activity) = (field(lacking, "execution_id"), field(lacking, "activity"));
-        return Finding::warn(
+        return CheckResult::warn(
             CHECK,
             format!("{id} waits for the activity `{activity}`, which no process here has"),
             "start the program that has it, or run `midex abandon EXECUTION`",
@@ -557,7 +559,7 @@ fn executions(open: &[Value], stuck: &[Value]) -> Finding {
     let overdue = stuck.iter().find(|stuck| stuck["due"].is_string());
     if let Some(overdue) = overdue {
         let (id, due) = (field(overdue, "execution_id"), field(overdue, "due"));
-        return Finding::warn(
+        return CheckResult::warn(
             CHECK,
             format!("{id} should have moved at {due}"),
             format!("run `midex show {id}`: it says what it waits for"),
@@ -570,10 +572,10 @@ fn executions(open: &[Value], stuck: &[Value]) -> Finding {
         .map(|execution| field(execution, "execution_id"))
         .collect();
     if paused.is_empty() {
-        return Finding::ok(CHECK, format!("{} open", open.len()));
+        return CheckResult::ok(CHECK, format!("{} open", open.len()));
     }
     let named = &paused[..paused.len().min(NAMED_MAX)];
-    Finding::warn(
+    CheckResult::warn(
         CHECK,
         format!(
             "{} open, {} of them paused: {}",

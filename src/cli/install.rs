@@ -67,11 +67,9 @@ pub(super) enum Scope {
     Project,
 }
 
-/// Why a text cannot be edited, and the byte offset of the problem.
-#[derive(Debug)]
-struct Fault {
-    at: usize,
-    says: String,
+/// The error for a text that cannot be edited because of the byte `at`. [`HostFile::place`] adds the file.
+fn uneditable(at: usize, why: impl Into<String>) -> Error {
+    Error::new(Code::HostFileInvalid, why).with("at", at)
 }
 
 /// A change to one file.
@@ -94,7 +92,7 @@ enum What {
 }
 
 impl FileChange {
-    fn apply(&self, host: &Host, text: &str) -> Result<String, Fault> {
+    fn apply(&self, host: &Host, text: &str) -> Result<String> {
         match (&self.what, &host.hooks) {
             (What::Block(block), _) => with_block(text, host, block),
             (What::NoBlock, _) => without_block(text, host),
@@ -283,7 +281,7 @@ fn server_args(
 ) -> Result<Vec<String>> {
     if let Some(path) = path.filter(|_| flags.is_empty()) {
         let file = HostFile::read(path, project)?;
-        let block = block(&file.text, host).map_err(|fault| file.fault(&fault))?;
+        let block = block(&file.text, host).map_err(|error| file.place(&error))?;
         let run = block.as_ref().and_then(found::started);
         let serves = |run: &Run| run.is_midex() && run.args.first().is_some_and(|it| it == "serve");
         if let Some(run) = run.filter(serves) {
@@ -361,7 +359,7 @@ fn edits(
         let before = before.as_ref().unwrap_or(&file.text);
         let text = change
             .apply(host, before)
-            .map_err(|fault| file.fault(&fault))?;
+            .map_err(|error| file.place(&error))?;
         edits.push((file, text));
     }
     Ok(edits)
@@ -387,7 +385,7 @@ fn print(host: &Host, edits: &[(HostFile, String)], mut out: Output<'_>) -> Resu
 
 /// The text with these fields in the block of midex, and without the fields that belong to another transport. Fields
 /// that midex does not write are kept. The result is parsed again, as a host does, to verify it.
-fn with_block(text: &str, host: &Host, fields: &Map<String, Value>) -> Result<String, Fault> {
+fn with_block(text: &str, host: &Host, fields: &Map<String, Value>) -> Result<String> {
     let (path, others) = ([host.servers, NAME], hosts::others(fields));
     let text = match host.format {
         Format::Json => json::set(text, path, &others, fields)?,
@@ -400,11 +398,13 @@ fn with_block(text: &str, host: &Host, fields: &Map<String, Value>) -> Result<St
     {
         return Ok(text);
     }
-    let says = "it is written in a way that midex cannot change".to_owned();
-    Err(Fault { at: 0, says })
+    Err(uneditable(
+        0,
+        "it is written in a way that midex cannot change",
+    ))
 }
 
-fn without_block(text: &str, host: &Host) -> Result<String, Fault> {
+fn without_block(text: &str, host: &Host) -> Result<String> {
     let path = [host.servers, NAME];
     match host.format {
         Format::Json => json::unset(text, path),
@@ -429,7 +429,7 @@ fn program() -> Result<String> {
     path.map_err(|path| unknown(format!("`{}` is not Unicode", path.display())))
 }
 
-fn block(text: &str, host: &Host) -> Result<Option<Value>, Fault> {
+fn block(text: &str, host: &Host) -> Result<Option<Value>> {
     match host.format {
         Format::Json => Ok(json::read(text)?[host.servers].get(NAME).cloned()),
         Format::Toml => toml::read(text, [host.servers, NAME]),

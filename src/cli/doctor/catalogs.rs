@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::{Finding, NAMED_MAX};
+use super::{CheckResult, NAMED_MAX};
 use crate::{
     catalog::page::state,
     link::Link,
@@ -23,7 +23,7 @@ pub(super) async fn catalogs(
     config: &Config,
     link: &mut Link<'_>,
     stuck: &[Value],
-) -> Result<Vec<Finding>> {
+) -> Result<Vec<CheckResult>> {
     let listed = match link.call("catalog.list", json!({})).await {
         // The program that owns the store provides its own operations instead of catalogs.
         Err(error) if error.code() == Code::CatalogNotFound => return Ok(Vec::new()),
@@ -32,7 +32,7 @@ pub(super) async fn catalogs(
     let catalogs = list(&listed["catalogs"]);
     let secrets = Secrets::of(config);
     let says = told(catalogs) + &secrets.told(catalogs);
-    let mut findings = vec![Finding::ok(CHECK, says)];
+    let mut findings = vec![CheckResult::ok(CHECK, says)];
     findings.extend(
         catalogs
             .iter()
@@ -56,7 +56,7 @@ fn told(catalogs: &[Value]) -> String {
     }
 }
 
-fn broken(catalog: &Value) -> Option<Finding> {
+fn broken(catalog: &Value) -> Option<CheckResult> {
     let why = list(&catalog["findings"])
         .first()?
         .as_str()
@@ -69,7 +69,7 @@ fn broken(catalog: &Value) -> Option<Finding> {
             "mend its files, or run `midex catalog refresh {id} --apply` or `midex catalog remove {id}`"
         )
     };
-    Some(Finding::warn(
+    Some(CheckResult::warn(
         CHECK,
         format!("`{id}` cannot be called: {why}"),
         mend,
@@ -128,7 +128,7 @@ impl Secrets {
         format!("; secrets: {}", sources.join(", "))
     }
 
-    fn lacked_by(&self, catalog: &Value) -> Option<Finding> {
+    fn lacked_by(&self, catalog: &Value) -> Option<CheckResult> {
         let mut names = named_by(catalog);
         let lacked = names.find(|name| name.contains(':') && self.source_of(name).is_none())?;
         let id = field(catalog, "catalog_id");
@@ -149,12 +149,12 @@ impl Secrets {
         let says = format!(
             "the headers or credentials of `{id}` need the secret `{lacked}`, which is not there for this command"
         );
-        Some(Finding::warn(CHECK, says, mend))
+        Some(CheckResult::warn(CHECK, says, mend))
     }
 }
 
 /// The finding on executions that wait for a catalog.
-fn awaited(stuck: &[Value]) -> Option<Finding> {
+fn awaited(stuck: &[Value]) -> Option<CheckResult> {
     let waiting: Vec<_> = stuck
         .iter()
         .filter(|one| one["catalog"].is_string())
@@ -173,5 +173,5 @@ fn awaited(stuck: &[Value]) -> Option<Finding> {
     let mend = format!(
         "run `midex catalog list`, and `midex catalog enable {catalog}` or `midex catalog add`: they go on by themselves"
     );
-    Some(Finding::warn(CHECK, says, mend))
+    Some(CheckResult::warn(CHECK, says, mend))
 }

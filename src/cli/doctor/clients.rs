@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use super::{Finding, Verdict, mend};
+use super::{CheckResult, Verdict, mend};
 use crate::install::{HostEntry, Named, Scope, found};
 use midex_server::config::Config;
 
 const CHECK: &str = "clients";
 
 /// One finding for all hosts with a sound configuration, and one per file that names another program or cannot be read.
-pub(super) fn clients(config: &Config) -> Vec<Finding> {
+pub(super) fn clients(config: &Config) -> Vec<CheckResult> {
     let found = found(config);
     let drifts = found.iter().filter_map(|one| drift(one, &found));
     let findings: Vec<_> = found
@@ -17,40 +17,40 @@ pub(super) fn clients(config: &Config) -> Vec<Finding> {
         .filter_map(check_client_file)
         .chain(drifts)
         .collect();
-    let is_sound = |finding: &Finding| finding.verdict == Verdict::Ok;
+    let is_sound = |finding: &CheckResult| finding.verdict == Verdict::Ok;
     let (sound, others): (Vec<_>, Vec<_>) = findings.into_iter().partition(is_sound);
     let mut all = Vec::new();
     if !sound.is_empty() {
         let names: Vec<_> = sound.into_iter().map(|finding| finding.says).collect();
-        all.push(Finding::ok(CHECK, names.join(", ")));
+        all.push(CheckResult::ok(CHECK, names.join(", ")));
     }
     all.extend(others);
     if all.is_empty() {
         let mend = Some(
             "run `midex install --client HOST`; `midex install --help` lists the hosts".to_owned(),
         );
-        all.push(Finding {
+        all.push(CheckResult {
             mend,
-            ..Finding::ok(CHECK, "no host names midex here")
+            ..CheckResult::ok(CHECK, "no host names midex here")
         });
     }
     all
 }
 
 /// The finding on one file; `None` if there is none.
-fn check_client_file(found: &HostEntry) -> Option<Finding> {
+fn check_client_file(found: &HostEntry) -> Option<CheckResult> {
     let (client, path) = (&found.client, found.path.display());
     let names = match &found.names {
         Ok(names) => names,
         Err(error) => {
-            return Some(Finding::warn(CHECK, error.message(), mend(error)));
+            return Some(CheckResult::warn(CHECK, error.message(), mend(error)));
         }
     };
     let scope = match found.scope {
         Scope::User => "user",
         Scope::Project => "project",
     };
-    let sound = Finding::ok(CHECK, format!("{client} ({scope})"));
+    let sound = CheckResult::ok(CHECK, format!("{client} ({scope})"));
     let (sound, command, verb, flag) = match names {
         Named::Program(run) => (Some(sound), &run.program, "starts", ""),
         Named::Hook(run) => (None, &run.program, "runs at its events", " --with-hooks"),
@@ -69,7 +69,7 @@ fn check_client_file(found: &HostEntry) -> Option<Finding> {
         Some(_) => format!("{path} names another binary, {command}, which {client} {verb}"),
         None => format!("{path} names {command}, which is not there"),
     };
-    Some(Finding::warn(CHECK, says, mend))
+    Some(CheckResult::warn(CHECK, says, mend))
 }
 
 /// The command that writes the file again.
@@ -82,7 +82,7 @@ fn install(found: &HostEntry) -> String {
 }
 
 /// The finding on hooks that do not match the server blocks of their host.
-fn drift(hook: &HostEntry, all: &[HostEntry]) -> Option<Finding> {
+fn drift(hook: &HostEntry, all: &[HostEntry]) -> Option<CheckResult> {
     let Ok(Named::Hook(run)) = &hook.names else {
         return None;
     };
@@ -95,7 +95,7 @@ fn drift(hook: &HostEntry, all: &[HostEntry]) -> Option<Finding> {
     if others().next().is_none() {
         let says =
             format!("{path} runs midex at events, and no file of {client} names it as a server");
-        return Some(Finding::warn(
+        return Some(CheckResult::warn(
             CHECK,
             says,
             format!("run `{install}`, or `{install} --remove`"),
@@ -109,7 +109,8 @@ fn drift(hook: &HostEntry, all: &[HostEntry]) -> Option<Finding> {
     let says = format!(
         "the hooks in {path} use another data directory, {hooks}, than the server of {client}, {block}"
     );
-    (hooks != block).then(|| Finding::warn(CHECK, says, format!("run `{install} --with-hooks`")))
+    (hooks != block)
+        .then(|| CheckResult::warn(CHECK, says, format!("run `{install} --with-hooks`")))
 }
 
 /// The program that a command starts; a bare name is searched for in `PATH`, like a shell does.

@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use super::Finding;
+use super::CheckResult;
 use midex_server::{app, config::Config};
 
 /// A warning that names the copies, if any. After the store was opened, the damaged redo log itself no longer exists.
-pub(super) fn copies(config: &Config) -> Option<Finding> {
+pub(super) fn copies(config: &Config) -> Option<CheckResult> {
     let entries = fs::read_dir(&config.data_dir).ok()?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut copies: Vec<_> = names
@@ -28,5 +28,5 @@ pub(super) fn copies(config: &Config) -> Option<Finding> {
     } else {
         "look whether the last step is missed that was stored before the machine stopped; remove the copy then"
     };
-    Some(Finding::warn("copies", says, mend))
+    Some(CheckResult::warn("copies", says, mend))
 }

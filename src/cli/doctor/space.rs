@@ -2,24 +2,24 @@
 
 use std::path::Path;
 
-use super::Finding;
+use super::CheckResult;
 use midex_domain::limits;
 
 /// The finding on free space; `None` if the file system does not report it.
-pub(super) fn space(directory: &Path) -> Option<Finding> {
+pub(super) fn space(directory: &Path) -> Option<CheckResult> {
     let mut there = directory.ancestors();
     let found = there.find_map(|path| rustix::fs::statvfs(path).ok())?;
     Some(of_free(found.f_bavail.saturating_mul(found.f_frsize)))
 }
 
-fn of_free(bytes: u64) -> Finding {
+fn of_free(bytes: u64) -> CheckResult {
     const CHECK: &str = "space";
     let says = format!("{} MiB free", bytes >> 20);
     if bytes >= limits::FREE_BYTES_LOW {
-        return Finding::ok(CHECK, says);
+        return CheckResult::ok(CHECK, says);
     }
     let says = format!("{says}: where there is none nothing more is stored");
-    Finding::warn(CHECK, says, "free room on the file system of the directory")
+    CheckResult::warn(CHECK, says, "free room on the file system of the directory")
 }
 
 #[cfg(test)]

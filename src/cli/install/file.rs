@@ -6,7 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::Fault;
+use serde_json::Value;
+
 use midex_domain::{
     error::{Code, Error, Result, plain},
     limits,
@@ -73,9 +74,11 @@ impl HostFile {
         self.before.is_some()
     }
 
-    /// The error for a text that cannot be parsed or edited, with line and column.
-    pub(super) fn fault(&self, fault: &Fault) -> Error {
-        let before = self.text.get(..fault.at).unwrap_or(&self.text);
+    /// The error for this file, with line and column, from that for its text.
+    pub(super) fn place(&self, error: &Error) -> Error {
+        let at = error.context("at").and_then(Value::as_u64);
+        let at = usize::try_from(at.unwrap_or_default()).unwrap_or_default();
+        let before = self.text.get(..at).unwrap_or(&self.text);
         let line = before.matches('\n').count() + 1;
         let column = before
             .rsplit('\n')
@@ -84,10 +87,7 @@ impl HostFile {
             .chars()
             .count()
             + 1;
-        let says = format!(
-            "cannot be used as it is: at {line}:{column}, {}",
-            fault.says
-        );
+        let says = format!("cannot be used as it is: at {line}:{column}, {error}");
         invalid(&self.path, &says)
             .with("line", line)
             .with("column", column)

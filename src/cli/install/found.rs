@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::{
-    Fault, Scope, block,
+    Scope, block,
     file::HostFile,
     hooks::{self, Run},
     hosts::{self, HOSTS, Hooks, Host},
@@ -74,11 +74,11 @@ pub(crate) fn found(config: &Config) -> Vec<HostEntry> {
 /// Reads the mentions in a file; empty if it does not exist.
 fn said(
     (path, project): (&Path, Option<&Path>),
-    read: impl Fn(&str) -> Result<Vec<Named>, Fault>,
+    read: impl Fn(&str) -> Result<Vec<Named>>,
 ) -> Vec<Result<Named>> {
     let read = HostFile::read(path, project).and_then(|file| match read(&file.text) {
         _ if !file.exists() => Ok(Vec::new()),
-        said => said.map_err(|fault| file.fault(&fault)),
+        said => said.map_err(|error| file.place(&error)),
     });
     read.map_or_else(
         |error| vec![Err(error)],
@@ -86,7 +86,7 @@ fn said(
     )
 }
 
-fn server(text: &str, host: &Host) -> Result<Vec<Named>, Fault> {
+fn server(text: &str, host: &Host) -> Result<Vec<Named>> {
     let named = block(text, host)?.map(|block| match started(&block) {
         Some(run) => Named::Program(run),
         None if hosts::address(&block).is_some() => Named::Address,
@@ -95,7 +95,7 @@ fn server(text: &str, host: &Host) -> Result<Vec<Named>, Fault> {
     Ok(named.into_iter().collect())
 }
 
-fn events(text: &str, hooks: &Hooks) -> Result<Vec<Named>, Fault> {
+fn events(text: &str, hooks: &Hooks) -> Result<Vec<Named>> {
     let runs = hooks::runs(text, hooks)?;
     Ok(runs.into_iter().map(Named::Hook).collect())
 }

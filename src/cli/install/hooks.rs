@@ -6,12 +6,12 @@ use jsonc_parser::cst::{CstArray, CstObject, CstRootNode};
 use serde_json::{Value, json};
 
 use super::{
-    Fault,
     flags::shared,
     hosts::{Hooks, Shape},
     json,
 };
 use crate::command::quoted;
+use midex_domain::error::Result;
 
 /// The event names that `midex hook` takes, in the order of [`Hooks::events`].
 pub(super) const EVENTS: [&str; 2] = ["session-start", "stop"];
@@ -88,7 +88,7 @@ fn words(line: &str) -> Vec<String> {
 
 /// The text with an entry that runs this program for each of [`EVENTS`]. Unless `added`, only existing entries are
 /// updated.
-pub(super) fn put(text: &str, hooks: &Hooks, run: &Run, added: bool) -> Result<String, Fault> {
+pub(super) fn put(text: &str, hooks: &Hooks, run: &Run, added: bool) -> Result<String> {
     let root = json::parse(text)?;
     let content = json::content(&root);
     if let Some(version) = hooks.version
@@ -112,7 +112,7 @@ pub(super) fn put(text: &str, hooks: &Hooks, run: &Run, added: bool) -> Result<S
 }
 
 /// The text without the entries that run midex.
-pub(super) fn take(text: &str, hooks: &Hooks) -> Result<String, Fault> {
+pub(super) fn take(text: &str, hooks: &Hooks) -> Result<String> {
     let root = json::parse(text)?;
     for (event, name) in hooks.events.into_iter().zip(EVENTS) {
         ours(&root, event, name)
@@ -123,7 +123,7 @@ pub(super) fn take(text: &str, hooks: &Hooks) -> Result<String, Fault> {
 }
 
 /// The distinct programs of the entries that run midex.
-pub(super) fn runs(text: &str, hooks: &Hooks) -> Result<Vec<Run>, Fault> {
+pub(super) fn runs(text: &str, hooks: &Hooks) -> Result<Vec<Run>> {
     let (root, mut runs) = (json::parse(text)?, Vec::new());
     for (event, name) in hooks.events.into_iter().zip(EVENTS) {
         for entry in ours(&root, event, name) {

@@ -7,10 +7,11 @@ use jsonc_parser::{
 };
 use serde_json::{Map, Value, json};
 
-use super::Fault;
+use super::uneditable;
+use midex_domain::error::{Error, Result};
 
 /// The value of the text; an empty object if the text holds no value.
-pub(super) fn read(text: &str) -> Result<Value, Fault> {
+pub(super) fn read(text: &str) -> Result<Value> {
     let value = parse(text)?.to_serde_value();
     Ok(value.unwrap_or_else(|| json!({})))
 }
@@ -21,7 +22,7 @@ pub(super) fn set(
     path: [&str; 2],
     others: &[&str],
     fields: &Map<String, Value>,
-) -> Result<String, Fault> {
+) -> Result<String> {
     let root = parse(text)?;
     let object = object_in(&object_in(&content(&root), path[0])?, path[1])?;
     for (name, value) in fields {
@@ -33,7 +34,7 @@ pub(super) fn set(
 }
 
 /// The text without the value at `path`; unchanged if there is none.
-pub(super) fn unset(text: &str, path: [&str; 2]) -> Result<String, Fault> {
+pub(super) fn unset(text: &str, path: [&str; 2]) -> Result<String> {
     let root = parse(text)?;
     if let Some(above) = root.object_value().and_then(|root| field(&root, path[0])) {
         let above = above
@@ -47,7 +48,7 @@ pub(super) fn unset(text: &str, path: [&str; 2]) -> Result<String, Fault> {
 }
 
 /// Parses a text that holds an object or no value.
-pub(super) fn parse(text: &str) -> Result<CstRootNode, Fault> {
+pub(super) fn parse(text: &str) -> Result<CstRootNode> {
     let options = ParseOptions {
         allow_comments: true,
         allow_trailing_commas: true,
@@ -60,15 +61,13 @@ pub(super) fn parse(text: &str) -> Result<CstRootNode, Fault> {
         allow_non_finite_numbers: false,
         allow_extended_string_escapes: false,
     };
-    let root = CstRootNode::parse(text, &options).map_err(|error| Fault {
-        at: error.range().start,
-        says: error.kind().to_string().to_lowercase(),
+    let root = CstRootNode::parse(text, &options).map_err(|error| {
+        uneditable(error.range().start, error.kind().to_string().to_lowercase())
     })?;
     match root.value() {
-        Some(value) if value.as_object().is_none() => Err(Fault {
-            at: offset(&value),
-            says: "the whole is not an object".to_owned(),
-        }),
+        Some(value) if value.as_object().is_none() => {
+            Err(uneditable(offset(&value), "the whole is not an object"))
+        }
         _ => Ok(root),
     }
 }
@@ -108,29 +107,26 @@ pub(super) fn push(array: &CstArray, value: &Value) {
 }
 
 /// The object in a field, created if missing.
-pub(super) fn object_in(object: &CstObject, name: &str) -> Result<CstObject, Fault> {
+pub(super) fn object_in(object: &CstObject, name: &str) -> Result<CstObject> {
     let field = field(object, name).unwrap_or_else(|| object.append(name, input(&json!({}))));
     let object = field.object_value();
     object.ok_or_else(|| not_a(&field, "an object"))
 }
 
 /// The array in a field, created if missing.
-pub(super) fn array_in(object: &CstObject, name: &str) -> Result<CstArray, Fault> {
+pub(super) fn array_in(object: &CstObject, name: &str) -> Result<CstArray> {
     let field = field(object, name).unwrap_or_else(|| object.append(name, input(&json!([]))));
     let array = field.array_value();
     array.ok_or_else(|| not_a(&field, "an array"))
 }
 
-fn not_a(field: &CstObjectProp, wanted: &str) -> Fault {
+fn not_a(field: &CstObjectProp, wanted: &str) -> Error {
     let above = field.ancestors().filter_map(|it| it.as_object_prop());
     let mut names: Vec<_> = above.filter_map(|it| it.decoded_name()).collect();
     names.reverse();
     names.extend(field.decoded_name());
-    let value = field.value();
-    Fault {
-        at: value.as_ref().map_or(0, offset),
-        says: format!("`{}` is not {wanted}", names.join(".")),
-    }
+    let at = field.value().as_ref().map_or(0, offset);
+    uneditable(at, format!("`{}` is not {wanted}", names.join(".")))
 }
 
 /// The byte offset of a node in the text.

@@ -4,14 +4,15 @@
 use serde_json::{Map, Value};
 use toml_edit::{Document, DocumentMut, Item, Table};
 
-use super::Fault;
+use super::uneditable;
+use midex_domain::error::Result;
 
 /// Marks a header that is removed from the text. The character cannot occur in TOML.
 const REMOVED: &str = "\0";
 
 /// The table `[above.name]` as JSON, with null for values other than strings and arrays of strings. `None` if there is
 /// no such table.
-pub(super) fn read(text: &str, path: [&str; 2]) -> Result<Option<Value>, Fault> {
+pub(super) fn read(text: &str, path: [&str; 2]) -> Result<Option<Value>> {
     let document = parse(text)?;
     let item = document.get(path[0]).and_then(|above| above.get(path[1]));
     let fields = |item: &Item| {
@@ -31,7 +32,7 @@ pub(super) fn set(
     path: [&str; 2],
     others: &[&str],
     fields: &Map<String, Value>,
-) -> Result<String, Fault> {
+) -> Result<String> {
     let mut document = editable(text, path)?;
     let new = Item::Table(last_table(&document));
     let above = document.entry(path[0]).or_insert_with(|| {
@@ -62,7 +63,7 @@ pub(super) fn set(
 }
 
 /// The text without the table `[above.name]` and its subtables.
-pub(super) fn unset(text: &str, path: [&str; 2]) -> Result<String, Fault> {
+pub(super) fn unset(text: &str, path: [&str; 2]) -> Result<String> {
     let mut document = editable(text, path)?;
     let above = document.get_mut(path[0]);
     let Some(item) = above.and_then(|above| above.get_mut(path[1])) else {
@@ -72,20 +73,20 @@ pub(super) fn unset(text: &str, path: [&str; 2]) -> Result<String, Fault> {
     Ok(written(text, &document))
 }
 
-fn parse(text: &str) -> Result<Document<&str>, Fault> {
-    Document::parse(text).map_err(|error| Fault {
-        at: error.span().unwrap_or_default().start,
-        says: error.message().to_owned(),
+fn parse(text: &str) -> Result<Document<&str>> {
+    Document::parse(text).map_err(|error| {
+        let at = error.span().unwrap_or_default().start;
+        uneditable(at, error.message())
     })
 }
 
 /// Parses the text. Fails if the table `[above.name]` is written in a notation that cannot be edited, such as an inline
 /// table.
-fn editable(text: &str, path: [&str; 2]) -> Result<DocumentMut, Fault> {
+fn editable(text: &str, path: [&str; 2]) -> Result<DocumentMut> {
     let document = parse(text)?;
-    let not_a = |item: &Item, name: &str, wanted: &str| Fault {
-        at: item.span().unwrap_or_default().start,
-        says: format!("`{name}` is not {wanted}"),
+    let not_a = |item: &Item, name: &str, wanted: &str| {
+        let at = item.span().unwrap_or_default().start;
+        uneditable(at, format!("`{name}` is not {wanted}"))
     };
     if let Some(above) = document.get(path[0]) {
         if !above.is_table() {
