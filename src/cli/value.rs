@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::Value;
 
 use super::{screen::one_line, visible::is_hidden};
-use midex_domain::{event::OutputFault, view::StatusView};
+use midex_domain::{event::OutputFailure, view::StatusView};
 
 /// A value in one line: only its summary, if it has one.
 pub(super) fn gist(value: &Value) -> String {
@@ -56,7 +56,7 @@ pub(super) fn text(text: Option<&str>) -> String {
 
 /// The parts of an execution's final output that could not be computed, one per line.
 pub(super) fn final_output_faults(status: &StatusView) -> Vec<String> {
-    let line = |fault: &OutputFault| {
+    let line = |fault: &OutputFailure| {
         let part = fault.part.as_deref().unwrap_or("final_output");
         format!("{part} could not be computed: {}", one_line(&fault.message))
     };

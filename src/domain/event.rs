@@ -79,7 +79,7 @@ pub struct Response {
 
 /// Why a part of the final output is null.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct OutputFault {
+pub struct OutputFailure {
     /// The key of `final_output`; null where all of it could not be computed.
     pub part: Option<String>,
     /// A stable name.
@@ -386,7 +386,7 @@ pub enum Event {
         /// The value; stored by digest, whatever its size.
         value: Payload,
         /// The parts that could not be computed and are null in the value.
-        faults: Vec<OutputFault>,
+        faults: Vec<OutputFailure>,
     },
     /// The input of a visit changed. The pages that were kept for it no longer count.
     TaskChanged {

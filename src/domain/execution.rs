@@ -57,8 +57,8 @@ pub use super::state::StepStatus;
 use super::{
     document::Digest,
     event::{
-        Awaiting, Body, ConsumedCall, Event, Failure, Order, Ordered, Outcome, OutputFault, Owner,
-        Parent, PauseReason, Payload, Reported, Row, Skipped, VisitId,
+        Awaiting, Body, ConsumedCall, Event, Failure, Order, Ordered, Outcome, OutputFailure,
+        Owner, Parent, PauseReason, Payload, Reported, Row, Skipped, VisitId,
     },
     id::{ExecutionId, StepId, WorkflowName},
     state::State,
@@ -99,7 +99,7 @@ pub struct Execution {
     /// The value of `final_output`, as its workflow declares it.
     pub(super) final_output: Option<Digest>,
     /// The parts of `final_output` that could not be computed.
-    pub(super) final_output_faults: Vec<OutputFault>,
+    pub(super) final_output_faults: Vec<OutputFailure>,
     /// How often its steps were entered; items of a `foreach`, hooks and compensations are not counted.
     pub(super) visits: u32,
     /// When the current pause began.

@@ -17,7 +17,7 @@ pub use self::{
     default::{DefaultFrom, DefaultSources, InputDefault, read_text},
     provider::{ProviderOutcome, ProviderResolution, ProviderSource, Select},
     report::{InputReport, InputStatus},
-    resolve::{RefusedAnswer, ResolvedAnswers},
+    resolve::{AnswerViolation, ResolvedAnswers},
 };
 pub use self::{
     output::OutputOf,

@@ -51,9 +51,9 @@ impl fmt::Debug for Schema {
     }
 }
 
-/// A fault of a schema.
+/// A finding about a schema, whose place is a pointer: the schema does not know where in a file it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct SchemaFinding {
     /// A JSON pointer to the faulty value.
     pub pointer: String,
     /// The key in that value, if the fault is about one key.
@@ -68,7 +68,7 @@ pub struct Fault {
     pub meant: Option<(String, String)>,
 }
 
-impl Fault {
+impl SchemaFinding {
     /// Suggests `meant` for the word `wrong`, which a program may replace.
     fn mean(&mut self, wrong: &str, meant: &str) {
         self.hint = Some(format!("did you mean `{meant}`?"));
@@ -94,7 +94,7 @@ pub fn over_budget(what: &str, violations: &[Violation]) -> Option<Error> {
 
 impl Schema {
     /// Compiles a schema and returns all its faults. Its regular expressions count against the quota.
-    pub fn read(schema: &Value, quota: &mut Quota) -> (Self, Vec<Fault>) {
+    pub fn read(schema: &Value, quota: &mut Quota) -> (Self, Vec<SchemaFinding>) {
         let (program, faults) = read::read(schema, quota);
         let keywords = program.nodes.iter().flat_map(|node| &node.keywords);
         let patterns = program.patterns.iter().map(Pattern::states);
@@ -119,7 +119,7 @@ impl Schema {
     }
 
     /// The fault of a regular expression; `None` if it has none.
-    pub fn pattern_fault(pattern: &str, quota: &mut Quota) -> Option<Fault> {
+    pub fn pattern_fault(pattern: &str, quota: &mut Quota) -> Option<SchemaFinding> {
         let (_, faults) = Self::read(&json!({ "pattern": pattern }), quota);
         faults.into_iter().next()
     }

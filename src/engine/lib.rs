@@ -13,7 +13,6 @@ mod dispatch;
 mod environments;
 mod examine;
 mod execution;
-mod faults;
 mod message;
 mod notifier;
 mod reads;
@@ -23,6 +22,7 @@ mod secrets;
 pub mod store;
 mod supervisor;
 mod value_lookup;
+mod wake_failures;
 
 use std::{
     fmt,
@@ -45,10 +45,10 @@ use self::{
     definitions::Definitions,
     descendants::Descendants,
     directory::Directory,
-    faults::Faults,
     message::{Answer, Message, Origin, Reply},
     runner::Runner,
     supervisor::{Supervisor, SupervisorMessage},
+    wake_failures::WakeFailures,
 };
 pub use self::{
     children::{NoWorkflows, Workflows},
@@ -59,7 +59,7 @@ pub use self::{
 };
 use crate::{
     activity::Activities,
-    store::{Entry, Refusal, Store, TelemetryQuery},
+    store::{Entry, RefusedCall, Store, TelemetryQuery},
 };
 use midex_domain::{
     Change, Command, Definition, Execution, ExecutionId, Facts, Lifecycle, Lookup, Token,
@@ -168,7 +168,7 @@ pub(crate) struct Shared {
     definitions: Definitions,
     contents: Contents,
     directory: Directory,
-    faults: Faults,
+    wake_failures: WakeFailures,
     notifier: Notifier,
     stopping: CancellationToken,
     stopped: AtomicBool,
@@ -231,7 +231,7 @@ impl Engine {
             idle_max: options.idle_max,
             environments: options.environments,
             directory: Directory::default(),
-            faults: Faults::default(),
+            wake_failures: WakeFailures::default(),
             notifier: options.notifier,
             stopping: options.stopping,
             stopped: AtomicBool::new(false),
@@ -381,7 +381,7 @@ impl Engine {
             lifecycle: Lifecycle::Resume,
             ..
         }) = &command
-            && self.shared.faults.forgive(id)
+            && self.shared.wake_failures.forgive(id)
             && let Some(status) = self.wake(id).await?
         {
             return Ok(status);
@@ -482,7 +482,7 @@ impl Engine {
         }
         let known =
             error.code() != Code::ExecutionNotFound && error.context("workflow_state").is_some();
-        self.shared.store.note(Refusal {
+        self.shared.store.note(RefusedCall {
             at: self.shared.clock.now(),
             execution_id: token
                 .filter(|_| known)

@@ -91,7 +91,7 @@ impl Engine {
             }
         }
         status.children = children;
-        if self.shared.faults.is_faulted(seen.execution.id()) && !state.is_final() {
+        if self.shared.wake_failures.is_faulted(seen.execution.id()) && !state.is_final() {
             // An execution that cannot be woken cannot be moved. This pause is not durable: only this process knows it.
             status.state = State::Paused.as_str().into();
             status.pause_reasons.push(PauseReason::EngineFault);

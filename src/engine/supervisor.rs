@@ -157,7 +157,7 @@ impl SupervisorState {
         myself: &ActorRef<SupervisorMessage>,
         id: &ExecutionId,
     ) -> Result<ActorRef<Message>> {
-        if self.shared.faults.is_faulted(id) {
+        if self.shared.wake_failures.is_faulted(id) {
             let message = format!(
                 "execution '{id}' could not be woken {} times",
                 limits::WAKE_FAILURES_MAX
@@ -247,11 +247,11 @@ impl SupervisorState {
         if failed {
             tracing::error!(execution = %id, "an execution's actor died");
             if !woken {
-                self.shared.faults.add(&id);
+                self.shared.wake_failures.add(&id);
             }
         }
         if woken {
-            self.shared.faults.forget(&id);
+            self.shared.wake_failures.forget(&id);
         }
         if let Some(waiters) = self
             .leaving

@@ -17,7 +17,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use super::{
     budget::{BudgetKind, Share},
     connections::{Connection, Leaving, Work},
-    refusal::{Refusal, Reply},
+    refusal::{HttpError, Reply},
     room::MemoryBudget,
 };
 use midex_domain::{
@@ -44,20 +44,20 @@ pub async fn read(
     body: impl Body<Data: Buf, Error: Display>,
     room: &MemoryBudget,
     connection: &Arc<Connection>,
-) -> Result<RequestBody, Refusal> {
+) -> Result<RequestBody, HttpError> {
     let _receiving = connection.receive();
     tokio::time::timeout(limits::HTTP_BODY_MAX, gather(body, room, connection))
         .await
         .map_err(|_| late())?
-        .map_err(Refusal::from)
+        .map_err(HttpError::from)
 }
 
-fn late() -> Refusal {
+fn late() -> HttpError {
     let longest = limits::HTTP_BODY_MAX;
     let message = format!("the body took longer than {longest:?} to arrive");
     let error = Error::new(Code::RequestInvalid, message)
         .with_action("Send the same call again, all of it at once");
-    Refusal::new(StatusCode::REQUEST_TIMEOUT, error)
+    HttpError::new(StatusCode::REQUEST_TIMEOUT, error)
 }
 
 async fn gather(

@@ -11,9 +11,9 @@ use midex_domain::error::{Code, Error};
 /// The body of a reply.
 pub type Reply = BoxBody<Bytes, Infallible>;
 
-/// Why a request is refused, and the status code of the reply. The service that refuses it encodes the body.
+/// The error of a refused request, with the status code of the reply. The service that refuses it encodes the body.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct HttpError {
     pub(crate) status: StatusCode,
     /// The error that the body of the reply reports.
     pub error: Error,
@@ -21,7 +21,7 @@ pub struct Refusal {
     allowed: &'static str,
 }
 
-impl From<Error> for Refusal {
+impl From<Error> for HttpError {
     fn from(error: Error) -> Self {
         let status = match error.code() {
             Code::Unauthorized => StatusCode::UNAUTHORIZED,
@@ -36,8 +36,8 @@ impl From<Error> for Refusal {
     }
 }
 
-impl Refusal {
-    /// A refusal with another status code than the one that the error code implies.
+impl HttpError {
+    /// An error with another status code than the one that the error code implies.
     pub fn new(status: StatusCode, error: Error) -> Self {
         Self {
             status,

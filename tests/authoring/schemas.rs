@@ -3,7 +3,7 @@
 use midex_domain::{
     finding::Rule,
     limits,
-    schema::{BUDGET_RULE, Fault, Measure, Quota, Schema},
+    schema::{BUDGET_RULE, Measure, Quota, Schema, SchemaFinding},
 };
 use serde_json::{Map, Value, json};
 
@@ -13,7 +13,7 @@ mod budget;
 mod served;
 mod worst;
 
-fn read(schema: &Value) -> (Schema, Vec<Fault>) {
+fn read(schema: &Value) -> (Schema, Vec<SchemaFinding>) {
     Schema::read(schema, &mut Quota::default())
 }
 
@@ -332,7 +332,7 @@ fn a_schema_that_comes_to_no_end_is_refused() {
                 "$defs": { "a": { "if": { "$ref": "#/$defs/b" } }, "b": { "not": { "$ref": "#/$defs/a" } } } }),
     ] {
         let (_, faults) = read(&schema);
-        let itself = |fault: &Fault| fault.message.contains("refers to itself");
+        let itself = |fault: &SchemaFinding| fault.message.contains("refers to itself");
         assert!(faults.iter().any(itself), "{schema} {faults:?}");
     }
     let chain: Map<_, _> = (0..200)

@@ -9,7 +9,7 @@ use midex_domain::{
     error::Result,
     execution::{Command, Report, Start},
 };
-use midex_engine::store::{Commit, Position, Refusal, Store, Stored};
+use midex_engine::store::{Commit, Position, RefusedCall, Store, Stored};
 use serde_json::{Value, json};
 
 /// An execution on its way, and the store's word on where it stands.
@@ -52,8 +52,8 @@ pub(crate) fn definition_of(workflow: &str, steps: usize) -> Arc<Definition> {
     Arc::new(Definition::decode(text.to_string().as_bytes()).unwrap())
 }
 
-pub(crate) fn refusal(number: usize, id: Option<&ExecutionId>) -> Refusal {
-    Refusal {
+pub(crate) fn refusal(number: usize, id: Option<&ExecutionId>) -> RefusedCall {
+    RefusedCall {
         at: Timestamp::from_milliseconds(7),
         execution_id: id.cloned(),
         step: None,

@@ -16,8 +16,8 @@ use midex_domain::{
     event::Owner,
 };
 use midex_engine::store::{
-    BoxFuture, Commit, Committed, Due, ListPage, ListQuery, MemoryStore, Placed, Position, Refusal,
-    Store, Stored, TelemetryQuery,
+    BoxFuture, Commit, Committed, Due, ListPage, ListQuery, MemoryStore, Placed, Position,
+    RefusedCall, Store, Stored, TelemetryQuery,
 };
 
 #[derive(Debug, Default)]
@@ -118,7 +118,7 @@ impl Store for Faulty {
         self.inner.content(digest)
     }
 
-    fn note(&self, refusal: Refusal) {
+    fn note(&self, refusal: RefusedCall) {
         self.inner.note(refusal);
     }
 

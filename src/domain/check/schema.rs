@@ -4,7 +4,7 @@ use super::super::{
     draft::{RawField, StepDraft},
     finding::{Finding, Rule},
     node::{Content, Entry, Node},
-    schema::{BUDGET_RULE, Fault, Quota, Schema},
+    schema::{BUDGET_RULE, Quota, Schema, SchemaFinding},
 };
 use crate::limits;
 
@@ -26,7 +26,7 @@ fn result(found: &mut Vec<Finding>, draft: &StepDraft, quota: &mut Quota) {
     }
 }
 
-fn finding(fault: &Fault, field: &RawField) -> Finding {
+fn finding(fault: &SchemaFinding, field: &RawField) -> Finding {
     let (node, path) = field.value.at_pointer(&fault.pointer, &field.path);
     let entry = fault.key.as_ref().and_then(|key| {
         let mut entries = node.entries()?.iter();

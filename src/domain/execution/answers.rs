@@ -19,7 +19,7 @@ use crate::{
     definition::{Step, StepKind, Via},
     error::{Code, Error, NextCall, Violation, again},
     id::StepId,
-    input::{Inputs, RefusedAnswer, ResolvedAnswers},
+    input::{AnswerViolation, Inputs, ResolvedAnswers},
     limits,
 };
 
@@ -42,7 +42,7 @@ pub struct Question {
     pub(crate) missing: Vec<String>,
     /// The values that were refused in the last answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) refused: Vec<RefusedAnswer>,
+    pub(crate) refused: Vec<AnswerViolation>,
     /// The user's own words, from which the model is to extract the values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) utterance: Option<String>,
@@ -368,7 +368,7 @@ fn output(
     Value::Object(names.map(value).collect())
 }
 
-fn violation(refused: &RefusedAnswer) -> Violation {
+fn violation(refused: &AnswerViolation) -> Violation {
     let path = format!("/{}", refused.property);
     Violation {
         expected: refused.expected.clone(),

@@ -13,7 +13,7 @@ use crate::{
     FailureCode,
     definition::Parts,
     document::Document,
-    event::OutputFault,
+    event::OutputFailure,
     expression::{
         BESIDE, ERROR, Expression, ExpressionFault, Item, RUN, Reference, Rendered, Root, Roots,
         Segment, Template, dotted,
@@ -82,7 +82,7 @@ impl TransitionBuilder<'_> {
 
     /// Computes `final_output`. A part that cannot be computed becomes null and is listed as a fault; it does not fail
     /// the execution, whose work is done.
-    pub(super) fn final_output(&mut self) -> DecideResult<Option<(Payload, Vec<OutputFault>)>> {
+    pub(super) fn final_output(&mut self) -> DecideResult<Option<(Payload, Vec<OutputFailure>)>> {
         let Some(parts) = &self.facts.definition.compiled_workflow().final_output else {
             return Ok(None);
         };
@@ -190,7 +190,7 @@ struct FinalOutput {
     /// The bytes of its parts so far. Once they exceed the limit, this part and all later ones become null, each with a
     /// fault.
     bytes: usize,
-    faults: Vec<OutputFault>,
+    faults: Vec<OutputFailure>,
     needs: Vec<Need>,
 }
 
@@ -224,7 +224,7 @@ impl FinalOutput {
     }
 
     fn fault(&mut self, key: Option<&String>, code: String, message: String) {
-        self.faults.push(OutputFault {
+        self.faults.push(OutputFailure {
             part: key.cloned(),
             code,
             message,

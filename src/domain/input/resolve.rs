@@ -13,14 +13,14 @@ pub struct ResolvedAnswers {
     /// The valid answers.
     pub accepted: Map<String, Value>,
     /// The invalid answers, one entry for each violation.
-    pub rejected: Vec<RefusedAnswer>,
+    pub rejected: Vec<AnswerViolation>,
     /// The names that were asked for and have no valid answer, in the order of the question.
     pub missing: Vec<String>,
 }
 
 /// A refused answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RefusedAnswer {
+pub struct AnswerViolation {
     /// The name of the input.
     pub property: String,
     /// The answer. It is not kept with the question, because it may be secret.
@@ -153,7 +153,7 @@ impl Inputs {
             if violations.is_empty() {
                 taken.accepted.insert(property.clone(), value.clone());
             }
-            let rejected = |violation: Violation| RefusedAnswer {
+            let rejected = |violation: Violation| AnswerViolation {
                 property: property.clone(),
                 value: value.clone(),
                 rule: violation.rule,

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use self::resource::Resources;
 use super::{
-    Fault, Quota,
+    Quota, SchemaFinding,
     keyword::Draft,
     node::{Keyword, Node, NodeId, PatternId, Program},
     pattern::Pattern,
@@ -36,11 +36,11 @@ struct Reader<'a> {
     patterns: Vec<Pattern>,
     pattern_ids: HashMap<&'a str, Option<PatternId>>,
     quota: &'a mut Quota,
-    faults: Vec<Fault>,
+    faults: Vec<SchemaFinding>,
 }
 
 /// Reads a schema.
-pub(super) fn read(document: &Value, quota: &mut Quota) -> (Program, Vec<Fault>) {
+pub(super) fn read(document: &Value, quota: &mut Quota) -> (Program, Vec<SchemaFinding>) {
     let mut reader = Reader {
         subschemas: Vec::new(),
         ids: HashMap::new(),
@@ -95,8 +95,13 @@ fn pointer_to(pointer: &str, part: &str) -> String {
 }
 
 impl<'a> Reader<'a> {
-    fn fault(&mut self, rule: Rule, pointer: &str, message: impl Into<String>) -> &mut Fault {
-        self.faults.push(Fault {
+    fn fault(
+        &mut self,
+        rule: Rule,
+        pointer: &str,
+        message: impl Into<String>,
+    ) -> &mut SchemaFinding {
+        self.faults.push(SchemaFinding {
             pointer: pointer.to_owned(),
             key: None,
             rule,
@@ -109,7 +114,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Adds a fault of a value that is no schema, or one that cannot be evaluated.
-    fn invalid(&mut self, pointer: &str, message: impl Into<String>) -> &mut Fault {
+    fn invalid(&mut self, pointer: &str, message: impl Into<String>) -> &mut SchemaFinding {
         self.fault(Rule::InvalidSchema, pointer, message)
     }
 

@@ -22,7 +22,7 @@ use super::{
 use crate::{
     clock::Timestamp,
     definition::{Definition, Step},
-    event::{Event, OutputFault, Row},
+    event::{Event, OutputFailure, Row},
     execution::{Execution, Visit},
     id::AgentName,
     limits,
@@ -116,7 +116,7 @@ pub struct Advanced {
     pub final_output_truncated: bool,
     /// What of the final output could not be computed: null stands there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub final_output_error: Vec<OutputFault>,
+    pub final_output_error: Vec<OutputFailure>,
     /// Why the execution failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailureView>,

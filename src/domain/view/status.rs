@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     error::in_quotes,
-    event::{Body, OutputFault, PauseReason, VisitId},
+    event::{Body, OutputFailure, PauseReason, VisitId},
     execution::{Execution, NotCompensated, StepStatus},
     id::ExecutionId,
     limits,
@@ -302,7 +302,7 @@ pub struct StatusView {
     pub final_output_truncated: bool,
     /// What of the final output could not be computed: null stands there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub final_output_error: Vec<OutputFault>,
+    pub final_output_error: Vec<OutputFailure>,
     /// What is waited for that is not a model: time, signals, people, work of the server.
     pub waits: Vec<WaitView>,
     /// Signals that nothing has waited for yet, oldest first.

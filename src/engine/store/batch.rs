@@ -7,7 +7,7 @@ use redb::{
 };
 
 use super::{
-    Refusal,
+    RefusedCall,
     changes::{Change, Changes},
     check_follows, conflict,
     dirty::DirtySet,
@@ -153,7 +153,7 @@ pub(super) fn apply<'a>(
     transaction: &WriteTransaction,
     ledger: &mut Ledger,
     works: impl Iterator<Item = &'a mut Write>,
-    refusals: &[Refusal],
+    refusals: &[RefusedCall],
     changes: &mut Changes,
 ) -> Result<Effects> {
     let mut effects = Effects::default();
@@ -344,7 +344,7 @@ impl Batch<'_> {
 fn keep_refusals(
     transaction: &WriteTransaction,
     ledger: &mut Ledger,
-    refusals: &[Refusal],
+    refusals: &[RefusedCall],
     changes: &mut Changes,
 ) -> Result<()> {
     let mut table = transaction.open_table(REFUSALS).map_err(fault)?;

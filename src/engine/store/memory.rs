@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    BoxFuture, Commit, Committed, Due, Entry, ListPage, ListQuery, Placed, Position, Refusal,
+    BoxFuture, Commit, Committed, Due, Entry, ListPage, ListQuery, Placed, Position, RefusedCall,
     Store, Stored, TelemetryQuery, merge,
 };
 use midex_domain::{
@@ -27,7 +27,7 @@ struct Inside {
     /// The keys of rows in the journal, by execution and revision.
     places: BTreeMap<(ExecutionId, u64), u64>,
     contents: BTreeMap<Digest, Arc<[u8]>>,
-    refusals: BTreeMap<u64, Refusal>,
+    refusals: BTreeMap<u64, RefusedCall>,
     /// The last key of the sequence that rows and refusals share.
     last: u64,
     closed: bool,
@@ -126,7 +126,7 @@ impl Store for MemoryStore {
         Box::pin(async move { Ok(self.open()?.contents.get(&digest).cloned()) })
     }
 
-    fn note(&self, refusal: Refusal) {
+    fn note(&self, refusal: RefusedCall) {
         if let Ok(mut inside) = self.open() {
             inside.note(refusal);
         }
@@ -225,7 +225,7 @@ impl Inside {
         self.last
     }
 
-    fn note(&mut self, refusal: Refusal) {
+    fn note(&mut self, refusal: RefusedCall) {
         let key = self.next_key();
         self.refusals.insert(key, refusal);
         if self.refusals.len() as u64 > limits::REFUSALS_KEPT_MAX {

@@ -90,7 +90,7 @@ pub trait Store: fmt::Debug + Send + Sync {
 
     /// Queues a refused call for telemetry. It is written soon, the queue is bounded, and no reply waits for it. If too
     /// many refusals arrive, the latest are dropped.
-    fn note(&self, refusal: Refusal);
+    fn note(&self, refusal: RefusedCall);
 
     /// The latest telemetry entries, oldest first, at most `limit`, among the latest
     /// [`midex_domain::limits::TELEMETRY_SCANNED_MAX`]. A refusal that was noted before the call is among them.
@@ -237,7 +237,7 @@ pub struct Examined {
 
 /// A refused call, for telemetry. It has no revision and changes nothing.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct Refusal {
+pub struct RefusedCall {
     /// When the call was refused.
     pub at: Timestamp,
     /// The execution it was meant for, where that is known.
@@ -256,7 +256,7 @@ pub enum Entry {
     /// A transition, with its whole row.
     Transition(Row),
     /// A refused call.
-    Refusal(Refusal),
+    Refusal(RefusedCall),
 }
 
 /// An entry with its place in the sequence of rows and refusals.

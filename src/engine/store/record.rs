@@ -7,7 +7,7 @@
 use postcard::{ser_flavors::Flavor, serialize_with_flavor};
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::Refusal;
+use super::RefusedCall;
 use midex_domain::{
     Execution, ExecutionId, Row,
     error::{Code, Error, Result},
@@ -119,12 +119,12 @@ pub(super) fn row_execution(bytes: &[u8]) -> Result<ExecutionId> {
 }
 
 /// Encodes a refusal.
-pub(super) fn encode_refusal(refusal: &Refusal) -> Result<Vec<u8>> {
+pub(super) fn encode_refusal(refusal: &RefusedCall) -> Result<Vec<u8>> {
     encode(vec![VERSION], refusal)
 }
 
 /// Decodes a stored refusal.
-pub(super) fn decode_refusal(bytes: &[u8]) -> Result<Refusal> {
+pub(super) fn decode_refusal(bytes: &[u8]) -> Result<RefusedCall> {
     let (version, body) = bytes
         .split_first()
         .ok_or_else(|| damaged("a stored refusal is empty"))?;

@@ -16,7 +16,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use super::{
     BoxFuture, Commit, Committed, Due, Examined, ListPage, ListQuery, Placed, Position, Reached,
-    Refusal, Store, Stored, TelemetryQuery,
+    RefusedCall, Store, Stored, TelemetryQuery,
     batch::{OpenEntry, Write},
     check, closed, examine, file, list,
     lock::Lock,
@@ -304,7 +304,7 @@ impl Store for RedbStore {
         Box::pin(async move { self.read(|read| reader::content(read, digest)) })
     }
 
-    fn note(&self, refusal: Refusal) {
+    fn note(&self, refusal: RefusedCall) {
         if self.shared.note(refusal) {
             // Fails only after the store was closed, when telemetry is no longer read.
             let _ = self.send(Message::Refused);

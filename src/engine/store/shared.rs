@@ -12,7 +12,7 @@ use std::{
 use redb::{Database, ReadTransaction, ReadableDatabase};
 
 use super::{
-    Refusal,
+    RefusedCall,
     backend::Disk,
     batch::{Effects, Ledger},
     fault::{fault, guarded},
@@ -32,7 +32,7 @@ pub(super) struct Shared {
     slot: RwLock<Slot>,
     /// The last row of each execution that is ahead of its snapshot, as of the last commit.
     heads: Mutex<HashMap<ExecutionId, u64>>,
-    refusals: Mutex<VecDeque<Refusal>>,
+    refusals: Mutex<VecDeque<RefusedCall>>,
     /// Whether the writer has been notified of the queued refusals.
     told: AtomicBool,
     /// Whether a read of the open database has failed. redb refuses every operation from then on.
@@ -140,7 +140,7 @@ impl Shared {
     }
 
     /// Queues a refusal, if there is room. Returns whether the writer must be notified.
-    pub(super) fn note(&self, refusal: Refusal) -> bool {
+    pub(super) fn note(&self, refusal: RefusedCall) -> bool {
         let mut refusals = self.refusals();
         if refusals.len() < limits::REFUSALS_QUEUED_MAX {
             refusals.push_back(refusal);
@@ -148,7 +148,7 @@ impl Shared {
         !self.told.swap(true, Ordering::AcqRel)
     }
 
-    pub(super) fn take_refusals(&self) -> Vec<Refusal> {
+    pub(super) fn take_refusals(&self) -> Vec<RefusedCall> {
         let mut refusals = self.refusals();
         self.told.store(false, Ordering::Release);
         refusals.drain(..).collect()
@@ -175,7 +175,7 @@ impl Shared {
     }
 
     /// Queues the refusals of a batch that was not stored again, for the next batch.
-    pub(super) fn put_back(&self, refusals: Vec<Refusal>) {
+    pub(super) fn put_back(&self, refusals: Vec<RefusedCall>) {
         let mut waiting = self.refusals();
         for refusal in refusals.into_iter().rev() {
             if waiting.len() < limits::REFUSALS_QUEUED_MAX {
@@ -201,7 +201,7 @@ impl Shared {
         self.heads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn refusals(&self) -> MutexGuard<'_, VecDeque<Refusal>> {
+    pub(super) fn refusals(&self) -> MutexGuard<'_, VecDeque<RefusedCall>> {
         self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

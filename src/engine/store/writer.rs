@@ -15,7 +15,7 @@ use redb::{Durability, WriteTransaction};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::{
-    Refusal,
+    RefusedCall,
     batch::{self, Effects, Ledger, Write},
     closed,
     fault::{batch_failed, fault, guarded, unavailable},
@@ -86,7 +86,7 @@ pub(super) struct Writer {
 /// key shows which.
 #[derive(Debug)]
 struct IndeterminateBatch {
-    refusals: Vec<Refusal>,
+    refusals: Vec<RefusedCall>,
     /// The next key before the batch.
     next_key: u64,
 }
@@ -263,7 +263,12 @@ impl Writer {
         }
     }
 
-    fn write(&mut self, works: &mut [Write], refusals: Vec<Refusal>, room: u64) -> Result<Effects> {
+    fn write(
+        &mut self,
+        works: &mut [Write],
+        refusals: Vec<RefusedCall>,
+        room: u64,
+    ) -> Result<Effects> {
         let is_ample = match self.make_room(works.len() + refusals.len(), room) {
             Ok(is_ample) => is_ample,
             Err(error) => {
@@ -312,7 +317,7 @@ impl Writer {
     fn transact(
         &mut self,
         works: &mut [Write],
-        refusals: &[Refusal],
+        refusals: &[RefusedCall],
         is_ample: bool,
     ) -> Result<Effects> {
         let slot = self.shared.slot();

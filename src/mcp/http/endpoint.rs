@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Options, PATH, direct,
-    refusal::{self, Refused},
+    refusal::{self, RequestError},
     sessions::{CallId, HttpSession, OpenStream, SessionSlot, Sessions},
 };
 use crate::{answer, frame};
@@ -34,7 +34,7 @@ use midex_http::{
     body::{self, RequestBody},
     budget::{Budget, BudgetKind, Share},
     connections::{Connection, Connections, Work},
-    refusal::{Refusal, Reply},
+    refusal::{HttpError, Reply},
     room::MemoryBudget,
 };
 
@@ -138,7 +138,7 @@ impl<H: ServerHandler> Endpoint<H> {
         &self,
         request: Request<Incoming>,
         connection: &Arc<Connection>,
-    ) -> Result<Response<Reply>, Refused> {
+    ) -> Result<Response<Reply>, RequestError> {
         check_encoding(request.headers())?;
         let Admitted {
             request,
@@ -172,7 +172,7 @@ impl<H: ServerHandler> Endpoint<H> {
         &self,
         request: Request<Full<Bytes>>,
         body: &[u8],
-    ) -> Result<Response<Reply>, Refused> {
+    ) -> Result<Response<Reply>, RequestError> {
         if let Some(peer) = &self.peer
             && let Some(call) = direct::call(request.headers(), body)
         {
@@ -187,7 +187,7 @@ impl<H: ServerHandler> Endpoint<H> {
         &self,
         request: Request<Full<Bytes>>,
         slot: SessionSlot,
-    ) -> Result<Response<Reply>, Refused> {
+    ) -> Result<Response<Reply>, RequestError> {
         let service = self.service.clone();
         let beginning = tokio::spawn(async move {
             let response = service.handle(request).await;
@@ -208,7 +208,7 @@ impl<H: ServerHandler> Endpoint<H> {
         &self,
         request: Request<Incoming>,
         connection: &Arc<Connection>,
-    ) -> Result<Admitted, Refused> {
+    ) -> Result<Admitted, RequestError> {
         let (mut parts, body) = request.into_parts();
         let (body, bytes) = match body::read(body, &self.room, connection).await? {
             RequestBody::Whole(body, _) if frame::has_too_many_values(&body) => {
@@ -224,7 +224,7 @@ impl<H: ServerHandler> Endpoint<H> {
         // A body without these fields is refused by rmcp. The refusal then gets a midex payload.
         let envelope: Envelope = serde_json::from_slice(&body).unwrap_or_default();
         let id = envelope.id.clone();
-        let refused = |error: Error| Refused::from(error).of(id.clone());
+        let refused = |error: Error| RequestError::from(error).of(id.clone());
         if id.is_some()
             && let Some(fault) = oversized_integer(&body)
         {
@@ -274,7 +274,7 @@ impl<H: ServerHandler> Endpoint<H> {
         &self,
         request: Request<Incoming>,
         connection: &Arc<Connection>,
-    ) -> Result<Response<Reply>, Refused> {
+    ) -> Result<Response<Reply>, RequestError> {
         let work = connection.work();
         let session = text(request.headers(), SESSION_ID).and_then(|id| self.sessions.find(id));
         // A stream that resumes a pending call delivers only the answer of that call.
@@ -296,7 +296,7 @@ impl<H: ServerHandler> Endpoint<H> {
         &self,
         request: Request<Incoming>,
         connection: &Arc<Connection>,
-    ) -> Result<Response<Reply>, Refused> {
+    ) -> Result<Response<Reply>, RequestError> {
         let _work = connection.work();
         let id = text(request.headers(), SESSION_ID).map(str::to_owned);
         let is_known = id
@@ -317,7 +317,7 @@ impl<H: ServerHandler> Endpoint<H> {
     }
 
     /// Adds the midex payload to refusals of rmcp, which are plain text or lack it.
-    async fn mended(&self, response: Response<Reply>) -> Result<Response<Reply>, Refused> {
+    async fn mended(&self, response: Response<Reply>) -> Result<Response<Reply>, RequestError> {
         if response.status().is_success() {
             return Ok(response);
         }
@@ -362,12 +362,12 @@ impl<H: ServerHandler> Service for Endpoint<H> {
     }
 }
 
-fn unserved() -> Refused {
+fn unserved() -> RequestError {
     let error = Error::new(
         Code::RequestInvalid,
         "the endpoint takes POST, GET and DELETE",
     );
-    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, error).into()
+    HttpError::new(StatusCode::METHOD_NOT_ALLOWED, error).into()
 }
 
 /// Whether the request uses a protocol version without handshakes, which has no method `initialize`.
@@ -417,7 +417,7 @@ fn with_accept(mut request: Request<Incoming>) -> Request<Incoming> {
 }
 
 /// Refuses a compressed body, which would be reported as invalid JSON.
-fn check_encoding(headers: &HeaderMap) -> Result<(), Refusal> {
+fn check_encoding(headers: &HeaderMap) -> Result<(), HttpError> {
     let given = text(headers, header::CONTENT_ENCODING.as_str()).unwrap_or("identity");
     if given.trim().eq_ignore_ascii_case("identity") || given.trim().is_empty() {
         return Ok(());
@@ -427,7 +427,7 @@ fn check_encoding(headers: &HeaderMap) -> Result<(), Refusal> {
         format!("the body has the Content-Encoding `{shown}`, which this server does not unpack");
     let error = Error::new(Code::RequestInvalid, message)
         .with_action("Send the body as it is, without Content-Encoding");
-    Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, error))
+    Err(HttpError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, error))
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
@@ -436,11 +436,11 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence.trim().eq_ignore_ascii_case("application/json")
 }
 
-fn oversized(beginning: &[u8]) -> Refused {
+fn oversized(beginning: &[u8]) -> RequestError {
     let (bytes, values) = (limits::FRAME_BYTES_MAX, limits::FRAME_VALUES_MAX);
     let limit = format!("{bytes} bytes, or {values} values, in one message");
     let message = format!("the body exceeds the limit of {limit}");
-    Refused::from(Error::limit(limit).with_message(message)).of(frame::early_id(beginning))
+    RequestError::from(Error::limit(limit).with_message(message)).of(frame::early_id(beginning))
 }
 
 /// The answer to a body that is not a message, the same as over other transports.
@@ -467,7 +467,7 @@ async fn collected(response: Response<Reply>) -> Bytes {
 }
 
 /// Converts a plain-text refusal of rmcp.
-async fn refused(response: Response<Reply>) -> Refusal {
+async fn refused(response: Response<Reply>) -> HttpError {
     let mut status = response.status();
     let said = collected(response).await;
     let said = String::from_utf8_lossy(&said);
@@ -491,18 +491,18 @@ async fn refused(response: Response<Reply>) -> Refusal {
             let message =
                 "this version of the protocol has no sessions, and so no GET and no DELETE";
             let error = Error::new(code, message);
-            Refusal::new(
+            HttpError::new(
                 status,
                 error.with_action("Send every message in a POST of its own"),
             )
             .allowing("POST")
         }
-        StatusCode::NOT_ACCEPTABLE => Refusal::new(status, error.with_action(both)),
-        _ if said.contains("Protocol-Version") => Refusal::new(
+        StatusCode::NOT_ACCEPTABLE => HttpError::new(status, error.with_action(both)),
+        _ if said.contains("Protocol-Version") => HttpError::new(
             status,
             error.with_action("Send a version that the answer to server/discover lists"),
         ),
-        _ => Refusal::new(status, error),
+        _ => HttpError::new(status, error),
     }
 }
 

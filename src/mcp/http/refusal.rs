@@ -9,23 +9,23 @@ use rmcp::{
 
 use crate::{answer, splice};
 use midex_domain::clock::IdSource;
-use midex_http::refusal::{Refusal, Reply, json};
+use midex_http::refusal::{HttpError, Reply, json};
 
-/// A refused request, with the id of its call if it is known.
+/// The error of a refused request, with the id of its call if it is known.
 #[derive(Debug)]
-pub(super) struct Refused {
-    refusal: Refusal,
+pub(super) struct RequestError {
+    error: HttpError,
     id: Option<RequestId>,
 }
 
-impl<T: Into<Refusal>> From<T> for Refused {
-    fn from(refusal: T) -> Self {
-        let refusal = refusal.into();
-        Self { refusal, id: None }
+impl<T: Into<HttpError>> From<T> for RequestError {
+    fn from(error: T) -> Self {
+        let error = error.into();
+        Self { error, id: None }
     }
 }
 
-impl Refused {
+impl RequestError {
     /// Sets the id of the call.
     #[must_use]
     pub(super) fn of(mut self, id: Option<RequestId>) -> Self {
@@ -35,9 +35,9 @@ impl Refused {
 
     /// The HTTP response.
     pub(super) fn answer(self, ids: &dyn IdSource) -> Response<Reply> {
-        let fault = answer::fault(&self.refusal.error, "http", ids);
+        let fault = answer::fault(&self.error.error, "http", ids);
         let message = JsonRpcMessage::error(fault, self.id);
-        self.refusal.response(written(&message))
+        self.error.response(written(&message))
     }
 }
 

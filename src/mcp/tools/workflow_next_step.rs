@@ -28,11 +28,11 @@ pub(super) struct Arguments {
     #[serde(flatten)]
     _known: KnownAgents,
     /// Instead of output: why it cannot be done
-    error: Option<Failure>,
+    error: Option<ErrorArgument>,
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Failure {
+struct ErrorArgument {
     #[schemars(length(min = 1))]
     message: String,
     code: Option<String>,

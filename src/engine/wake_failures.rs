@@ -11,9 +11,9 @@ use midex_domain::{ExecutionId, limits};
 /// execution counts as paused with the reason `engine_fault`, until a resume resets the count. A new process also
 /// starts at zero.
 #[derive(Default)]
-pub(super) struct Faults(Mutex<HashMap<ExecutionId, u32>>);
+pub(super) struct WakeFailures(Mutex<HashMap<ExecutionId, u32>>);
 
-impl Faults {
+impl WakeFailures {
     fn lock(&self) -> MutexGuard<'_, HashMap<ExecutionId, u32>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
