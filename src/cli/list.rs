@@ -11,7 +11,7 @@ use self::table::Table;
 use super::{
     EXIT_OK, Output,
     command::quoted,
-    link::{Link, given},
+    link::{Link, given, typed},
     screen::{Screen, Style},
     visible::visible,
     when::{ago, local},
@@ -23,7 +23,7 @@ use midex_domain::{
     finding::{Finding, errors},
     limits,
     nearest::hint,
-    view,
+    view::{self, ExecutionRow},
 };
 use midex_registry::{AgentEntry, Registry, Source, WorkflowEntry};
 use midex_server::{
@@ -148,9 +148,10 @@ pub(super) async fn executions(
     rows.truncate(limit);
     // The registry is read only if the list is empty, to check whether the workflow exists.
     let named = args.workflow.as_deref().filter(|_| rows.is_empty());
+    let shown: Vec<ExecutionRow> = typed(json!(rows))?;
     let text = || match named.and_then(|name| unknown(name, config)) {
         Some(message) => Screen::stdout().block(None, "", &message),
-        None => execution_table(&rows, &args) + &left_out(&args, limit, more, flags),
+        None => execution_table(&shown, &args) + &left_out(&args, limit, more, flags),
     };
     out.rows(|| rows.clone(), text)?;
     Ok(EXIT_OK)
@@ -207,12 +208,9 @@ pub(super) async fn pages(
     let mut rows = Vec::new();
     loop {
         let mut page = link.call("execution.list", arguments.clone()).await?;
-        rows.extend(
-            page["executions"]
-                .as_array_mut()
-                .map(std::mem::take)
-                .unwrap_or_default(),
-        );
+        if let Value::Array(executions) = page["executions"].take() {
+            rows.extend(executions);
+        }
         match page["next_cursor"].take() {
             cursor @ Value::String(_) if rows.len() < limit => arguments["cursor"] = cursor,
             _ => break,
@@ -279,7 +277,7 @@ impl ListLayout {
 /// The width of the terminal from which on the state is written as a word.
 const STATE_COLUMNS: usize = 46;
 
-fn execution_table(rows: &[Value], args: &ListArgs) -> String {
+fn execution_table(rows: &[ExecutionRow], args: &ListArgs) -> String {
     if rows.is_empty() {
         let words = if args.what == ListSubject::Calls {
             "no command was called here; `midex call` calls one"
@@ -306,13 +304,12 @@ fn execution_table(rows: &[Value], args: &ListArgs) -> String {
         ("updated", 58),
     ]);
     for row in rows {
-        let text = |name: &str| row[name].as_str().unwrap_or("-").to_owned();
         table.add([
-            text("execution_id"),
-            text("workflow_name"),
-            room.state(&text("state")),
-            text("current_step"),
-            room.time(&text("updated_at")),
+            row.execution_id.clone(),
+            row.workflow_name.clone(),
+            room.state(&row.state),
+            row.current_step.clone().unwrap_or_else(|| "-".to_owned()),
+            room.time(&row.updated_at),
         ]);
     }
     table.shown()
