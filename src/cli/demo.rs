@@ -10,12 +10,15 @@ use tokio::process::Command;
 use super::{
     EXIT_OK, Output,
     command::quoted,
+    link::typed,
     serve::{signalled, signals},
 };
 use midex_domain::{
+    State,
     clock::{Clock, SystemClock},
     error::{Code, Error, Result, plain},
     uri,
+    view::{Advanced, CurrentStep, StatusView, TelemetryEvent},
 };
 use midex_mcp::client::Client;
 use midex_server::config::Config;
@@ -104,11 +107,8 @@ impl Tour<'_> {
         let client = Client::start(self.server()?).await?;
         self.say("A server is running as a child process; this is its MCP client.\n")?;
         let start = json!({ "workflow_name": WORKFLOW, "inputs": { "task": TASK } });
-        let first = client.call("workflow.start", start).await?;
-        let id = first["execution_id"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned();
+        let first: Advanced = typed(client.call("workflow.start", start).await?)?;
+        let id = first.execution_id.clone();
         self.say(&format!("Started `{WORKFLOW}` as {id}\n  task: {TASK}\n"))?;
         let second = self.step(&client, &first).await?;
         let at = SystemClock.now();
@@ -118,12 +118,12 @@ impl Tour<'_> {
         )?;
         let client = Client::start(self.server()?).await?;
         self.killed = json!({
-            "at": at, "signal": "SIGKILL", "started_at": SystemClock.now(), "during": second["step_name"]
+            "at": at, "signal": "SIGKILL", "started_at": SystemClock.now(), "during": second.step_name
         });
-        let current = client.read(&address("current_step", &id)).await?;
+        let current: CurrentStep = typed(client.read(&address("current_step", &id)).await?)?;
         self.check_resumed(&second, &current)?;
-        let mut next = with_token(current);
-        while next["workflow_state"] == "running" {
+        let mut next = second;
+        while next.workflow_state == State::Running.as_str() {
             next = self.step(&client, &next).await?;
         }
         let shown = self.look_back(&client, &id, &next).await?;
@@ -132,42 +132,36 @@ impl Tour<'_> {
     }
 
     /// Does one step like an agent: reads the persona and the task, and submits an output.
-    async fn step(&mut self, client: &Client, step: &Value) -> Result<Value> {
-        let text = |name: &str| step[name].as_str().unwrap_or_default().to_owned();
-        let (name, agent) = (text("step_name"), text("agent_name"));
-        let persona = text("agent_content");
-        let title = persona
-            .lines()
-            .find(|line| !line.trim().is_empty())
-            .unwrap_or_default();
-        let output = json!({
-            "summary": format!("{name}: done for \"{TASK}\""),
-            "findings": [],
-            "next_step_recommendation": "go on"
-        });
+    async fn step(&mut self, client: &Client, step: &Advanced) -> Result<Advanced> {
+        let fields = [
+            &step.step_name,
+            &step.agent_name,
+            &step.agent_content,
+            &step.progress,
+            &step.description,
+        ];
+        let [name, agent, persona, progress, task] =
+            fields.map(|field| field.as_deref().unwrap_or_default());
+        let mut lines = persona.lines();
+        let title = lines.find(|line| !line.trim().is_empty());
+        let title = title.unwrap_or_default().trim_start_matches('#').trim();
+        let summary = format!("{name}: done for \"{TASK}\"");
         self.say(&format!(
-            "Step {} `{name}` as {agent}\n  persona: {} ({} bytes)\n  task:    {}\n  output:  {}\n",
-            text("progress"),
-            title.trim_start_matches('#').trim(),
+            "Step {progress} `{name}` as {agent}\n  persona: {title} ({} bytes)\n  task:    {task}\n  output:  {summary}\n",
             persona.len(),
-            text("description"),
-            output["summary"].as_str().unwrap_or_default(),
         ))?;
+        let output =
+            json!({ "summary": summary, "findings": [], "next_step_recommendation": "go on" });
         self.steps
             .push(json!({ "step_name": name, "agent_name": agent, "output": output }));
-        client
-            .call(
-                "workflow.next_step",
-                json!({ "token": step["new_token"], "output": output }),
-            )
-            .await
+        let arguments = json!({ "token": step.new_token, "output": output });
+        typed(client.call("workflow.next_step", arguments).await?)
     }
 
-    fn check_resumed(&mut self, before: &Value, after: &Value) -> Result<()> {
-        if before["new_token"] == after["continuation_token"]
-            && before["step_name"] == after["current_step"]
-        {
-            let step = after["current_step"].as_str().unwrap_or_default();
+    fn check_resumed(&mut self, before: &Advanced, after: &CurrentStep) -> Result<()> {
+        let is_same_token = before.new_token == after.continuation_token;
+        if is_same_token && before.step_name == after.current_step {
+            let step = after.current_step.as_deref().unwrap_or_default();
             return self.say(&format!(
                 "Resumed at `{step}` with the same token: nothing acknowledged was lost\n"
             ));
@@ -177,51 +171,47 @@ impl Tour<'_> {
         ))
     }
 
-    async fn look_back(&mut self, client: &Client, id: &str, last: &Value) -> Result<Value> {
-        let status = client.read(&address("workflow_status", id)).await?;
+    async fn look_back(&mut self, client: &Client, id: &str, last: &Advanced) -> Result<Value> {
+        let reply = client.read(&address("workflow_status", id)).await?;
+        let status: StatusView = typed(reply.clone())?;
         let history = client.read(&address("step_history", id)).await?;
         let telemetry = client.read(&address("telemetry", id)).await?;
-        self.say(&format!(
-            "{}\n",
-            last["message"].as_str().unwrap_or_default()
-        ))?;
-        self.timeline(&telemetry)?;
-        let steps = &status["steps"];
+        self.say(&format!("{}\n", last.message))?;
+        self.timeline(&typed::<Vec<TelemetryEvent>>(telemetry.clone())?)?;
         self.say(&format!(
             "\n{} of {} steps completed in {} ms, the kill included; the execution is {}",
-            steps["completed"],
-            steps["total"],
-            status["duration_ms"],
-            status["state"].as_str().unwrap_or_default()
+            status.steps.completed,
+            status.steps.total,
+            status.duration_ms.unwrap_or_default(),
+            status.state
         ))?;
         self.what_next(id)?;
         let is_kept = matches!(self.place, DemoDirectory::Kept(_));
         Ok(json!({
-            "execution_id": id, "data_dir": self.place.path(), "data_dir_kept": is_kept, "status": status,
+            "execution_id": id, "data_dir": self.place.path(), "data_dir_kept": is_kept, "status": reply,
             "steps": self.steps, "history": history, "telemetry": telemetry, "killed": self.killed
         }))
     }
 
     /// Prints the events in order, with a line for the kill.
-    fn timeline(&mut self, telemetry: &Value) -> Result<()> {
+    fn timeline(&mut self, telemetry: &[TelemetryEvent]) -> Result<()> {
         let killed_at = self.killed["at"].as_str().unwrap_or_default().to_owned();
         let killed = format!("  {killed_at}  -- server killed (SIGKILL), new one started --");
         let mut is_told = false;
         self.say("Timeline")?;
-        for event in telemetry.as_array().into_iter().flatten() {
-            let text = |name: &str| event[name].as_str().unwrap_or_default();
+        for event in telemetry {
             // Times in the same format sort as texts. The kill follows the last answer of the first server.
-            if !is_told && text("created_at") > killed_at.as_str() {
+            if !is_told && event.created_at > killed_at {
                 self.say(&killed)?;
                 is_told = true;
             }
-            let took = event["metadata"]["duration_ms"].as_u64();
+            let took = event.metadata["duration_ms"].as_u64();
             let took = took.map_or_else(String::new, |took| format!("  {took} ms"));
             let line = format!(
                 "  {}  {:<25} {}{took}",
-                text("created_at"),
-                text("event_type"),
-                text("step_name")
+                event.created_at,
+                event.event_type.as_str(),
+                event.step_name.as_deref().unwrap_or_default()
             );
             self.say(line.trim_end())?;
         }
@@ -287,11 +277,4 @@ impl Tour<'_> {
 
 fn address(resource: &str, id: &str) -> String {
     format!("midex://workflow/{resource}/{}", uri::encode(id))
-}
-
-/// Converts `current_step` to the form of a reply, which has other names for the same fields.
-fn with_token(mut current: Value) -> Value {
-    current["new_token"] = current["continuation_token"].take();
-    current["step_name"] = current["current_step"].take();
-    current
 }

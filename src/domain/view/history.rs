@@ -303,7 +303,7 @@ fn resolve(payload: &Payload, content: &impl Fn(&Digest) -> Option<Value>) -> Op
 }
 
 /// One telemetry event.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TelemetryEvent {
     /// The sequence number in the order of all telemetry.
     pub id: u64,
