@@ -5,7 +5,7 @@ mod file;
 
 use std::path::PathBuf;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use self::answer::{noted, page};
 use super::{
@@ -21,6 +21,7 @@ use super::{
 };
 use midex_catalog::operation::Method;
 use midex_domain::{
+    State,
     error::{Code, Error, FailureCode, Result},
     limits,
     schema::meant,
@@ -189,70 +190,63 @@ fn arguments(id: &str, args: &CallArgs, command: &Value) -> Result<Value> {
 }
 
 /// The types of the arguments, and of the fields of a body that can be given as arguments.
-fn declared(command: &Value) -> Vec<Value> {
+fn declared(command: &Value) -> Vec<(String, Value)> {
     let declared = |name: &str, schema: &Value, root: &Value| {
-        let one_of = &schema["enum"];
-        json!({ "name": name, "schema": { "type": schema::kind(schema, root), "enum": one_of } })
+        let kind = schema::kind(schema, root);
+        let schema = json!({ "type": kind, "enum": schema["enum"] });
+        (name.to_owned(), schema)
     };
-    let of_workflow = list(&command["arguments"])
-        .iter()
-        .filter(|one| one["schema"].is_object());
+    let of_workflow = list(&command["arguments"]).iter();
+    let of_workflow = of_workflow.filter(|one| one["schema"].is_object());
     let of_workflow = of_workflow.map(|one| {
-        declared(
-            one["name"].as_str().unwrap_or_default(),
-            &one["schema"],
-            &one["schema"],
-        )
+        let name = one["name"].as_str().unwrap_or_default();
+        declared(name, &one["schema"], &one["schema"])
     });
-    let properties = |schema: &'_ Value| {
-        schema["properties"]
-            .as_object()
-            .cloned()
-            .unwrap_or_default()
-    };
-    let arguments: Map<_, _> = properties(&command["input_schema"]);
-    let arguments = arguments
-        .into_iter()
-        .map(|(name, schema)| declared(&name, &schema, &schema));
+    let arguments = properties(&command["input_schema"]);
+    let arguments = arguments.map(|(name, schema)| declared(name, schema, schema));
     let root = &command["body_schema"];
     let fields = properties(meant(root, root));
-    let fields = fields
-        .into_iter()
-        .map(|(name, schema)| declared(&name, &schema, root));
+    let fields = fields.map(|(name, schema)| declared(name, schema, root));
     of_workflow.chain(arguments).chain(fields).collect()
+}
+
+/// The properties of a schema by name.
+fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    schema["properties"].as_object().into_iter().flatten()
 }
 
 /// Waits for the end of a call that took longer than its tool waits. A call that waits for something else is returned
 /// as it is.
 async fn ended(answer: Value, link: &mut Link<'_>) -> Result<Value> {
     let is_operation = answer.get("waits").is_some();
-    let id = answer["execution_id"].clone();
-    let mut status = json!({ "state": answer["status"] });
-    while is_operation && status["state"] == "running" {
-        status = link
-            .call("execution.wait", json!({ "execution_id": id }))
-            .await?;
+    let is_running = is_operation && answer["status"] == State::Running.as_str();
+    let Some(id) = answer["execution_id"].as_str().filter(|_| is_running) else {
+        return Ok(answer);
+    };
+    let mut status = link.wait(id, None).await?;
+    while status.state == State::Running.as_str() {
+        status = link.wait(id, None).await?;
     }
-    if !is_operation || !is_final(status["state"].as_str().unwrap_or_default()) {
+    if !is_final(&status.state) {
         return Ok(answer);
     }
-    if let Some(message) = status["error"]["message"].as_str() {
-        let error = Error::new(Code::CommandFailed, message)
+    if let Some(failure) = status.error {
+        let error = Error::new(Code::CommandFailed, failure.message)
             .with("execution_id", id)
-            .with("failure_code", status["error"]["code"].clone());
-        return Err(match status["error"]["response_payload"].take() {
-            Value::Null => error,
-            payload => error.with("response_payload", payload),
+            .with("failure_code", failure.code);
+        return Err(match failure.response_payload {
+            None => error,
+            Some(payload) => error.with("response_payload", payload),
         });
     }
-    let mut whole = status["final_output"].take();
+    let mut whole = status.final_output.unwrap_or_default();
     if let (Value::Object(whole), Value::Object(answer)) = (&mut whole, answer) {
         let known = answer
             .into_iter()
             .filter(|(name, _)| !["status", "waits", "attempts"].contains(&name.as_str()));
         whole.extend(known);
         // The duration in the tool's answer only counts as long as the tool waited.
-        whole.insert("duration_ms".to_owned(), status["duration_ms"].take());
+        whole.insert("duration_ms".to_owned(), json!(status.duration_ms));
     }
     Ok(whole)
 }

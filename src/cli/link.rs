@@ -11,7 +11,10 @@ use midex_domain::{
     State,
     error::{Code, Error, Result},
     limits, uri,
-    view::{ExecutionView, GraphView, HistoryRow, Listing, StatusView},
+    view::{
+        Advanced, ArtifactContent, CurrentStep, ExecutionView, GraphView, HistoryRow, Listing,
+        StatusView,
+    },
 };
 use midex_mcp::client::Client;
 use midex_server::config::Config;
@@ -87,14 +90,56 @@ impl<'a> Link<'a> {
 
     /// The status of an execution.
     pub(super) async fn status(&mut self, id: &str) -> Result<StatusView> {
-        typed(self.read_of("workflow_status", id).await?)
+        Ok(self.status_reply(id).await?.1)
     }
 
-    /// The status of an execution, once it has passed the revision `since` or nothing has happened for a while.
-    pub(super) async fn wait(&mut self, id: &str, since: u64) -> Result<StatusView> {
-        let arguments = json!({
+    /// The status of an execution: the reply, which `--json` prints, and its content.
+    pub(super) async fn status_reply(&mut self, id: &str) -> Result<(Value, StatusView)> {
+        read(self.read_of("workflow_status", id).await?)
+    }
+
+    /// The current step of an execution: the reply and its content. `query` says for whom: `?reader=worker` for a
+    /// person who does the step, empty for a model.
+    pub(super) async fn current_step(
+        &mut self,
+        id: &str,
+        query: &str,
+    ) -> Result<(Value, CurrentStep)> {
+        let id = uri::encode(id);
+        let address = format!("midex://workflow/current_step/{id}{query}");
+        read(self.read(&address).await?)
+    }
+
+    /// Calls a tool that moves an execution, `workflow.start` or one that hands in an output: the reply and its content.
+    pub(super) async fn advance(
+        &mut self,
+        tool: &'static str,
+        arguments: Value,
+    ) -> Result<(Value, Advanced)> {
+        read(self.call(tool, arguments).await?)
+    }
+
+    /// The content of an artifact from `offset` on, in part if it is long.
+    pub(super) async fn artifact(&mut self, uri: &str, offset: u64) -> Result<ArtifactContent> {
+        let limit = limits::ARTIFACT_SHOWN_BYTES_MAX;
+        typed(
+            self.read(&format!("{uri}?offset={offset}&limit={limit}"))
+                .await?,
+        )
+    }
+
+    /// The persona at an address.
+    pub(super) async fn persona(&mut self, address: &str) -> Result<Option<String>> {
+        let agent = self.read(address).await?;
+        Ok(agent["content"].as_str().map(str::to_owned))
+    }
+
+    /// The status of an execution, once it has passed the revision `since` (`None`: once it has moved) or nothing has
+    /// happened for a while.
+    pub(super) async fn wait(&mut self, id: &str, since: Option<u64>) -> Result<StatusView> {
+        let arguments = given(json!({
             "execution_id": id, "since_revision": since, "timeout_s": limits::TAIL_WAIT_S
-        });
+        }));
         typed(self.call("execution.wait", arguments).await?)
     }
 
@@ -117,10 +162,8 @@ impl<'a> Link<'a> {
 
     /// An execution as `midex show` prints it: the reply, which `--json` prints, and its content.
     pub(super) async fn show(&mut self, id: &str) -> Result<(Value, ExecutionView)> {
-        let reply = self
-            .call("execution.show", json!({ "execution_id": id }))
-            .await?;
-        Ok((reply.clone(), typed(reply)?))
+        let arguments = json!({ "execution_id": id });
+        read(self.call("execution.show", arguments).await?)
     }
 
     /// Reads a resource of an execution.
@@ -225,6 +268,11 @@ pub(super) fn given(mut arguments: Value) -> Value {
 pub(super) fn typed<T: DeserializeOwned>(reply: Value) -> Result<T> {
     T::deserialize(reply)
         .map_err(|error| Error::internal("the reply of the server cannot be read").because(error))
+}
+
+/// The reply of a server, which `--json` prints, and its content.
+fn read<T: DeserializeOwned>(reply: Value) -> Result<(Value, T)> {
+    Ok((reply.clone(), typed(reply)?))
 }
 
 /// Whether the state, by its name, is a final one.

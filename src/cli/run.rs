@@ -23,22 +23,17 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 pub(super) use self::field::Field;
-use self::{
-    page::RunPage,
-    progress::Progress,
-    source::OutputSource,
-    submission::{Next, turn},
-};
+use self::{page::RunPage, progress::Progress, source::OutputSource, submission::Next};
 use super::{
     EXIT_FINDINGS, EXIT_OK, Output, approve,
     command::{Hints, of_id, quoted, with_flags},
     execution_id,
-    link::{Link, is_final, typed},
+    link::{Link, is_final},
     picker::{Choice, pick},
     prompt::stop::{self, StopRequest},
     question, report,
     serve::{signalled, signals},
-    steps,
+    steps::{self, OpenStep},
     visible::is_hidden,
     waits::{self, child_of},
     warn, wrong,
@@ -133,7 +128,7 @@ pub(super) async fn run(
         inputs,
         inputs_flags,
         single,
-        declared: None,
+        has_inputs: false,
         begun: StartOutcome::No,
     };
     let end = tokio::select! {
@@ -232,8 +227,8 @@ struct Runner<'a> {
     inputs_flags: Option<String>,
     /// The values of `--input` by name, as they were written.
     single: Vec<(String, String)>,
-    /// The inputs that the workflow declares; `None` if it declares none, or is not known.
-    declared: Option<Vec<Value>>,
+    /// Whether the workflow is known to declare its inputs.
+    has_inputs: bool,
     begun: StartOutcome,
 }
 
@@ -256,7 +251,7 @@ impl Runner<'_> {
             None
         };
         match existing {
-            Some(status) => self.go_on(status).await?,
+            Some((reply, status)) => self.go_on(reply, status).await?,
             None if self.start().await? => {}
             None => return Ok(End::Stopped("Nothing was started.".to_owned())),
         }
@@ -282,9 +277,10 @@ impl Runner<'_> {
             let page = &mut self.page;
             let next = self.source.next(&steps, refused, page, &mut self.link);
             match next.await? {
-                Next::Submit(at, submission) => {
-                    let refused = self.submit(&steps[at], submission).await?;
-                    complaint = refused.map(|error| (turn(&steps[at]), error));
+                Next::Submit(submission) => {
+                    let step = submission.step_in(&steps).unwrap_or(&steps[0]);
+                    let refused = self.submit(step, submission).await?;
+                    complaint = refused.map(|error| (step.turn(), error));
                 }
                 Next::Pause => self.pause().await?,
                 Next::Stop(why) => return Ok(End::Stopped(why)),
@@ -294,8 +290,8 @@ impl Runner<'_> {
 
     /// Returns the refusal if the turn it is about is still open. Otherwise prints it, and prints the draft as not
     /// recorded.
-    fn of_turn(&mut self, of: &str, error: Error, steps: &[Value]) -> Option<Error> {
-        if steps.first().is_some_and(|step| turn(step) == of) {
+    fn of_turn(&mut self, of: &str, error: Error, steps: &[OpenStep]) -> Option<Error> {
+        if steps.first().is_some_and(|step| step.turn() == of) {
             return Some(error);
         }
         let _ = question::prompt(&format!("{}\n", wrong(&error)));
@@ -305,12 +301,11 @@ impl Runner<'_> {
 
     /// Waits until steps are open and returns them with live tokens, or returns how the run ended. While the execution
     /// waits for a child execution, the steps are those of the child.
-    async fn open_steps(&mut self) -> Result<Result<Vec<Value>, End>> {
+    async fn open_steps(&mut self) -> Result<Result<Vec<OpenStep>, End>> {
         loop {
             // Registered before `wait` prints anything, so that a Ctrl-Z after that always releases the store.
             let mut stop_request = StopRequest::new();
-            let reply = steps::read_as(&mut self.link, &self.at, "worker").await?;
-            let current: CurrentStep = typed(reply.clone())?;
+            let (reply, current) = self.link.current_step(&self.at, "?reader=worker").await?;
             if is_final(&current.workflow_state) {
                 if self.at == self.id {
                     return Ok(Err(self.ended().await?));
@@ -328,7 +323,7 @@ impl Runner<'_> {
                 }
                 return Ok(Err(End::Paused(paused(&status))));
             }
-            let steps = steps::open_with_personas(&mut self.link, &reply).await?;
+            let steps = steps::open(&mut self.link, &reply).await?;
             if !steps.is_empty() {
                 return Ok(Ok(steps));
             }
@@ -344,8 +339,7 @@ impl Runner<'_> {
 
     /// The final status and, unless the execution completed, its step history.
     async fn ended(&mut self) -> Result<End> {
-        let reply = self.link.read_of("workflow_status", &self.id).await?;
-        let status: StatusView = typed(reply.clone())?;
+        let (reply, status) = self.link.status_reply(&self.id).await?;
         let history = if status.state == State::Completed.as_str() {
             Vec::new()
         } else {
@@ -367,10 +361,10 @@ impl Runner<'_> {
         let children = self.link.status(&self.at).await?.children;
         for child in waits.filter_map(|wait| child_of(&children, wait)) {
             // A child that is about to be started does not exist yet.
-            let Some(found) = self.status_of(child).await? else {
+            let Some((_, status)) = self.status_of(child).await? else {
                 continue;
             };
-            if !is_final(&typed::<StatusView>(found)?.state) {
+            if !is_final(&status.state) {
                 return Ok(Some(child.to_owned()));
             }
         }
@@ -396,24 +390,16 @@ impl Runner<'_> {
     }
 
     /// The status of the execution with this id, if there is one.
-    async fn status_of(&mut self, id: &str) -> Result<Option<Value>> {
-        match self.link.read_of("workflow_status", id).await {
-            Ok(status) => Ok(Some(status)),
-            Err(error)
-                if matches!(
-                    error.code(),
-                    Code::ExecutionNotFound | Code::ResourceNotFound
-                ) =>
-            {
-                Ok(None)
-            }
-            Err(error) => Err(error),
+    async fn status_of(&mut self, id: &str) -> Result<Option<(Value, StatusView)>> {
+        match self.link.status_reply(id).await {
+            Err(error) if execution_id::is_unknown(&error) => Ok(None),
+            status => status.map(Some),
         }
     }
 
     /// Returns the status of the execution that `--id` names. The value is an id, a word such as `@last`, or, without a
     /// workflow, a part of an id. `None` if nothing matches, so that `--id` names a new execution.
-    async fn existing(&mut self) -> Result<Option<Value>> {
+    async fn existing(&mut self) -> Result<Option<(Value, StatusView)>> {
         let id = self.id.clone();
         if let Some(status) = self.status_of(&id).await? {
             return Ok(Some(status));
@@ -437,8 +423,7 @@ impl Runner<'_> {
     ///
     /// # Errors
     /// `EXECUTION_ID_TAKEN` if its workflow or its inputs differ from those that were given.
-    async fn go_on(&mut self, reply: Value) -> Result<()> {
-        let status: StatusView = typed(reply.clone())?;
+    async fn go_on(&mut self, reply: Value, status: StatusView) -> Result<()> {
         let taken = |what: String| {
             Error::new(Code::ExecutionIdTaken, what)
                 .with("execution_id", self.id.clone())
@@ -450,19 +435,20 @@ impl Runner<'_> {
             return Err(taken(what));
         }
         self.workflow = Some(workflow);
-        let current = self.link.read_of("current_step", &self.id).await?;
+        let (current_reply, current) = self.link.current_step(&self.id, "").await?;
+        let at_start = current.inputs_at_start.as_ref();
         let same = inputs::same(
             self.inputs.as_ref(),
-            current.get("inputs_at_start").unwrap_or(&current["inputs"]),
-            self.declared.is_some(),
+            at_start.or(current.inputs.as_ref()).unwrap_or(&Value::Null),
+            self.has_inputs,
         );
         if !same {
             let what = format!("execution '{}' was started with other inputs", self.id);
             return Err(taken(what));
         }
         let ended = is_final(&status.state);
-        let reply = if ended { &reply } else { &current };
-        self.page.resumed(reply, &status, &current["inputs"])
+        let reply = if ended { &reply } else { &current_reply };
+        self.page.resumed(reply, &status, current.inputs.as_ref())
     }
 
     /// Waits until the execution has a new revision, and shows meanwhile what it waits for. On Ctrl-Z it releases the
@@ -471,7 +457,7 @@ impl Runner<'_> {
         self.page.waits(current)?;
         {
             let mut progress = Progress::of(&current.waits, self.page.json());
-            let moved = self.link.wait(&self.at, current.revision);
+            let moved = self.link.wait(&self.at, Some(current.revision));
             tokio::pin!(moved);
             loop {
                 tokio::select! {

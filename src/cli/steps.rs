@@ -1,75 +1,98 @@
-//! Reads the open steps from the resource `current_step`.
+//! Reads the open steps of an execution, each with everything that is needed to do it.
 
 use std::collections::HashMap;
 
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
-use super::link::Link;
-use midex_domain::{error::Result, uri};
+use super::link::{Link, typed};
+use midex_domain::{error::Result, view::ReadyStep};
 
-/// The fields that `current_step` has at its top level for the first open step.
-const OWN: &[&str] = &[
-    "kind",
-    "description",
-    "progress",
-    "visit",
-    "attempt",
-    "item",
-    "optional",
-    "continuation_token",
-    "expires_at",
-    "agent_content",
-    "instructions",
-    "input",
-    "output_schema",
-    "example",
-    "previous",
-    "inputs",
-    "items",
-];
+/// The fields of the first open step that `current_step` has only at its top level.
+const OF_FIRST: &str =
+    "description agent_content instructions input output_schema example previous inputs";
 
-/// `current_step` for a `reader`: a `worker` receives valid tokens.
-pub(super) async fn read_as(link: &mut Link<'_>, id: &str, reader: &str) -> Result<Value> {
-    let id = uri::encode(id);
-    let address = format!("midex://workflow/current_step/{id}?reader={reader}");
-    link.read(&address).await
+/// An open step.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct OpenStep {
+    /// The execution, which may be a child of the one that was started.
+    pub(super) execution_id: String,
+    #[serde(flatten)]
+    pub(super) ready: ReadyStep,
+    /// The persona of its agent.
+    pub(super) agent_content: Option<String>,
+    /// The inputs of the execution; only the first open step has them.
+    pub(super) inputs: Option<Value>,
+    /// The fields of the step as the server sent them, for a command that reads JSON.
+    #[serde(skip)]
+    pub(super) json: Value,
 }
 
-/// The open steps of `current_step`, each with all of its fields.
-fn open(current: &Value) -> Vec<Value> {
-    let steps = current["ready_steps"].as_array();
-    let mut steps = steps.cloned().unwrap_or_default();
-    if let Some(first) = steps.first_mut() {
-        for field in OWN {
-            if let Some(value) = current.get(field).filter(|value| !value.is_null()) {
-                first[field] = value.clone();
-            }
+impl OpenStep {
+    pub(super) fn name(&self) -> &str {
+        &self.ready.step_name
+    }
+
+    /// Its kind: `agent`, `input`, `tool` and so on.
+    pub(super) fn kind(&self) -> &str {
+        &self.ready.step.kind
+    }
+
+    /// What it works on.
+    pub(super) fn input(&self) -> Option<&Value> {
+        self.ready.step.input.as_ref()
+    }
+
+    /// A key that identifies this turn of the step.
+    pub(super) fn turn(&self) -> String {
+        let step = &self.ready.step;
+        let turn = (step.visit, step.attempt, step.item);
+        format!("{:?}", (&self.execution_id, self.name(), turn))
+    }
+}
+
+/// The open steps of the reply `current_step`, each with the persona of its agent.
+pub(super) async fn open(link: &mut Link<'_>, current: &Value) -> Result<Vec<OpenStep>> {
+    let mut listed = current["ready_steps"].clone();
+    for field in OF_FIRST.split(' ') {
+        if let (Some(first), Some(value)) = (listed.get_mut(0), current.get(field)) {
+            first[field] = value.clone();
         }
     }
-    // In the list of steps, missing fields are null.
-    let fields = steps.iter_mut().filter_map(Value::as_object_mut);
-    fields.for_each(|fields| fields.retain(|_, value| !value.is_null()));
-    for step in &mut steps {
-        step["execution_id"] = current["execution_id"].clone();
-    }
-    steps
-}
-
-/// The open steps of `current_step`, each with all of its fields and the persona of its agent.
-pub(super) async fn open_with_personas(link: &mut Link<'_>, current: &Value) -> Result<Vec<Value>> {
-    let mut steps = open(current);
     let mut personas = HashMap::new();
-    for step in &mut steps {
-        let Some(agent) = step["agent_name"].as_str().map(str::to_owned) else {
-            continue;
-        };
-        if let Some(address) = step["agent_uri"].as_str() {
-            step["agent_content"] = link.read(address).await?["content"].take();
+    let mut steps = Vec::new();
+    for json in listed.as_array_mut().into_iter().flatten() {
+        // All entries of the list have the same keys: null means that a step lacks the field.
+        if let Value::Object(fields) = json {
+            fields.retain(|_, value| !value.is_null());
         }
-        let known = personas
-            .entry(agent)
-            .or_insert_with(|| step["agent_content"].clone());
-        step["agent_content"] = known.clone();
+        json["execution_id"] = current["execution_id"].clone();
+        let mut step: OpenStep = typed(json.clone())?;
+        if let Some(agent) = &step.ready.agent_name {
+            if let Some(address) = &step.ready.agent_uri {
+                step.agent_content = link.persona(address).await?;
+            }
+            let known = personas.entry(agent.clone());
+            step.agent_content = known.or_insert(step.agent_content).clone();
+            json["agent_content"] = json!(step.agent_content);
+        }
+        step.json = json.take();
+        steps.push(step);
     }
     Ok(steps)
+}
+
+#[cfg(test)]
+impl OpenStep {
+    /// A step with these fields, for tests.
+    pub(super) fn with(fields: &Value) -> Self {
+        let mut json = json!({
+            "execution_id": "x", "progress": "1/1", "continuation_token": "", "expires_at": "", "kind": "agent"
+        });
+        let own = json.as_object_mut().expect("an object");
+        own.extend(fields.as_object().expect("fields").clone());
+        let mut step: Self = serde_json::from_value(json.clone()).expect("a step");
+        step.json = json;
+        step
+    }
 }

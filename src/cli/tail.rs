@@ -183,7 +183,7 @@ impl Tail<'_> {
         let status = match (&self.id, since) {
             (None, _) => None,
             (Some(id), None) => Some(self.link.status(id).await?),
-            (Some(id), Some(revision)) => Some(self.link.wait(id, revision).await?),
+            (Some(id), since) => Some(self.link.wait(id, since).await?),
         };
         Ok(Poll {
             ended: status

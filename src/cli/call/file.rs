@@ -6,10 +6,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde_json::Value;
 
 use crate::{link::Link, value::json_text};
-use midex_domain::{
-    error::{Code, Error, Result, plain},
-    limits,
-};
+use midex_domain::error::{Code, Error, Result, plain};
 
 /// Writes the payload; an existing file is overwritten.
 pub(super) async fn write(answer: &Value, path: &Path, link: &mut Link<'_>) -> Result<()> {
@@ -34,14 +31,11 @@ async fn artifact(uri: &str, link: &mut Link<'_>) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut next = Some(0);
     while let Some(offset) = next {
-        let limit = limits::ARTIFACT_SHOWN_BYTES_MAX;
-        let range = format!("{uri}?offset={offset}&limit={limit}");
-        let part = link.read(&range).await?;
-        match part["content"].as_str() {
-            Some(text) => bytes.extend_from_slice(text.as_bytes()),
-            None => bytes.extend(decoded(&part["base64"]).ok_or_else(no_content)?),
-        }
-        next = part["next_offset"].as_u64();
+        let part = link.artifact(uri, offset).await?;
+        let decoded = part.base64.as_deref().and_then(decoded);
+        let content = part.content.map(String::into_bytes).or(decoded);
+        bytes.extend(content.ok_or_else(no_content)?);
+        next = part.next_offset;
     }
     Ok(bytes)
 }
@@ -50,8 +44,8 @@ fn no_content() -> Error {
     Error::internal("the server shows an artifact without content")
 }
 
-fn decoded(base64: &Value) -> Option<Vec<u8>> {
-    BASE64_STANDARD.decode(base64.as_str()?).ok()
+fn decoded(base64: &str) -> Option<Vec<u8>> {
+    BASE64_STANDARD.decode(base64).ok()
 }
 
 /// The bytes of a payload in the answer: of text, of base64-encoded bytes, else of its JSON.
@@ -65,7 +59,9 @@ fn payload(answer: &Value) -> Vec<u8> {
     match payload {
         Value::Null => Vec::new(),
         Value::String(text) => text.clone().into_bytes(),
-        payload => decoded(&payload["base64"])
+        payload => payload["base64"]
+            .as_str()
+            .and_then(decoded)
             .filter(|_| is_of_bytes)
             .unwrap_or_else(|| (json_text(payload, true) + "\n").into_bytes()),
     }

@@ -4,7 +4,7 @@
 use std::{io, path::PathBuf, process::Stdio, time::Duration};
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader},
     process::{Child, Command},
@@ -12,7 +12,7 @@ use tokio::{
 
 use super::{
     answer,
-    submission::{Report, Submission, of_person, turn},
+    submission::{Report, Submission, of_person},
 };
 use crate::{
     command::quoted,
@@ -20,6 +20,7 @@ use crate::{
     link::Link,
     question,
     screen::{cut, one_line},
+    steps::OpenStep,
     value::duration,
     wrong,
 };
@@ -142,7 +143,7 @@ impl Agent {
     /// cannot execute it, and the error of [`Self::record`].
     pub(super) async fn work(
         &mut self,
-        step: &Value,
+        step: &OpenStep,
         complaint: Option<Error>,
         link: &mut Link<'_>,
     ) -> Result<Submission> {
@@ -163,7 +164,7 @@ impl Agent {
                 Some(Report::Error(json!({ "message": failure(&ended) })))
             };
             match report {
-                Some(report) => return Ok(of_person(std::slice::from_ref(step), 0, report)),
+                Some(report) => return Ok(of_person(step, report)),
                 None => complaint = Some(no_answer(&ended)),
             }
         }
@@ -174,17 +175,19 @@ impl Agent {
     ///
     /// # Errors
     /// `STATE_TRANSITION_REFUSED` (retryable) if an earlier command for the step still runs, and neither applies.
-    async fn record(&self, step: &Value, link: &mut Link<'_>) -> Result<Option<PathBuf>> {
+    async fn record(&self, step: &OpenStep, link: &mut Link<'_>) -> Result<Option<PathBuf>> {
         if self.args.again {
             return Ok(None);
         }
-        let of = ["execution_id", "step_name", "item"].map(|key| step[key].to_string());
-        let name = Digest::of(of.join(" ").as_bytes()).to_string();
-        let record = link.data_dir().join(RECORDS).join(name);
+        let (name, item) = (step.name(), step.ready.step.item);
+        let of = [json!(step.execution_id), json!(name), json!(item)];
+        let of = of.map(|part| part.to_string()).join(" ");
+        let file = Digest::of(of.as_bytes()).to_string();
+        let record = link.data_dir().join(RECORDS).join(file);
         let Some(pid) = guard::running(&record) else {
             return Ok(Some(record));
         };
-        let name = one_line(step["step_name"].as_str().unwrap_or_default());
+        let name = one_line(name);
         let message = format!(
             "the command of --agent that was begun for the step '{name}' still runs, as process group {}",
             pid.as_raw_nonzero()
@@ -204,8 +207,8 @@ impl Agent {
 
     /// Counts a run of the command for a turn. Returns the complaint as an error after
     /// [`limits::AGENT_COMMAND_TRIES_MAX`] runs.
-    fn count(&mut self, step: &Value, complaint: Option<Error>) -> Result<()> {
-        let turn = turn(step);
+    fn count(&mut self, step: &OpenStep, complaint: Option<Error>) -> Result<()> {
+        let turn = step.turn();
         if self.asked.0 != turn || complaint.is_none() {
             self.asked = (turn, 0);
         }
@@ -218,7 +221,7 @@ impl Agent {
 
     async fn run(
         &self,
-        step: &Value,
+        step: &OpenStep,
         complaint: Option<&str>,
         record: Option<PathBuf>,
     ) -> Result<CommandEnd> {
@@ -286,7 +289,7 @@ struct Group {
 }
 
 impl Group {
-    fn start(command: &str, step: &Value, record: Option<PathBuf>) -> Result<Self> {
+    fn start(command: &str, step: &OpenStep, record: Option<PathBuf>) -> Result<Self> {
         let not_started = |error: io::Error| {
             let why = plain(&error);
             let message = format!("the command of --agent could not be started: {why}");
@@ -302,7 +305,7 @@ impl Group {
         guard
             .arg("--")
             .arg(command)
-            .env("MIDEX_STEP", step["step_name"].as_str().unwrap_or_default())
+            .env("MIDEX_STEP", step.name())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -4,46 +4,45 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::value::{is_said, list};
+use crate::{steps::OpenStep, value::is_said};
 use midex_domain::{definition::output_schema_json, limits, truncate::truncate};
 
 /// Fields of a step that a command does not receive: it submits nothing itself.
 const OWN: &[&str] = &["continuation_token", "expires_at", "agent_uri"];
 
 /// The task of a step as text that ends with the schema of the answer.
-pub(super) fn task(step: &Value, complaint: Option<&str>) -> String {
-    let text = |key: &str| step[key].as_str().unwrap_or_default();
+pub(super) fn task(step: &OpenStep, complaint: Option<&str>) -> String {
+    let ready = &step.ready;
     let mut task = String::new();
     let mut part = |title: &str, words: &str| {
         if !words.trim().is_empty() {
             let _ = write!(task, "# {title}\n\n{}\n\n", words.trim());
         }
     };
-    part("Who you are", text("agent_content"));
-    let what = [text("description"), text("instructions")].join("\n\n");
     part(
-        &format!("Step {} ({})", text("step_name"), text("progress")),
-        &what,
+        "Who you are",
+        step.agent_content.as_deref().unwrap_or_default(),
     );
-    let said = |key: &str| step.get(key).filter(|input| is_said(input));
-    if let Some(input) = said("input") {
+    part(
+        &format!("Step {} ({})", step.name(), ready.progress),
+        &[ready.description.as_str(), &ready.instructions].join("\n\n"),
+    );
+    let input = step.input().filter(|input| is_said(input));
+    if let Some(input) = input {
         part("Input", &format!("{input:#}"));
     }
-    if let Some(inputs) = said("inputs") {
+    if let Some(inputs) = step.inputs.as_ref().filter(|inputs| is_said(inputs)) {
         // If the step has an input of its own, the workflow's inputs are only context and are truncated. Otherwise they
         // are the only input, and shown whole.
-        let most = match said("input") {
+        let most = match input {
             Some(_) => limits::INPUTS_SHOWN_BYTES_MAX,
             None => usize::MAX,
         };
         let (inputs, _) = truncate(inputs, most);
         part("Inputs of the workflow", &format!("{inputs:#}"));
     }
-    let before = list(&step["previous"]).iter();
-    let before = before.map(|one| {
-        let name = one["step_name"].as_str().unwrap_or_default();
-        format!("{name}: {}\n", one["output"])
-    });
+    let before = ready.previous.iter();
+    let before = before.map(|one| format!("{}: {}\n", one.step_name, one.output));
     part("Decided before", &before.collect::<String>());
     part(
         "Your last answer could not be taken",
@@ -59,8 +58,8 @@ pub(super) fn task(step: &Value, complaint: Option<&str>) -> String {
 }
 
 /// The task as one JSON object.
-pub(super) fn task_json(step: &Value, complaint: Option<&str>) -> Value {
-    let mut task = step.clone();
+pub(super) fn task_json(step: &OpenStep, complaint: Option<&str>) -> Value {
+    let mut task = step.json.clone();
     if let Value::Object(task) = &mut task {
         task.retain(|key, _| !OWN.contains(&key.as_str()));
     }
@@ -69,11 +68,9 @@ pub(super) fn task_json(step: &Value, complaint: Option<&str>) -> Value {
     task
 }
 
-fn schema(step: &Value) -> Value {
-    match &step["output_schema"] {
-        Value::Null => output_schema_json(),
-        schema => schema.clone(),
-    }
+fn schema(step: &OpenStep) -> Value {
+    let schema = step.ready.output_schema.clone();
+    schema.unwrap_or_else(output_schema_json)
 }
 
 /// The JSON value of an answer: all of it, else its last fenced block, else the last value in it.
@@ -170,6 +167,7 @@ mod tests {
             "instructions": "Well", "previous": [{ "step_name": "z", "output": 1 }],
             "continuation_token": "secret", "output_schema": { "type": "integer" }
         });
+        let step = OpenStep::with(&step);
         let told = task(&step, Some("no number"));
         for words in [
             "# Worker",

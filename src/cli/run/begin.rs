@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -9,13 +10,40 @@ use super::{
     field::{Field, refused},
     inputs,
 };
-use crate::{link::may_be_done, prompt::PromptInput, refusal::warn, value::list, visible::visible};
+use crate::{
+    link::{may_be_done, typed},
+    prompt::PromptInput,
+    refusal::warn,
+    visible::visible,
+};
 use midex_domain::{
     error::{Code, Error, Result},
     nearest::hint,
     uri,
+    view::InputView,
 };
 use midex_server::config::Trust;
+
+/// A workflow as the resource `workflow_details` shows it; all but its name is absent if its definition is invalid.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WorkflowDetails {
+    name: String,
+    description: String,
+    /// The inputs that it declares; `None` if it declares none.
+    inputs: Option<Vec<InputView>>,
+    /// The names of the inputs that steps ask for.
+    asked_later: Vec<String>,
+    phases: Vec<PhaseDetails>,
+}
+
+/// A step in the details of a workflow.
+#[derive(Deserialize)]
+struct PhaseDetails {
+    /// The id of the step.
+    phase: String,
+    agent: Option<String>,
+}
 
 impl Runner<'_> {
     /// Starts the execution; false if the person who is asked for inputs declines.
@@ -33,13 +61,12 @@ impl Runner<'_> {
             self.link.open().await?;
             self.begun = StartOutcome::Perhaps;
             self.source.draft.start();
-            let refused = match self.link.call("workflow.start", arguments).await {
-                Ok(reply) => {
+            let refused = match self.link.advance("workflow.start", arguments).await {
+                Ok((reply, started)) => {
                     self.begun = StartOutcome::Yes;
                     self.source.draft.recorded();
-                    self.page.started(&reply, inputs.as_ref())?;
-                    let warnings = list(&reply["warnings"]).iter();
-                    warnings.filter_map(Value::as_str).for_each(warn);
+                    self.page.started(&reply, &started, inputs.as_ref())?;
+                    started.warnings.iter().for_each(|warning| warn(warning));
                     return Ok(true);
                 }
                 Err(error) if may_be_done(&error) => return Err(error),
@@ -62,8 +89,8 @@ impl Runner<'_> {
                 ));
             }
             if !is_asked {
-                let declared = self.details().await.unwrap_or_default();
-                return Err(inputs::in_flags(refused, list(&declared["inputs"])));
+                let declared = self.details().await.unwrap_or_default().inputs;
+                return Err(inputs::in_flags(refused, &declared.unwrap_or_default()));
             }
             if !self.ask_inputs(Some(refused)).await? {
                 return Ok(false);
@@ -97,16 +124,15 @@ impl Runner<'_> {
             return Ok(true);
         }
         let details = self.details().await?;
-        let later = list(&details["asked_later"]);
-        let is_now = |input: &&Value| complaint.is_some() || !later.contains(&input["name"]);
-        let fields: Vec<_> = match details["inputs"].as_array() {
-            Some(declared) => declared
-                .iter()
-                .filter(is_now)
-                .map(Field::of_input)
-                .collect(),
+        let later = &details.asked_later;
+        let is_now = |input: &&InputView| complaint.is_some() || !later.contains(&input.name);
+        let fields: Vec<_> = match &details.inputs {
+            Some(declared) => {
+                let now = declared.iter().filter(is_now);
+                now.map(Field::of_input).collect()
+            }
             // Personas work on a task of the user's: the input `task` passes it to them.
-            None if has_personas(&details) => vec![Field::task()],
+            None if details.phases.iter().any(|step| step.agent.is_some()) => vec![Field::task()],
             None => Vec::new(),
         };
         let fields = match &complaint {
@@ -117,7 +143,8 @@ impl Runner<'_> {
             return complaint.map_or(Ok(true), Err);
         }
         if complaint.is_none() {
-            self.page.asks_for_inputs(&details)?;
+            let (name, about) = (&details.name, &details.description);
+            self.page.asks_for_inputs(name, about)?;
         }
         let Some(mut asking) = self.source.asking(&mut self.link) else {
             return Ok(true);
@@ -183,19 +210,18 @@ impl Runner<'_> {
         if self.workflow.is_none() {
             return Err(unnamed());
         }
-        self.declared = match self.details().await {
-            Ok(mut details) => match details["inputs"].take() {
-                Value::Array(declared) => Some(declared),
-                _ => None,
-            },
+        let declared = match self.details().await {
+            Ok(details) => details.inputs,
             // The start is going to be refused with this error. Continuing an existing execution does not need the
             // workflow.
             Err(error) if error.code() == Code::WorkflowNotFound => None,
             Err(error) => return Err(error),
         };
+        self.has_inputs = declared.is_some();
+        let schemas = declared.into_iter().flatten();
+        let schemas: Vec<_> = schemas.map(|input| (input.name, input.schema)).collect();
         let single = std::mem::take(&mut self.single);
-        let declared = self.declared.as_deref().unwrap_or_default();
-        self.inputs = inputs::together(self.inputs.take(), single, declared);
+        self.inputs = inputs::together(self.inputs.take(), single, &schemas);
         Ok(())
     }
 
@@ -210,10 +236,10 @@ impl Runner<'_> {
         self.workflow.as_deref().unwrap_or_default()
     }
 
-    async fn details(&mut self) -> Result<Value> {
+    async fn details(&mut self) -> Result<WorkflowDetails> {
         let name = uri::encode(self.named());
         let address = format!("midex://workflow/workflow_details/{name}");
-        self.link.read(&address).await
+        typed(self.link.read(&address).await?)
     }
 
     /// Checks the step names in `--outputs` before the start: a misspelt one would otherwise be noticed only at the
@@ -223,16 +249,14 @@ impl Runner<'_> {
             return Ok(());
         }
         let details = self.details().await?;
-        let Some(phases) = details["phases"].as_array() else {
-            return Ok(());
-        };
-        let known: Vec<_> = phases
-            .iter()
-            .filter_map(|phase| phase["phase"].as_str())
-            .collect();
+        let known = details.phases.iter().map(|step| step.phase.as_str());
+        let known: Vec<_> = known.collect();
         let Some((name, place)) = self.source.unknown_name(&known) else {
             return Ok(());
         };
+        if known.is_empty() {
+            return Ok(());
+        }
         let hint = hint(name, known.iter().copied());
         let message = format!(
             "{place}: workflow '{}' has no step '{name}'{hint}",
@@ -241,12 +265,6 @@ impl Runner<'_> {
         Err(Error::new(Code::UsageInvalid, message)
             .with_action("Correct the name; nothing was started"))
     }
-}
-
-/// Whether any step of a workflow is done as an agent with a persona.
-fn has_personas(details: &Value) -> bool {
-    let mut phases = list(&details["phases"]).iter();
-    phases.any(|phase| phase["agent"].is_string())
 }
 
 fn unnamed() -> Error {

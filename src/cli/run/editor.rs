@@ -7,7 +7,6 @@ use std::{
     process::Stdio,
 };
 
-use serde_json::Value;
 use tokio::process::Command;
 
 use super::{
@@ -15,10 +14,11 @@ use super::{
     input::{read_file, unusable},
     submission::{Submission, written},
 };
-use crate::{value::field, wrong};
+use crate::{screen::one_line, steps::OpenStep, wrong};
 use midex_domain::{
     error::{Code, Error, Result, plain},
     limits,
+    view::Previous,
 };
 
 /// The template below this line is not part of the output.
@@ -57,10 +57,10 @@ impl Editor {
     /// The complaint itself if the user leaves a refused text unchanged; `FILE_UNUSABLE` if the editor fails.
     pub(super) async fn ask(
         &mut self,
-        open: &[Value],
+        open: &[OpenStep],
         complaint: Option<Error>,
         draft: &mut Draft,
-    ) -> Result<Option<(usize, Submission)>> {
+    ) -> Result<Option<Submission>> {
         let mut complaint = complaint;
         if complaint.is_none() {
             self.refused = None;
@@ -68,7 +68,7 @@ impl Editor {
         loop {
             let begun = self.refused.clone().unwrap_or_default();
             let why = complaint.as_ref().map(wrong).unwrap_or_default();
-            let text = self.edit(&begun, &template(open, &why)).await?;
+            let text = self.edit(&begun, &template(&open[0], &why)).await?;
             if text.is_empty() || (complaint.is_some() && text == begun) {
                 return match complaint {
                     Some(error) if !text.is_empty() => Err(error),
@@ -133,9 +133,8 @@ fn unwritable_file(path: &Path, error: io::Error) -> Error {
 }
 
 /// The comments below the user's text: instructions, and why the previous text was refused.
-fn template(open: &[Value], complaint: &str) -> String {
-    let step = &open[0];
-    let text = |name: &str| step[name].as_str().unwrap_or_default();
+fn template(step: &OpenStep, complaint: &str) -> String {
+    let ready = &step.ready;
     let mut told = vec![
         "Write the output of this step above the line. A text becomes its summary; what begins with".into(),
         "{ is JSON. Leave it empty to stop here. Comments below the line are ignored.".into(),
@@ -144,19 +143,23 @@ fn template(open: &[Value], complaint: &str) -> String {
     told.extend(complaint.lines().map(str::to_owned));
     told.push(format!(
         "[{}] {} ({}): {}",
-        field(step, "progress"),
-        field(step, "step_name"),
-        step["agent_name"].as_str().unwrap_or("-"),
-        text("description")
+        one_line(&ready.progress),
+        one_line(step.name()),
+        ready.agent_name.as_deref().unwrap_or("-"),
+        ready.description
     ));
-    for name in ["inputs", "input", "output_schema", "example"] {
-        let value = step.get(name).filter(|value| !value.is_null());
+    for (name, value) in [
+        ("inputs", step.inputs.as_ref()),
+        ("input", step.input()),
+        ("output_schema", ready.output_schema.as_ref()),
+        ("example", ready.step.example.as_ref()),
+    ] {
         told.extend(value.map(|value| format!("{name}: {value}")));
     }
     for part in [
-        previous(&step["previous"]),
-        text("agent_content").into(),
-        text("instructions").into(),
+        previous(&ready.previous).as_str(),
+        step.agent_content.as_deref().unwrap_or_default(),
+        &ready.instructions,
     ] {
         told.push(String::new());
         told.extend(part.lines().map(str::to_owned));
@@ -168,9 +171,9 @@ fn template(open: &[Value], complaint: &str) -> String {
     format!("{CUT_LINE}\n{}", commented.collect::<String>())
 }
 
-fn previous(previous: &Value) -> String {
-    let steps = previous.as_array().into_iter().flatten();
-    let shown = steps.map(|step| format!("{}: {}", field(step, "step_name"), step["output"]));
+fn previous(previous: &[Previous]) -> String {
+    let shown = previous.iter();
+    let shown = shown.map(|step| format!("{}: {}", one_line(&step.step_name), step.output));
     shown.collect::<Vec<_>>().join("\n")
 }
 
@@ -199,7 +202,7 @@ mod tests {
     fn what_is_for_reading_is_taken_out_and_nothing_else() {
         let step =
             json!({ "step_name": "a", "agent_content": "# Worker\nX", "description": "Do\nit" });
-        let template = template(&[step], "wrong\n  a: b");
+        let template = template(&OpenStep::with(&step), "wrong\n  a: b");
         assert_eq!(own_words(&template), "");
         assert_eq!(own_words(&format!("\n{template}")), "");
         assert_eq!(

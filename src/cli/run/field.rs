@@ -4,12 +4,13 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     screen::{cut, one_line},
-    value::{escaped, field, list, not_json},
+    value::{escaped, field, list, not_json, text},
 };
 use midex_domain::{
     error::Violation,
-    input::{InputType, read_text},
+    input::{DefaultFrom, InputDefault, InputType, read_text},
     schema::Schema,
+    view::InputView,
 };
 
 /// A value that a person is asked for: an input of a workflow, or a property of an output.
@@ -29,23 +30,22 @@ pub(crate) struct Field {
 }
 
 impl Field {
-    /// An input of a workflow, as `workflow_details` shows it.
-    pub(crate) fn of_input(input: &Value) -> Self {
-        let label = field(input, "label");
-        let about = [label, field(input, "description")];
-        let about: Vec<_> = about.into_iter().filter(|text| !text.is_empty()).collect();
-        let hint = [field(input, "hint"), field(input, "placeholder")];
+    /// An input of a workflow.
+    pub(crate) fn of_input(input: &InputView) -> Self {
+        let said = |words: [&Option<String>; 2]| {
+            let words = words.map(|words| text(words.as_deref())).into_iter();
+            words.filter(|words| !words.is_empty())
+        };
+        let about: Vec<_> = said([&input.label, &input.description]).collect();
+        let mut hints = said([&input.hint, &input.placeholder]);
         Self {
-            name: field(input, "name"),
+            name: one_line(&input.name),
             about: about.join(": "),
-            schema: input["schema"].clone(),
-            is_required: input["required"] == true && input["default"].is_null(),
-            default: default(&input["default"]),
-            hint: hint
-                .into_iter()
-                .find(|text| !text.is_empty())
-                .unwrap_or_default(),
-            example: input.get("example").cloned(),
+            schema: input.schema.clone(),
+            is_required: input.required && input.default.is_none(),
+            default: input.default.as_ref().map(default),
+            hint: hints.next().unwrap_or_default(),
+            example: input.example.clone(),
             is_kept: false,
         }
     }
@@ -364,12 +364,13 @@ fn bounds(schema: &Value) -> Vec<String> {
 }
 
 /// The default of an input, in words: its value, or the source of its value.
-fn default(default: &Value) -> Option<String> {
-    match default["from"].as_str()? {
-        "literal" => Some(shown(&default["value"])),
-        "env" => Some(format!("${}", shown(&default["value"]))),
-        "history" => Some("as last time".to_owned()),
-        _ => Some("what another workflow came to".to_owned()),
+fn default(default: &InputDefault) -> String {
+    let value = shown(default.value.as_ref().unwrap_or(&Value::Null));
+    match default.from {
+        DefaultFrom::Literal => value,
+        DefaultFrom::Env => format!("${value}"),
+        DefaultFrom::History => "as last time".to_owned(),
+        DefaultFrom::WorkflowOutput => "what another workflow came to".to_owned(),
     }
 }
 
@@ -436,7 +437,11 @@ mod tests {
     use super::*;
 
     fn input(schema: &Value) -> Field {
-        Field::of_input(&json!({ "name": "x", "required": true, "schema": schema }))
+        field(json!({ "name": "x", "required": true, "schema": schema }))
+    }
+
+    fn field(input: Value) -> Field {
+        Field::of_input(&serde_json::from_value(input).expect("an input"))
     }
 
     #[test]
@@ -446,14 +451,14 @@ mod tests {
             "default": { "from": "literal", "value": 2 },
             "schema": { "type": "integer", "minimum": 1, "maximum": 5 }
         });
-        let level = Field::of_input(&level);
+        let level = field(level);
         assert_eq!(level.told(), "level: How deep (whole number; 1 to 5)");
         assert_eq!(level.asked(), "level [2]> ");
         let tone = json!({
             "name": "tone", "required": false, "hint": "how it should sound", "example": "warm",
             "schema": { "type": "string", "enum": ["warm", "dry"] }
         });
-        let tone = Field::of_input(&tone);
+        let tone = field(tone);
         assert_eq!(
             tone.told(),
             "tone (one of warm, dry; such as warm; may be left empty; how it should sound)"
@@ -474,7 +479,7 @@ mod tests {
         }
         let pages = json!({ "name": "pages", "required": true, "example": ["a.md", "b.md"], "schema": { "type": "array" } });
         assert_eq!(
-            Field::of_input(&pages).told(),
+            field(pages).told(),
             "pages (list: one a line, ended by an empty line; such as a.md, then b.md)"
         );
     }

@@ -229,9 +229,9 @@ impl Asking<'_, '_> {
                 }
             }
             line = match self.more_items(asked).await? {
-                ListContinuation::Line(line) => line,
-                ListContinuation::End => break,
-                ListContinuation::Word(word) => return Ok(ParsedLine::Word(word)),
+                Ok(Some(line)) => line,
+                Ok(None) => break,
+                Err(word) => return Ok(ParsedLine::Word(word)),
             };
         }
         Ok(match self.draft.close() {
@@ -257,29 +257,29 @@ impl Asking<'_, '_> {
         Ok(one(item.judged(&text, serde_json::from_str(&text))))
     }
 
-    /// Reads the next line of a list, or its end.
-    async fn more_items(&mut self, asked: &Field) -> Result<ListContinuation> {
+    /// Reads the next line of a list; `None` at its end.
+    async fn more_items(&mut self, asked: &Field) -> Result<Result<Option<String>, PersonAction>> {
         loop {
             let count = self.draft.count();
             let too_short = asked.too_short(count).filter(|_| count > 0);
             let line = match (self.line(MORE, &[]).await?, &too_short) {
                 (PromptInput::Line(line), _) => line.trim().to_owned(),
-                (PromptInput::End, None) => return Ok(ListContinuation::End),
-                (left, _) => return Ok(ListContinuation::Word(left_with(&left))),
+                (PromptInput::End, None) => return Ok(Ok(None)),
+                (left, _) => return Ok(Err(left_with(&left))),
             };
             if line.is_empty() {
                 let Some(why) = too_short else {
-                    return Ok(ListContinuation::End);
+                    return Ok(Ok(None));
                 };
                 self.complain(&format!("{why}; {}", self.at.stopping()))?;
                 continue;
             }
             if is_part(&line) {
-                return Ok(ListContinuation::Line(line));
+                return Ok(Ok(Some(line)));
             }
             match self.said(&line, &asked.told()).await? {
-                LineMeaning::Value => return Ok(ListContinuation::Line(line)),
-                LineMeaning::Word(word) => return Ok(ListContinuation::Word(word)),
+                LineMeaning::Value => return Ok(Ok(Some(line))),
+                LineMeaning::Word(word) => return Ok(Err(word)),
                 LineMeaning::Explained(_) => {}
             }
         }
@@ -337,13 +337,6 @@ impl Asking<'_, '_> {
         }
         Ok(())
     }
-}
-
-/// How a list continues.
-enum ListContinuation {
-    Line(String),
-    End,
-    Word(PersonAction),
 }
 
 /// Splits text that was pasted at once into items: one per line, or one per JSON value.

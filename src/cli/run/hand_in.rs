@@ -1,19 +1,22 @@
 //! Submits the result of a step, and decides what follows if it is refused.
 
-use serde_json::{Map, Value};
+use serde_json::json;
 
 use super::{
     Runner,
     submission::{Report, Submission},
 };
-use crate::{link::may_be_done, warn};
-use midex_domain::error::{Code, Error, Result};
+use crate::{link::may_be_done, steps::OpenStep, warn};
+use midex_domain::{
+    error::{Code, Error, Result},
+    view::Advanced,
+};
 
 impl Runner<'_> {
     /// Submits an output or an error of a step. Returns the refusal if the person can be asked again.
     pub(super) async fn submit(
         &mut self,
-        step: &Value,
+        step: &OpenStep,
         submission: Submission,
     ) -> Result<Option<Error>> {
         self.page.submission(&submission)?;
@@ -23,22 +26,29 @@ impl Runner<'_> {
             Report::Output(output) => ("output", output),
             Report::Error(error) => ("error", error),
         };
-        let mut arguments = Map::new();
-        arguments.insert("token".into(), step["continuation_token"].clone());
-        arguments.insert(name.into(), value.clone());
+        let arguments = json!({ "token": step.ready.continuation_token, (name): value });
         // An output that a person typed here counts as the user's own answer.
-        let of_user =
-            submission.is_by_person && name == "output" && step["input"]["via"] == "elicitation";
+        let is_of_user = step.input().is_some_and(|it| it["via"] == "elicitation");
+        let of_user = submission.is_by_person && name == "output" && is_of_user;
         let tool = if of_user {
             "execution.answer"
         } else {
             "workflow.next_step"
         };
         self.source.draft.hand_in(&submission);
-        match self.link.call(tool, arguments.into()).await {
-            Ok(reply) => {
+        match self.link.advance(tool, arguments).await {
+            Ok((
+                reply,
+                Advanced {
+                    execution_id,
+                    workflow_state,
+                    ..
+                },
+            )) => {
                 self.source.draft.recorded();
-                self.page.reply(&reply, "").map(|()| None)
+                let page = &mut self.page;
+                page.reply(&reply, &execution_id, &workflow_state, "")?;
+                Ok(None)
             }
             Err(error) if may_be_done(&error) => Err(error),
             Err(error) => {

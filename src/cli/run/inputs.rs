@@ -14,6 +14,7 @@ use midex_domain::{
     error::{Code, Error, Result},
     input::read_text,
     limits,
+    view::InputView,
 };
 
 /// Reads `--inputs`: a JSON object, or `@` and a file that holds one.
@@ -74,11 +75,11 @@ pub(crate) fn single(name: &str, flag: &str) -> Result<(String, String)> {
     }
 }
 
-/// Adds each `--input` to the object of `--inputs`, read as its declared type, or as a text if it declares none.
+/// Adds each `--input` to the object of `--inputs`, read as the type in its schema, or as a text if none is declared.
 pub(crate) fn together(
     whole: Option<Value>,
     single: Vec<(String, String)>,
-    declared: &[Value],
+    declared: &[(String, Value)],
 ) -> Option<Value> {
     if single.is_empty() {
         return whole;
@@ -88,8 +89,8 @@ pub(crate) fn together(
         _ => Map::new(),
     };
     for (name, text) in single {
-        let input = declared.iter().find(|input| input["name"] == *name);
-        let schema = input.map_or(&Value::Null, |input| &input["schema"]);
+        let input = declared.iter().find(|(known, _)| *known == name);
+        let schema = input.map_or(&Value::Null, |(_, schema)| schema);
         let kind = serde_json::from_value(schema["type"].clone()).ok();
         let one_of = schema["enum"].as_array().map_or(&[][..], Vec::as_slice);
         let value = read_text(kind, one_of, &text);
@@ -111,7 +112,7 @@ pub(super) fn same(given: Option<&Value>, kept: &Value, declared: bool) -> bool 
 }
 
 /// Adds to an error about inputs how they are written as flags.
-pub(super) fn in_flags(error: Error, declared: &[Value]) -> Error {
+pub(super) fn in_flags(error: Error, declared: &[InputView]) -> Error {
     if error.code() != Code::InputsInvalid {
         return error;
     }
@@ -149,11 +150,12 @@ mod tests {
     #[test]
     fn single_inputs_are_read_as_their_types() {
         let declared = [
-            json!({ "name": "n", "schema": { "type": "integer" } }),
-            json!({ "name": "s", "schema": { "type": "string" } }),
-            json!({ "name": "l", "schema": { "type": "array" } }),
-            json!({ "name": "e", "schema": { "enum": [1, "2"] } }),
-        ];
+            ("n", json!({ "type": "integer" })),
+            ("s", json!({ "type": "string" })),
+            ("l", json!({ "type": "array" })),
+            ("e", json!({ "enum": [1, "2"] })),
+        ]
+        .map(|(name, schema)| (name.to_owned(), schema));
         let flags = ["n=5", "s=5", "l=[1,{}]", "e=1", "x=5", "s=a=b"];
         let single = flags
             .map(|flag| single("--input", flag).expect("a flag"))
@@ -174,6 +176,7 @@ mod tests {
             json!({ "name": "topic", "required": true, "schema": { "type": "string" } }),
             json!({ "name": "n", "required": true, "schema": { "type": "integer", "minimum": 1 } }),
         ];
+        let declared = declared.map(|it| serde_json::from_value(it).expect("an input"));
         let of = |path: &str| {
             let violation = Violation::new(path, "type", "no");
             let error = Error::new(Code::InputsInvalid, "x").with_violations(vec![violation]);

@@ -2,13 +2,11 @@
 
 use std::{collections::VecDeque, path::Path};
 
-use serde_json::Value;
-
 use super::{
     input::{self, Input},
-    submission::{Submission, parse, place_of},
+    submission::{Submission, parse},
 };
-use crate::{link::Link, run::page::RunPage};
+use crate::{link::Link, run::page::RunPage, steps::OpenStep};
 use midex_domain::{
     error::{Code, Error, Result},
     limits,
@@ -60,13 +58,13 @@ impl Lines {
         }
     }
 
-    /// The next submission for one of the open steps, and the position of the step. `None` if there are no more lines.
+    /// The next submission for one of the open steps; `None` if there are no more lines.
     pub(super) async fn next(
         &mut self,
-        open: &[Value],
+        open: &[OpenStep],
         page: &mut RunPage<'_>,
         link: &mut Link<'_>,
-    ) -> Result<Option<(usize, Submission)>> {
+    ) -> Result<Option<Submission>> {
         loop {
             if let Some(found) = self.take(open) {
                 return Ok(Some(found));
@@ -102,13 +100,11 @@ impl Lines {
         Err(Error::new(Code::LimitExceeded, message).with("limit", limit))
     }
 
-    fn take(&mut self, open: &[Value]) -> Option<(usize, Submission)> {
-        let place = |submission: &Submission| place_of(open, submission.step.as_deref()?);
-        let mut named = self.named.iter().enumerate();
-        let found = named.find_map(|(at, submission)| Some((at, place(submission)?)));
-        match found {
-            Some((at, place)) => Some((place, self.named.remove(at))),
-            None => self.ordered.pop_front().map(|submission| (0, submission)),
+    fn take(&mut self, open: &[OpenStep]) -> Option<Submission> {
+        let mut named = self.named.iter();
+        match named.position(|submission| submission.step_in(open).is_some()) {
+            Some(at) => Some(self.named.remove(at)),
+            None => self.ordered.pop_front(),
         }
     }
 
@@ -147,10 +143,11 @@ mod tests {
         let mut take = |names: &[&str]| {
             let open: Vec<_> = names
                 .iter()
-                .map(|name| json!({ "step_name": name }))
+                .map(|name| OpenStep::with(&json!({ "step_name": name })))
                 .collect();
-            let (at, submission) = lines.take(&open)?;
-            Some((names[at].to_owned(), submission.report))
+            let submission = lines.take(&open)?;
+            let step = submission.step_in(&open)?.name().to_owned();
+            Some((step, submission.report))
         };
         let output = |step: &str, value: u32| Some((step.to_owned(), Report::Output(json!(value))));
         assert_eq!(take(&["a"]), output("a", 2));

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     EndedExecution,
-    submission::{Report, Submission, turn},
+    submission::{Report, Submission},
 };
 use crate::{
     Output,
@@ -14,6 +14,7 @@ use crate::{
     link::is_final,
     screen::{Screen, Style, cut, one_line},
     show::left,
+    steps::OpenStep,
     value::{duration, field, fields, final_output_faults, gist, json_text, list, text as in_line},
     visible::visible,
     waits,
@@ -21,7 +22,7 @@ use crate::{
 use midex_domain::{
     clock::{Clock, SystemClock},
     error::Result,
-    view::{CurrentStep, StatusView},
+    view::{Advanced, CurrentStep, StatusView, StepView},
 };
 
 /// The margin of text from the workflow's author.
@@ -67,16 +68,21 @@ impl<'a> RunPage<'a> {
     }
 
     /// Prints that the execution was started.
-    pub(super) fn started(&mut self, reply: &Value, inputs: Option<&Value>) -> Result<()> {
-        let name = self.bold(reply["workflow_name"].as_str().unwrap_or_default());
-        let mut text = format!("Started {name} as {}\n", field(reply, "execution_id"));
-        text += &self.inputs(inputs.unwrap_or(&Value::Null));
-        self.reply(reply, &text)
+    pub(super) fn started(
+        &mut self,
+        reply: &Value,
+        started: &Advanced,
+        inputs: Option<&Value>,
+    ) -> Result<()> {
+        let name = self.bold(&started.workflow_name);
+        let id = one_line(&started.execution_id);
+        let text = format!("Started {name} as {id}\n{}", self.inputs(inputs));
+        self.reply(reply, &started.execution_id, &started.workflow_state, &text)
     }
 
     /// The inputs of the execution, one value a line.
-    fn inputs(&self, inputs: &Value) -> String {
-        let Value::Object(named) = inputs else {
+    fn inputs(&self, inputs: Option<&Value>) -> String {
+        let Some(Value::Object(named)) = inputs else {
             return String::new();
         };
         let line = |(name, value): (&String, &Value)| self.line(&one_line(name), &gist(value));
@@ -92,7 +98,7 @@ impl<'a> RunPage<'a> {
         &mut self,
         reply: &Value,
         status: &StatusView,
-        inputs: &Value,
+        inputs: Option<&Value>,
     ) -> Result<()> {
         let name = self.bold(&status.workflow_name);
         let text = format!(
@@ -102,26 +108,27 @@ impl<'a> RunPage<'a> {
             status.steps.total
         );
         let text = text + &self.inputs(inputs);
-        self.reply(reply, &text)
+        self.reply(reply, &status.execution_id, &status.state, &text)
     }
 
     /// Prints a step: what to do, and as which agent. Each visit is printed once.
-    pub(super) fn step(&mut self, step: &Value) -> Result<()> {
-        if self.json() || !self.steps.insert(turn(step)) {
+    pub(super) fn step(&mut self, step: &OpenStep) -> Result<()> {
+        if self.json() || !self.steps.insert(step.turn()) {
             return Ok(());
         }
         let text = self.step_text(step);
         self.out.write(text)
     }
 
-    fn step_text(&mut self, step: &Value) -> String {
-        let agent = field(step, "agent_name");
+    fn step_text(&mut self, step: &OpenStep) -> String {
+        let ready = &step.ready;
+        let agent = in_line(ready.agent_name.as_deref());
         let title = format!(
             "[{}] {}{}{}",
-            field(step, "progress"),
-            field(step, "step_name"),
-            item(step),
-            attempt(step)
+            one_line(&ready.progress),
+            one_line(step.name()),
+            item(&ready.step),
+            attempt(&ready.step)
         );
         let title = self.screen.paint(Style::Bold, &title);
         let by = if agent.is_empty() {
@@ -130,24 +137,19 @@ impl<'a> RunPage<'a> {
             format!(" ({agent})")
         };
         let mut text = format!("\n{title}{by}\n");
-        let description = step["description"].as_str().unwrap_or_default();
-        text += &self.screen.block(None, INDENT, description);
+        text += &self.screen.block(None, INDENT, &ready.description);
         if !agent.is_empty() {
             text += &self.persona(step, &agent);
         }
-        text += &self.screen.block(
-            None,
-            MARGIN,
-            step["instructions"].as_str().unwrap_or_default(),
-        );
+        text += &self.screen.block(None, MARGIN, &ready.instructions);
         // The properties of an `input` step are asked one by one, so they are not listed here.
-        if let Some(input) = step.get("input").filter(|_| step["kind"] != "input") {
+        if let Some(input) = step.input().filter(|_| step.kind() != "input") {
             text += &self.line("input", "");
             text += &self.screen.block(None, MARGIN, &json_text(input, true));
         }
-        for before in step["previous"].as_array().into_iter().flatten() {
-            let name = format!("before, {}", field(before, "step_name"));
-            text += &self.line(&name, &gist(&before["output"]));
+        for before in &ready.previous {
+            let name = format!("before, {}", one_line(&before.step_name));
+            text += &self.line(&name, &gist(&before.output));
         }
         text += &self.expected(step);
         self.agents.insert(agent);
@@ -155,8 +157,8 @@ impl<'a> RunPage<'a> {
     }
 
     /// The persona of an agent: its first line of prose, or the full text with `--persona`.
-    fn persona(&self, step: &Value, agent: &str) -> String {
-        let persona = step["agent_content"].as_str().unwrap_or_default();
+    fn persona(&self, step: &OpenStep, agent: &str) -> String {
+        let persona = step.agent_content.as_deref().unwrap_or_default();
         if self.agents.contains(agent) || persona.is_empty() {
             return String::new();
         }
@@ -172,11 +174,11 @@ impl<'a> RunPage<'a> {
     }
 
     /// The form of the output, if the step declares one and its values are not asked one by one.
-    fn expected(&self, step: &Value) -> String {
-        let schema = &step["output_schema"];
-        if schema.is_null() || step["kind"] == "input" {
+    fn expected(&self, step: &OpenStep) -> String {
+        let schema = step.ready.output_schema.as_ref();
+        let Some(schema) = schema.filter(|_| step.kind() != "input") else {
             return String::new();
-        }
+        };
         let names = schema["properties"].as_object().map(|properties| {
             let required = list(&schema["required"]);
             let name = |name: &String| {
@@ -194,10 +196,8 @@ impl<'a> RunPage<'a> {
     }
 
     /// Prints the description of a workflow before its inputs are asked for.
-    pub(super) fn asks_for_inputs(&mut self, details: &Value) -> Result<()> {
-        let name = self.bold(details["name"].as_str().unwrap_or_default());
-        let text = format!("{name}\n");
-        let about = details["description"].as_str().unwrap_or_default();
+    pub(super) fn asks_for_inputs(&mut self, name: &str, about: &str) -> Result<()> {
+        let text = format!("{}\n", self.bold(name));
         self.text(&(text + &self.screen.block(None, INDENT, about)))
     }
 
@@ -255,7 +255,7 @@ impl<'a> RunPage<'a> {
             return if is_printed {
                 Ok(())
             } else {
-                self.reply(&ended.reply, "")
+                self.reply(&ended.reply, &status.execution_id, &status.state, "")
             };
         }
         let state = self.screen.state(&status.state);
@@ -317,16 +317,10 @@ impl<'a> RunPage<'a> {
         format!("{INDENT}{name} {}\n", cut(text, room))
     }
 
-    /// Prints a reply: as one line of JSON, or as `text`.
-    pub(super) fn reply(&mut self, reply: &Value, text: &str) -> Result<()> {
+    /// Prints a reply about the execution `id` in `state`: as one line of JSON, or as `text`.
+    pub(super) fn reply(&mut self, reply: &Value, id: &str, state: &str, text: &str) -> Result<()> {
         if self.json() {
-            let state = [&reply["workflow_state"], &reply["state"]];
-            let is_end = state
-                .iter()
-                .filter_map(|state| state.as_str())
-                .any(is_final);
-            let id = reply["execution_id"].as_str().filter(|_| is_end);
-            self.ended = id.map(str::to_owned);
+            self.ended = is_final(state).then(|| id.to_owned());
             return self.out.write(json_text(reply, false) + "\n");
         }
         self.out.write(text)
@@ -341,18 +335,17 @@ impl<'a> RunPage<'a> {
 }
 
 /// ` (item 2 of 6)` for a step inside a `foreach`; else empty.
-fn item(step: &Value) -> String {
-    let of = step["items"].as_u64().map(|items| format!(" of {items}"));
-    let item = step["item"].as_u64().map(|item| item + 1);
-    item.map_or_else(String::new, |item| {
-        format!(" (item {item}{})", of.unwrap_or_default())
+fn item(step: &StepView) -> String {
+    let of = step.items.map(|items| format!(" of {items}"));
+    step.item.map_or_else(String::new, |item| {
+        format!(" (item {}{})", item + 1, of.unwrap_or_default())
     })
 }
 
 /// ` (attempt 2)` for a repeated attempt; else empty.
-fn attempt(step: &Value) -> String {
-    match step["attempt"].as_u64() {
-        Some(number @ 2..) => format!(" (attempt {number})"),
+fn attempt(step: &StepView) -> String {
+    match step.attempt {
+        number @ 2.. => format!(" (attempt {number})"),
         _ => String::new(),
     }
 }

@@ -1,6 +1,7 @@
 //! Asks a person at the terminal for the result of a step: property by property if the step declares them, else as
 //! text.
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
@@ -14,13 +15,14 @@ use crate::{
     link::Link,
     prompt::{Prompt, PromptInput},
     question,
-    screen::{Screen, Style},
-    value::{field, list},
+    screen::{Screen, Style, one_line},
+    steps::OpenStep,
     wrong,
 };
 use midex_domain::{
     error::{Error, Result},
     limits,
+    view::InputView,
 };
 
 /// A person at the terminal.
@@ -39,7 +41,7 @@ impl Person {
     /// Asks until the person answers the first open step, or another one that they name.
     pub(super) async fn answer(
         &mut self,
-        open: &[Value],
+        open: &[OpenStep],
         complaint: Option<Error>,
         draft: &mut Draft,
         link: &mut Link<'_>,
@@ -57,21 +59,19 @@ impl Person {
                 Some(fields) => asking.fields(fields, complaint).await?,
                 None => asking.words(&open[0], complaint).await?,
             };
-            let (at, submission) = match word {
-                Some(word) => return Ok(act_on_word(open, word, draft)),
-                None if fields.is_some() => {
-                    let report = Report::Output(Value::Object(draft.values.clone()));
-                    (0, of_person(open, 0, report))
-                }
-                None => match written(&draft.words, open) {
-                    Ok(found) => found,
-                    Err(error) => {
-                        complaint = Some(error);
-                        continue;
-                    }
-                },
+            if let Some(word) = word {
+                return Ok(act_on_word(&open[0], word, draft));
+            }
+            let submission = if fields.is_some() {
+                let report = Report::Output(Value::Object(draft.values.clone()));
+                Ok(of_person(&open[0], report))
+            } else {
+                written(&draft.words, open)
             };
-            return Ok(Next::Submit(at, submission));
+            match submission {
+                Ok(submission) => return Ok(Next::Submit(submission)),
+                Err(error) => complaint = Some(error),
+            }
         }
     }
 
@@ -100,13 +100,18 @@ impl Person {
 }
 
 /// The fields to ask for a step; `None` if its output is asked as text.
-fn fields(step: &Value) -> Option<Vec<Field>> {
-    match step["input"].get("properties") {
-        Some(properties) if step["kind"] == "input" => {
-            Some(list(properties).iter().map(Field::of_input).collect())
-        }
-        _ => Field::of_schema(&step["output_schema"]),
+fn fields(step: &OpenStep) -> Option<Vec<Field>> {
+    let input = step.input().filter(|_| step.kind() == "input");
+    match input.and_then(|input| AskedInputs::deserialize(input).ok()) {
+        Some(asked) => Some(asked.properties.iter().map(Field::of_input).collect()),
+        None => Field::of_schema(step.ready.output_schema.as_ref()?),
     }
+}
+
+/// What a step of kind `input` asks for.
+#[derive(Deserialize)]
+struct AskedInputs {
+    properties: Vec<InputView>,
 }
 
 impl Asking<'_, '_> {
@@ -134,7 +139,7 @@ impl Asking<'_, '_> {
     /// Asks for an output in words, which may take several lines.
     async fn words(
         &mut self,
-        step: &Value,
+        step: &OpenStep,
         complaint: Option<Error>,
     ) -> Result<Option<PersonAction>> {
         if let Some(error) = complaint {
@@ -152,7 +157,7 @@ impl Asking<'_, '_> {
         let what = format!("{what}, ended by an empty line");
         question::prompt(&self.screen.block(Some(Style::Dim), "  ", &what))?;
         // The step may have scrolled off the screen, so the prompt repeats its name.
-        let asked = format!("{}> ", field(step, "step_name"));
+        let asked = format!("{}> ", one_line(step.name()));
         let first = match self.first_line(&asked).await? {
             Ok(first) => first,
             Err(word) => return Ok(Some(word)),
@@ -204,8 +209,8 @@ impl Asking<'_, '_> {
 }
 
 /// What `midex run` does next after a command word.
-fn act_on_word(open: &[Value], word: PersonAction, draft: &mut Draft) -> Next {
-    let error = |error: Value| Next::Submit(0, of_person(open, 0, Report::Error(error)));
+fn act_on_word(step: &OpenStep, word: PersonAction, draft: &mut Draft) -> Next {
+    let error = |error: Value| Next::Submit(of_person(step, Report::Error(error)));
     if matches!(word, PersonAction::Skip | PersonAction::Failed(_)) {
         // The failure or skip replaces the values that were typed.
         draft.spill();
@@ -220,8 +225,8 @@ fn act_on_word(open: &[Value], word: PersonAction, draft: &mut Draft) -> Next {
 }
 
 /// The context for command words at this step: an optional step can be skipped.
-fn at(step: &Value) -> At {
+fn at(step: &OpenStep) -> At {
     At::Step {
-        is_optional: step["optional"] == true,
+        is_optional: step.ready.step.optional,
     }
 }

@@ -5,8 +5,6 @@ use std::{
     path::Path,
 };
 
-use serde_json::Value;
-
 use super::{
     OutputFrom,
     agent::Agent,
@@ -17,10 +15,10 @@ use super::{
     lines::Lines,
     page::RunPage,
     person::Person,
-    submission::{Next, Submission, place_of, written},
+    submission::{Next, Submission, written},
     words::At,
 };
-use crate::{link::Link, prompt::Prompt};
+use crate::{link::Link, prompt::Prompt, steps::OpenStep};
 use midex_domain::{
     error::{Error, Result},
     limits,
@@ -93,38 +91,35 @@ impl OutputSource {
     /// Returns the next submission with the position of its open step, or another decision of the person.
     pub(super) async fn next(
         &mut self,
-        open: &[Value],
+        open: &[OpenStep],
         complaint: Option<Error>,
         page: &mut RunPage<'_>,
         link: &mut Link<'_>,
     ) -> Result<Next> {
-        if let Some((at, submission)) = self.retry(open) {
-            return Ok(Next::Submit(at, submission));
+        if let Some(submission) = self.retry(open) {
+            return Ok(Next::Submit(submission));
         }
         if let Some(text) = self.given.take() {
             page.step(&open[0])?;
-            let (at, submission) = written(text.trim(), open)?;
-            return Ok(Next::Submit(
-                at,
-                Submission {
-                    is_by_person: false,
-                    ..submission
-                },
-            ));
+            return Ok(Next::Submit(Submission {
+                is_by_person: false,
+                ..written(text.trim(), open)?
+            }));
         }
         if let Some(lines) = &mut self.lines
-            && let Some((at, mut submission)) = lines.next(open, page, link).await?
+            && let Some(mut submission) = lines.next(open, page, link).await?
         {
-            submission.step = open[at]["step_name"].as_str().map(str::to_owned);
-            page.step(&open[at])?;
-            return Ok(Next::Submit(at, submission));
+            let step = submission.step_in(open).unwrap_or(&open[0]);
+            page.step(step)?;
+            submission.step = Some(step.name().to_owned());
+            return Ok(Next::Submit(submission));
         }
         self.ask(open, complaint, page, link).await
     }
 
     async fn ask(
         &mut self,
-        open: &[Value],
+        open: &[OpenStep],
         complaint: Option<Error>,
         page: &mut RunPage<'_>,
         link: &mut Link<'_>,
@@ -134,28 +129,20 @@ impl OutputSource {
         };
         page.step(&open[0])?;
         // An `input` step is for the user alone: the command of `--agent` does not answer it.
-        let is_of_user = open[0]["kind"] == "input";
+        let is_of_user = open[0].kind() == "input";
         match (asked, &mut self.person) {
-            (Answerer::Person, Some(person)) => {
-                person.answer(open, complaint, &mut self.draft, link).await
-            }
-            (Answerer::Agent(_), Some(person)) if is_of_user => {
-                person.answer(open, complaint, &mut self.draft, link).await
-            }
-            (Answerer::Agent(agent), _) => {
-                let submission = agent.work(&open[0], complaint, link).await?;
-                Ok(Next::Submit(0, submission))
-            }
             (Answerer::Editor(editor), _) => {
                 // Editing may take long: release the store so that other processes can open it.
                 link.release().await?;
                 let found = editor.ask(open, complaint, &mut self.draft).await?;
-                Ok(found.map_or_else(
-                    || Next::Stop(self.why_none.to_owned()),
-                    |(at, submission)| Next::Submit(at, submission),
-                ))
+                Ok(found.map_or_else(|| Next::Stop(self.why_none.to_owned()), Next::Submit))
             }
-            (Answerer::Person, None) => Ok(Next::Stop(self.why_none.to_owned())),
+            (Answerer::Agent(agent), person) if !is_of_user || person.is_none() => {
+                let submission = agent.work(&open[0], complaint, link).await?;
+                Ok(Next::Submit(submission))
+            }
+            (_, Some(person)) => person.answer(open, complaint, &mut self.draft, link).await,
+            (_, None) => Ok(Next::Stop(self.why_none.to_owned())),
         }
     }
 
@@ -179,14 +166,13 @@ impl OutputSource {
     }
 
     /// Takes the submission whose token had expired, if its step is still open. Otherwise prints it as not recorded.
-    fn retry(&mut self, open: &[Value]) -> Option<(usize, Submission)> {
-        let step = self.pending.as_ref()?.step.as_deref()?;
-        let at = place_of(open, step);
+    fn retry(&mut self, open: &[OpenStep]) -> Option<Submission> {
         let submission = self.pending.take()?;
-        if at.is_none() {
+        if submission.step_in(open).is_none() {
             self.draft.spill();
+            return None;
         }
-        at.map(|at| (at, submission))
+        Some(submission)
     }
 
     /// Keeps a submission, to submit it again with a renewed token.

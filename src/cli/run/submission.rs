@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::{value::not_json, visible::visible};
+use crate::{steps::OpenStep, value::not_json, visible::visible};
 use midex_domain::{
     document::oversized_integer,
     error::{Code, Error, Result},
@@ -32,29 +32,26 @@ pub(super) enum Report {
 
 /// What `midex run` does next.
 pub(super) enum Next {
-    /// An output or an error, of the open step at this position.
-    Submit(usize, Submission),
+    /// An output or an error.
+    Submit(Submission),
     /// Pause the execution.
     Pause,
     /// End the command, for this reason.
     Stop(String),
 }
 
-/// A person's submission for the open step at `at`.
-pub(super) fn of_person(open: &[Value], at: usize, report: Report) -> Submission {
+/// The place of a person's submission in messages.
+const YOURS: &str = "your output";
+
+/// A person's submission for an open step.
+pub(super) fn of_person(step: &OpenStep, report: Report) -> Submission {
     Submission {
-        step: open[at]["step_name"].as_str().map(str::to_owned),
+        step: Some(step.name().to_owned()),
         report,
-        place: "your output".to_owned(),
+        place: YOURS.to_owned(),
         is_by_person: true,
         is_retry: false,
     }
-}
-
-/// A key that identifies one turn of a step.
-pub(super) fn turn(step: &Value) -> String {
-    let keys = ["execution_id", "step_name", "visit", "attempt", "item"];
-    keys.map(|key| step[key].to_string()).join(" ")
 }
 
 /// Parses a line: an output, or an object that names its step.
@@ -104,49 +101,39 @@ fn named(mut map: Map<String, Value>) -> Result<(Option<String>, Report), &'stat
 }
 
 /// Whether the output of a step may be any value, not only an object with a summary.
-pub(super) fn takes_any(step: &Value) -> bool {
-    !step["output_schema"].is_null() || step["kind"] == "tool"
+pub(super) fn takes_any(step: &OpenStep) -> bool {
+    step.ready.output_schema.is_some() || step.kind() == "tool"
+}
+
+impl Submission {
+    /// The open step that it is for; the first one if it names none. `None` if the named one is not open.
+    pub(super) fn step_in<'a>(&self, open: &'a [OpenStep]) -> Option<&'a OpenStep> {
+        let named = self.step.as_deref();
+        let mut open = open.iter();
+        open.find(|step| named.is_none_or(|name| step.name() == name))
+    }
 }
 
 /// Parses a person's text: JSON if it begins with a brace, else a summary, unless the step declares its output.
 ///
 /// # Errors
 /// `ARGUMENTS_INVALID` if it is no JSON, or names a step that is not open.
-pub(super) fn written(text: &str, open: &[Value]) -> Result<(usize, Submission)> {
-    let place = "your output".to_owned();
-    let submission = if text.starts_with('{') {
-        parse(text, place)?
-    } else {
-        let output = match open.first() {
-            Some(step) if takes_any(step) => {
-                serde_json::from_str(text).unwrap_or_else(|_| json!(text))
-            }
-            _ => json!({ "summary": text }),
+pub(super) fn written(text: &str, open: &[OpenStep]) -> Result<Submission> {
+    if !text.starts_with('{') {
+        let output = if takes_any(&open[0]) {
+            serde_json::from_str(text).unwrap_or_else(|_| json!(text))
+        } else {
+            json!({ "summary": text })
         };
-        Submission {
-            step: None,
-            report: Report::Output(output),
-            place,
-            is_by_person: true,
-            is_retry: false,
-        }
-    };
-    let at = match &submission.step {
-        None => 0,
-        Some(name) => place_of(open, name).ok_or_else(|| {
-            let message = format!("step '{}' is not open", visible(name));
-            Error::new(Code::ArgumentsInvalid, message).with_action("Name a step that is open")
-        })?,
-    };
-    let step = open[at]["step_name"].as_str().map(str::to_owned);
-    Ok((
-        at,
-        Submission {
-            step,
-            is_by_person: true,
-            ..submission
-        },
-    ))
+        return Ok(of_person(&open[0], Report::Output(output)));
+    }
+    let submission = parse(text, YOURS.to_owned())?;
+    let step = submission.step_in(open).ok_or_else(|| {
+        let name = submission.step.as_deref().unwrap_or_default();
+        let message = format!("step '{}' is not open", visible(name));
+        Error::new(Code::ArgumentsInvalid, message).with_action("Name a step that is open")
+    })?;
+    Ok(of_person(step, submission.report))
 }
 
 /// Whether a text is incomplete JSON, to be continued on further lines.
@@ -154,11 +141,6 @@ pub(super) fn is_begun(text: &str) -> bool {
     text.starts_with(['{', '['])
         && text.len() < limits::FRAME_BYTES_MAX
         && serde_json::from_str::<Value>(text).is_err_and(|error| error.is_eof())
-}
-
-/// The position of the open step with this name.
-pub(super) fn place_of(open: &[Value], name: &str) -> Option<usize> {
-    open.iter().position(|step| step["step_name"] == name)
 }
 
 #[cfg(test)]

@@ -89,7 +89,7 @@ fn inputs(workflow: &Workflow, screen: &Screen) -> String {
     }
     let mut text = format!("\n{}\n", screen.paint(Style::Dim, "inputs"));
     for input in declared {
-        let field = Field::of_input(&json!(input));
+        let field = Field::of_input(&input);
         text += &screen.block(None, INDENT, &field.told_as_flag());
     }
     text

@@ -43,7 +43,7 @@ pub struct ArtifactView {
 }
 
 /// A part of an artifact's content.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ArtifactContent {
     /// The artifact.
     #[serde(flatten)]

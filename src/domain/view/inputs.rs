@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Subject;
+use super::{Subject, alike::if_known};
 use crate::{
     input::{Input, InputDefault, Inputs},
     truncate::truncate,
@@ -35,7 +35,7 @@ impl InputsView {
 }
 
 /// A declared input, as it is shown to the caller that starts the workflow.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InputView {
     /// The name under which the value is passed.
     pub name: String,
@@ -49,7 +49,11 @@ pub struct InputView {
     pub required: bool,
     /// The source of the value if it is not given. For an environment variable the view shows its name, never its
     /// value.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "if_known",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub default: Option<InputDefault>,
     /// A hint for the person who fills in the value.
     #[serde(skip_serializing_if = "Option::is_none")]
