@@ -7,7 +7,6 @@ mod said;
 
 use std::{fmt::Write as _, path::Path};
 
-use serde_json::{Value, json};
 use tokio::task::LocalSet;
 
 use self::host::{HostEvent, bare};
@@ -15,7 +14,8 @@ use self::host::{HostEvent, bare};
 use super::{
     EXIT_OK, Output,
     link::Link,
-    value::{field, gist, is_said},
+    screen::one_line,
+    value::{gist, is_said, text as in_line},
     when,
 };
 use midex_domain::{
@@ -24,9 +24,10 @@ use midex_domain::{
     error::{Result, in_quotes},
     limits,
     truncate::{length, shortened},
+    view::{OpenExecution, WaitView},
 };
 use midex_server::{
-    app,
+    app::{self, OpenWork},
     config::{self, Config},
 };
 
@@ -69,7 +70,7 @@ async fn answer(event: Event, config: Config) -> Result<String> {
         return Ok(String::new());
     }
     let mut link = Link::new(&config);
-    let open = open(&mut link).await;
+    let open = Open::read(&mut link).await;
     link.end().await;
     let mut open = open?;
     let project = || config.project_dir.display().to_string();
@@ -87,42 +88,56 @@ async fn answer(event: Event, config: Config) -> Result<String> {
     Ok(said.map_or_else(String::new, |said| format!("{said}\n")))
 }
 
-/// The open executions of the project. If there is only one, its `updated_at` is read separately: the reply lacks it.
-async fn open(link: &mut Link<'_>) -> Result<Open> {
-    let mut open = Open::of(link.call("execution.resume", json!({})).await?);
-    for execution in &mut open.executions {
-        if execution["updated_at"].is_null() {
-            let id = field(execution, "execution_id");
-            execution["updated_at"] = json!(link.status(&id).await?.updated_at);
-        }
-    }
-    Ok(open)
-}
-
 /// Whether this session started the execution or finished a step of it: the replies of both calls contain this text.
-fn has_moved(execution: &Value, transcript: &str) -> bool {
-    let id = field(execution, "execution_id");
+fn has_moved(execution: &OpenExecution, transcript: &str) -> bool {
+    let id = one_line(&execution.execution_id);
     transcript.contains(&bare(&format!(
         "\"success\":true,\"execution_id\":\"{id}\""
     )))
 }
 
-/// The open executions of a project, from the reply of `execution.resume`.
+/// The open executions of a project.
 struct Open {
-    executions: Vec<Value>,
+    executions: Vec<OpenExecution>,
+    /// The waits of the only one; the reply for several does not list them.
+    waits: Vec<WaitView>,
     /// How many further executions there are, at least.
-    more: u64,
+    more: usize,
 }
 
 impl Open {
-    /// Parses both forms of the reply: the only execution, or a list of several.
-    fn of(mut answer: Value) -> Self {
-        let more = answer["more"].as_u64().unwrap_or_default();
-        let executions = match answer["open_executions"].take() {
-            Value::Array(several) => several,
-            _ => vec![answer],
+    /// Asks for the open executions. The reply for the only one lacks `updated_at`, which is read separately.
+    async fn read(link: &mut Link<'_>) -> Result<Self> {
+        let current = match link.open_work().await?.1 {
+            OpenWork::Several(several) => {
+                return Ok(Self {
+                    executions: several.open_executions,
+                    waits: Vec::new(),
+                    more: several.more,
+                });
+            }
+            OpenWork::One(current) => current,
         };
-        Self { executions, more }
+        let updated_at = link.status(&current.execution_id).await?.updated_at;
+        let is_at_gate = current.waits.iter().any(|wait| wait.gate.is_some());
+        let only = OpenExecution {
+            current_steps: current.open_steps(),
+            asked: current.asked.or(current.message.filter(|_| is_at_gate)),
+            execution_id: current.execution_id,
+            workflow_name: current.workflow_name,
+            state: current.workflow_state,
+            reason: None,
+            inputs: current.inputs,
+            done: String::new(),
+            updated_at,
+            more_steps: 0,
+            decided: current.previous,
+        };
+        Ok(Self {
+            executions: vec![only],
+            waits: current.waits,
+            more: 0,
+        })
     }
 
     /// The summary that a new context needs to continue the work: without personas and tokens, and at most
@@ -137,7 +152,7 @@ impl Open {
         let mut text = HEAD.to_owned();
         let mut more = self.more;
         for execution in &self.executions {
-            let recap = recap(execution, SystemClock.now());
+            let recap = recap(execution, &self.waits, SystemClock.now());
             let bytes = length(&recap);
             if bytes > room {
                 more += 1;
@@ -169,12 +184,12 @@ impl Open {
 }
 
 /// The summary of one execution in a few lines.
-fn recap(execution: &Value, now: Timestamp) -> String {
-    let id = field(execution, "execution_id");
-    let moved = when::ago(&field(execution, "updated_at"), now).replace(" m ago", " min ago");
+fn recap(execution: &OpenExecution, waits: &[WaitView], now: Timestamp) -> String {
+    let id = one_line(&execution.execution_id);
+    let moved = when::ago(&one_line(&execution.updated_at), now).replace(" m ago", " min ago");
+    let workflow = one_line(&execution.workflow_name);
     let mut text = format!(
-        "\nExecution '{id}' of workflow '{}', {}, moved {moved}\n",
-        field(execution, "workflow_name"),
+        "\nExecution '{id}' of workflow '{workflow}', {}, moved {moved}\n",
         state(execution)
     );
     let mut line = |name: &str, words: &str| {
@@ -183,44 +198,28 @@ fn recap(execution: &Value, now: Timestamp) -> String {
             let _ = writeln!(text, "  {name}: {words}");
         }
     };
-    line("paused because", &field(execution, "reason"));
-    let asked = asked(execution);
+    line("paused because", &in_line(execution.reason.as_deref()));
+    let asked = in_line(execution.asked.as_deref());
     line("waits for your user", &asked);
-    if is_said(&execution["inputs"]) {
-        line("inputs", &gist(&execution["inputs"]));
+    if let Some(inputs) = execution.inputs.as_ref().filter(|inputs| is_said(inputs)) {
+        line("inputs", &gist(inputs));
     }
-    for decided in ["decided", "previous"]
-        .iter()
-        .flat_map(|name| list(execution, name))
-    {
-        line(
-            &format!("decided in '{}'", field(decided, "step_name")),
-            &gist(&decided["output"]),
-        );
+    for decided in &execution.decided {
+        let name = format!("decided in '{}'", one_line(&decided.step_name));
+        line(&name, &gist(&decided.output));
     }
-    for (at, step) in steps(execution).enumerate() {
-        let described = if !field(step, "description").is_empty() || at > 0 {
-            step
-        } else {
-            execution
-        };
-        let words = field(described, "description");
-        let words = if words.is_empty() {
-            words
-        } else {
-            format!(": {words}")
-        };
-        line(
-            "open step",
-            &format!("'{}'{words}", field(step, "step_name")),
-        );
+    for step in &execution.current_steps {
+        let [name, words] = [&step.step_name, &step.description].map(|text| one_line(text));
+        let colon = if words.is_empty() { "" } else { ": " };
+        line("open step", &format!("'{name}'{colon}{words}"));
     }
-    for wait in list(execution, "waits") {
-        let what = match wait["gate"]["ask"].as_str() {
-            Some(ask) => format!("asks a person: {ask}"),
-            None => format!("waits for {}", field(wait, "waits_for")),
+    for wait in waits {
+        let what = match &wait.gate {
+            Some(gate) => format!("asks a person: {}", gate.ask),
+            None => format!("waits for {}", one_line(&wait.waits_for)),
         };
-        line("waiting", &format!("'{}' {what}", field(wait, "step_name")));
+        let step = one_line(&wait.step_name);
+        line("waiting", &format!("'{step}' {what}"));
     }
     if is_paused(execution) && !asked.is_empty() {
         return text;
@@ -235,45 +234,23 @@ fn recap(execution: &Value, now: Timestamp) -> String {
     text
 }
 
-/// The question of an open gate with the command that answers it; empty if no gate is open.
-fn asked(execution: &Value) -> String {
-    let is_of_gate = list(execution, "waits").any(|wait| !wait["gate"].is_null());
-    match field(execution, "asked") {
-        asked if asked.is_empty() && is_of_gate => field(execution, "message"),
-        asked => asked,
-    }
-}
-
-fn state(execution: &Value) -> String {
-    match execution["workflow_state"].as_str() {
-        Some(state) => state.to_owned(),
-        None => format!(
-            "{}, {} steps done",
-            field(execution, "state"),
-            field(execution, "done")
-        ),
+fn state(execution: &OpenExecution) -> String {
+    let [state, done] = [&execution.state, &execution.done].map(|text| one_line(text));
+    match done.as_str() {
+        "" => state,
+        done => format!("{state}, {done} steps done"),
     }
 }
 
 /// The steps of an execution that an agent can do now; none while it is paused.
-fn steps_to_do(execution: &Value) -> impl Iterator<Item = String> {
-    let id = field(execution, "execution_id");
-    steps(execution)
+fn steps_to_do(execution: &OpenExecution) -> impl Iterator<Item = String> {
+    let id = one_line(&execution.execution_id);
+    let steps = execution.current_steps.iter();
+    steps
         .filter(|_| !is_paused(execution))
-        .map(move |step| format!("'{}' of execution '{id}'", field(step, "step_name")))
+        .map(move |step| format!("'{}' of execution '{id}'", one_line(&step.step_name)))
 }
 
-fn is_paused(execution: &Value) -> bool {
-    let states = [&execution["workflow_state"], &execution["state"]];
-    states.iter().any(|state| **state == State::Paused.as_str())
-}
-
-fn steps(execution: &Value) -> impl Iterator<Item = &Value> {
-    ["ready_steps", "current_steps"]
-        .into_iter()
-        .flat_map(|name| list(execution, name))
-}
-
-fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
-    value[name].as_array().into_iter().flatten()
+fn is_paused(execution: &OpenExecution) -> bool {
+    execution.state == State::Paused.as_str()
 }

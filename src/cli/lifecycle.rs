@@ -8,7 +8,7 @@ use super::{
     EXIT_FINDINGS, EXIT_OK, Output,
     command::{of_id, with_flags},
     execution_id::{Asks, has_any, with_or_picked},
-    link::{Link, given, is_final, typed},
+    link::{Link, given, is_final},
     question::{self, is_possible},
     screen::{Screen, one_line},
     value::list,
@@ -20,9 +20,9 @@ use midex_domain::{
     clock::{Clock as _, SystemClock},
     error::{Code, Error, Result},
     event::PauseReason,
-    view::StatusView,
+    view::{OpenExecution, ReadyStep, StatusView},
 };
-use midex_server::config::Config;
+use midex_server::{app::OpenWork, config::Config};
 
 /// A change of an execution's state by a person.
 #[derive(Clone, Copy, Debug)]
@@ -228,30 +228,26 @@ pub(super) async fn resume(
         return change(LifecycleCommand::Resume, args, config, flags, out).await;
     }
     let mut link = Link::new(config);
-    let answer = link.call("execution.resume", json!({})).await;
+    let open = link.open_work().await;
     link.end().await;
-    let answer = answer?;
-    if !out.json {
-        // If only one execution is open, the reply is that one.
-        if answer["execution_id"].is_string() {
-            out.write(open_execution(&answer, "ready_steps"))?;
-            return Ok(EXIT_OK);
+    let (reply, open) = open?;
+    // The reply's own message is for models: it names a tool.
+    let text = match open {
+        OpenWork::One(current) => open_line(
+            &current.execution_id,
+            &current.workflow_name,
+            &current.workflow_state,
+            &current.ready_steps,
+        ),
+        OpenWork::Several(several) if !several.open_executions.is_empty() => {
+            let open = &several.open_executions;
+            let lines: String = open.iter().map(open_execution).collect();
+            let command = format!("midex run {}", of_id(&open[0].execution_id));
+            format!("{lines}To go on: {}\n", with_flags(&command, flags))
         }
-        let open = list(&answer["open_executions"]);
-        for execution in open {
-            out.write(open_execution(execution, "current_steps"))?;
-        }
-        if let Some(first) = open.first() {
-            // The reply's own message is for models: it names a tool.
-            let command = format!(
-                "midex run {}",
-                of_id(first["execution_id"].as_str().unwrap_or_default())
-            );
-            let text = format!("To go on: {}\n", with_flags(&command, flags));
-            return out.write(text).map(|()| EXIT_OK);
-        }
-    }
-    out.reply(&answer).map(|()| EXIT_OK)
+        OpenWork::Several(_) => return out.reply(&reply).map(|()| EXIT_OK),
+    };
+    out.print(|| reply, || text).map(|()| EXIT_OK)
 }
 
 async fn has_paused(config: &Config) -> Result<bool> {
@@ -285,8 +281,7 @@ async fn already_done(
     id: &str,
     refusal: Error,
 ) -> Result<Value> {
-    let mut reply = link.read_of("workflow_status", id).await?;
-    let status: StatusView = typed(reply.clone())?;
+    let (mut reply, status) = link.status_reply(id).await?;
     if !is_done(change, &status) {
         return Err(refusal);
     }
@@ -309,23 +304,16 @@ fn is_done(change: LifecycleCommand, status: &StatusView) -> bool {
         && (change.state() != State::Paused || status.pause_reasons.contains(&PauseReason::Person))
 }
 
-fn open_execution(execution: &Value, steps: &str) -> String {
-    let text = |name: &str| visible(execution[name].as_str().unwrap_or_default());
-    let open = execution[steps].as_array().into_iter().flatten();
-    let open: Vec<_> = open
-        .filter_map(|step| step["step_name"].as_str().map(visible))
-        .collect();
-    let done = execution["done"].as_str();
-    let at = if open.is_empty() {
-        String::new()
-    } else {
-        format!("{} of ", open.join(", "))
-    };
-    format!(
-        "{}  {at}{}, {}{}\n",
-        text("execution_id"),
-        text("workflow_name"),
-        text("state"),
-        done.map_or_else(String::new, |done| format!(", {done} done")),
-    )
+fn open_execution(execution: &OpenExecution) -> String {
+    let state = format!("{}, {} done", execution.state, execution.done);
+    let (id, workflow) = (&execution.execution_id, &execution.workflow_name);
+    open_line(id, workflow, &state, &execution.current_steps)
+}
+
+/// An open execution in a line, with its open steps.
+fn open_line(id: &str, workflow: &str, state: &str, steps: &[ReadyStep]) -> String {
+    let names: Vec<_> = steps.iter().map(|step| step.step_name.as_str()).collect();
+    let of = if names.is_empty() { "" } else { " of " };
+    let line = format!("{id}  {}{of}{workflow}, {state}", names.join(", "));
+    visible(&line) + "\n"
 }

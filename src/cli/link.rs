@@ -17,7 +17,7 @@ use midex_domain::{
     },
 };
 use midex_mcp::client::Client;
-use midex_server::config::Config;
+use midex_server::{app::OpenWork, config::Config};
 
 /// A session that opens at the first call, and reopens if its server goes away.
 pub(super) struct Link<'a> {
@@ -119,6 +119,11 @@ impl<'a> Link<'a> {
         read(self.call(tool, arguments).await?)
     }
 
+    /// The open executions of the project: the reply and its content.
+    pub(super) async fn open_work(&mut self) -> Result<(Value, OpenWork)> {
+        read(self.call("execution.resume", json!({})).await?)
+    }
+
     /// The content of an artifact from `offset` on, in part if it is long.
     pub(super) async fn artifact(&mut self, uri: &str, offset: u64) -> Result<ArtifactContent> {
         let limit = limits::ARTIFACT_SHOWN_BYTES_MAX;
@@ -167,7 +172,7 @@ impl<'a> Link<'a> {
     }
 
     /// Reads a resource of an execution.
-    pub(super) async fn read_of(&mut self, resource: &str, id: &str) -> Result<Value> {
+    async fn read_of(&mut self, resource: &str, id: &str) -> Result<Value> {
         let address = format!("midex://workflow/{resource}/{}", uri::encode(id));
         self.read(&address).await
     }

@@ -15,6 +15,7 @@ mod write;
 
 use std::{collections::BTreeSet, fmt, path::Path, sync::Arc, time::Duration};
 
+use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
 use tokio_util::sync::CancellationToken;
@@ -100,7 +101,8 @@ struct Host {
 }
 
 /// The open executions of a project, as a resuming client sees them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
 pub enum OpenWork {
     /// Exactly one execution is open: its current step.
     One(Box<CurrentStep>),
