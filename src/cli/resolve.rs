@@ -81,21 +81,31 @@ async fn asked(args: ResolveArgs, link: &mut Link<'_>) -> Result<Option<Value>> 
             None => return Ok(None),
         }
     }
-    let mut arguments = json!({});
-    match (verdict.failed, verdict.output) {
-        (Some(why), _) => {
-            (arguments["verdict"], arguments["message"]) = (json!("failed"), json!(why));
-        }
+    let mut arguments = match (verdict.failed, verdict.output) {
+        (Some(why), _) => json!({ "verdict": "failed", "message": why }),
         (_, Some(given)) => {
             let output = run::inputs::json("--output", &given, limits::OUTPUT_BYTES_MAX)?.1;
-            (arguments["verdict"], arguments["output"]) = (json!("output"), output);
+            json!({ "verdict": "output", "output": output })
         }
-        _ => arguments["verdict"] = json!("retry"),
-    }
+        _ => json!({ "verdict": "retry" }),
+    };
     if let Some(item) = args.item {
         arguments["item"] = json!(item);
     }
-    named(link, args.execution_id, args.step, arguments).await
+    let act = async |link: &mut Link<'_>, id: &str| {
+        let step = match &args.step {
+            Some(step) => step.clone(),
+            None => match waited_for(link, id, "unknown").await? {
+                Some(step) => step,
+                None => return Ok(None),
+            },
+        };
+        let arguments = arguments.clone();
+        let call = call_for_attempt(link, id, &step, args.item, arguments);
+        call.await.map(Some)
+    };
+    let resolved = with_or_picked(link, args.execution_id.as_deref(), ASKS, act).await?;
+    Ok(resolved.flatten())
 }
 
 impl VerdictArgs {
@@ -145,36 +155,19 @@ impl VerdictArgs {
     }
 }
 
-/// Calls the tool for the named or picked execution and step; `None` if none was picked.
-async fn named(
-    link: &mut Link<'_>,
-    said: Option<String>,
-    step: Option<String>,
-    arguments: Value,
-) -> Result<Option<Value>> {
-    let act = async |link: &mut Link<'_>, id: &str| {
-        let step = match &step {
-            Some(step) => step.clone(),
-            None => match waited_for(link, id, "unknown").await? {
-                Some(step) => step,
-                None => return Ok(None),
-            },
-        };
-        let mut arguments = arguments.clone();
-        (arguments["execution_id"], arguments["step_name"]) = (json!(id), json!(step));
-        call_for_attempt(link, arguments).await.map(Some)
-    };
-    let resolved = with_or_picked(link, said.as_deref(), ASKS, act).await?;
-    Ok(resolved.flatten())
-}
-
 /// Calls the tool with the current visit and attempt, so that a repeated call cannot resolve a later attempt.
-async fn call_for_attempt(link: &mut Link<'_>, mut arguments: Value) -> Result<Value> {
-    let id = arguments["execution_id"].as_str().unwrap_or_default();
+async fn call_for_attempt(
+    link: &mut Link<'_>,
+    id: &str,
+    step: &str,
+    item: Option<u32>,
+    mut arguments: Value,
+) -> Result<Value> {
+    (arguments["execution_id"], arguments["step_name"]) = (json!(id), json!(step));
     let status = link.status(id).await?;
     let is_meant = |wait: &&WaitView| {
-        let is_item = arguments["item"].is_null() || json!(wait.item) == arguments["item"];
-        wait.waits_for == "unknown" && arguments["step_name"] == *wait.step_name && is_item
+        let is_item = item.is_none() || wait.item == item;
+        wait.waits_for == "unknown" && wait.step_name == step && is_item
     };
     let meant: Vec<_> = status.waits.iter().filter(is_meant).collect();
     // If no attempt matches, or several do, the tool refuses the call with a message.
